@@ -41,8 +41,12 @@ function methodsBy(field) {
   for (const event of events) {
     const id = event[field];
     if (!id) continue;
-    const changesToken = event.method === "ImportUserGroups" && event.changedFields?.includes("token");
-    found.set(id, [...(found.get(id) ?? []), changesToken ? "RotateUserGroupToken" : event.method]);
+    const isImport = event.method === "ImportUserGroups";
+    const methods = [
+      ...(isImport && event.changedFields?.includes("token") ? ["RotateUserGroupToken"] : []),
+      ...(isImport && event.changedFields?.includes("suspension") ? ["SuspendUserGroup"] : []),
+    ];
+    found.set(id, [...(found.get(id) ?? []), ...(methods.length > 0 ? methods : [event.method])]);
   }
   return found;
 }
@@ -76,6 +80,11 @@ for (const [id, methods] of methodsBy("apiTokenId")) {
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
   // Events after a deletion concern a new group, created by a call or an import.
+  const last = methods
+    .slice(methods.lastIndexOf("DeleteUserGroup") + 1)
+    .findLast((method) => /^(?:Suspend|Resume)UserGroup$/.test(method));
+  // The audit trail has neither the reason nor the message.
+  if (last) write(`ugs group ${last === "SuspendUserGroup" ? "suspend" : "resume"} ${ENV} -- ${quoted(id)}`);
   if (methods.at(-1) === "DeleteUserGroup") {
     write(`ugs group delete ${ENV} --yes -- ${quoted(id)}`);
   } else if (

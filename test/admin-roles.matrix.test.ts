@@ -35,6 +35,8 @@ const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" |
   "usergroup.admin.v1.AdminService.LookupUserGroup": "admin",
   "usergroup.admin.v1.AdminService.LookupUserGroupToken": "admin",
   "usergroup.admin.v1.AdminService.DeleteUserGroup": "admin",
+  "usergroup.admin.v1.AdminService.SuspendUserGroup": "admin",
+  "usergroup.admin.v1.AdminService.ResumeUserGroup": "admin",
   "usergroup.admin.v1.AdminService.RevokeUserGroupTokens": "admin",
   "usergroup.admin.v1.AdminService.RevokeViewerSessions": "admin",
   "usergroup.admin.v1.AdminService.ImportUserGroups": "admin",

@@ -33,6 +33,20 @@ it("revokes the token of a deleted and recreated group, and deletes one that was
   ]);
 });
 
+it("suspends and resumes groups as after their last event", () => {
+  const command = (name: string, id: string) => `ugs group ${name} --env 'acme/Customer' -- '${id}' || [ $? -eq 3 ]`;
+  const commands = commandsOf(
+    ...[about("dark", "ResumeUserGroup", "0"), about("dark", "SuspendUserGroup", "1")],
+    ...[about("back", "SuspendUserGroup", "0"), about("back", "ResumeUserGroup", "1")],
+    about("imported", "ImportUserGroups", "0", ["name", "suspension"]),
+    ...[about("gone", "SuspendUserGroup", "0"), about("gone", "DeleteUserGroup", "1")],
+  );
+  expect(commands).toEqual([
+    ...[command("suspend", "dark"), command("resume", "back"), command("suspend", "imported")],
+    "ugs group delete --env 'acme/Customer' --yes -- 'gone' || [ $? -eq 3 ]",
+  ]);
+});
+
 it("names groups with revoked viewer sessions, and changed signing keys", () => {
   const rotated = (actorId: string) => ({
     ...about("", "RotateSigningKey", "1", ["signing_keys"]),

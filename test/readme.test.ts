@@ -127,7 +127,8 @@ describe("the table of errors", () => {
     (reason, name, status) => {
       const code = codeFromString(name);
       expect(code).toBeDefined();
-      const cause = reason === "ETAG_MISMATCH" ? new domainErrors.EtagMismatch() : undefined;
+      const causes = [new domainErrors.EtagMismatch(), new domainErrors.UserGroupSuspended("")];
+      const cause = causes.find((each) => each.reason === reason);
       const error = callError(code as Code, "text", { reason, cause });
       const httpStatus = Number(status.slice(0, 3));
       const overConnect = /(\d{3}) over Connect/.exec(status)?.[1];

@@ -92,6 +92,28 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
+  it("a suspended group, and one that expires, need one, and within a minute of the expiry time a second one", async () => {
+    const admin = testUserGroupAdmin(client, RING);
+    const { group: expiring } = await store.getOrCreate(environment, newGroup("expiring"));
+    const calls = [
+      () => store.getOrCreate(environment, newGroup("expiring")),
+      () => store.sessionSubject(environment, byId("expiring").target),
+    ];
+    const now = Date.now();
+    for (const expireTime of [now + 120_000, now - 120_000]) {
+      await store.update(environment, "expiring", { expireTime });
+      for (const call of calls) expect(await within(1, call)).toBe(1);
+      expect(await within(1, () => store.resolve(environment, expiring.token))).toBe(1);
+    }
+    await store.update(environment, "expiring", { expireTime: now });
+    for (const call of calls) expect(await within(2, call)).toBe(2);
+    expect(await within(1, () => store.resolve(environment, expiring.token))).toBe(1);
+    await store.update(environment, "expiring", { expireTime: null });
+    expect(await within(1, () => admin.suspend(environment, "expiring"))).toBe(1);
+    for (const call of calls) expect(await within(1, call)).toBe(1);
+    expect(await within(1, () => admin.resume(environment, "expiring"))).toBe(1);
+  });
+
   it("a rotation with a request id needs one", async () => {
     await create();
     expect(await within(1, () => store.rotate(environment, byToken(group.token, { requestId: "r1" })))).toBe(1);

@@ -88,9 +88,15 @@ const RULES: { readonly [reason: string]: Rule } = {
     "CreateViewerSession",
     "LookupUserGroup",
     "DeleteUserGroup",
+    "SuspendUserGroup",
+    "ResumeUserGroup",
     "RevokeUserGroupTokens",
     "RevokeViewerSessions",
   ),
+  // Over REST, a suspended group has no answer to GetUserGroup.
+  USER_GROUP_SUSPENDED: (calling) =>
+    onlyRpc("ResolveViewer", "CreateViewerSession")(calling) || (calling.isRest && only("GetUserGroup")(calling)),
+  USER_GROUP_EXPIRED: only("ResumeUserGroup"),
   TOKEN_NOT_FOUND: onlyRpc(
     "RotateUserGroupToken",
     "ResolveViewer",

@@ -50,7 +50,11 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       format: "int64",
       description: "Internal id, below 2^53. Callers do not need to store it.",
     },
-    token: { type: "string", description: "The user group token. It is a credential: keep it in your back end." },
+    token: {
+      type: "string",
+      description:
+        "The user group token. It is a credential: keep it in your back end. Empty while the group is suspended.",
+    },
     name: { type: "string" },
     provided_id: { type: "string", description: "The id that the caller chose. Unique within the environment." },
   };
@@ -60,6 +64,24 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     type: ["string", "null"],
     enum: TAGS,
     description: "The tag of the environment. Null if it has none.",
+  };
+  const state = {
+    expire_time: {
+      type: "string",
+      format: "date-time",
+      description: "From this time on, the group is suspended. Absent if it does not expire.",
+    },
+    suspension: {
+      type: "object",
+      description: "Present while the group is suspended.",
+      required: ["reason", "message", "suspend_time"],
+      properties: {
+        reason: { type: "string", description: "Reason for operators. `EXPIRED` if `expire_time` has passed." },
+        message: { type: "string", description: "Message for the page." },
+        suspend_time: { type: "string", format: "date-time" },
+        until: { type: "string", format: "date-time", description: "When the suspension ends by itself." },
+      },
+    },
   };
   const answer = (
     fields: { readonly [name: string]: JsonSchema },
@@ -73,7 +95,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       user_group: {
         type: "object",
         required: [...common, ...Object.keys(fields)],
-        properties: { ...group, ...fields },
+        properties: { ...group, ...fields, ...state },
       },
     },
   });
@@ -138,10 +160,12 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     RestViewer: {
       type: "object",
       description:
-        "The group of the token. If `active` is false, it is the only field. If it is true, the fields up to `properties` are present.",
+        "The group of the token. If `active` is false, it is the only field, except for a suspended group. If it is true, the fields up to `properties` are present.",
       required: ["active"],
       properties: {
         active: { type: "boolean" },
+        reason: { type: "string", description: "`USER_GROUP_SUSPENDED` if the group is suspended." },
+        suspension_message: { type: "string", description: "Message for the page if the group is suspended." },
         sub: { type: "string", description: "Id of the group, chosen by the caller." },
         environment: { type: "string", description: "The environment: `NAME/TAG`, or `NAME` without a tag." },
         team_id: group.team_id,

@@ -78,6 +78,7 @@ describe("rules", () => {
         "x-max-bytes": 65536,
         "x-max-depth": 32,
       },
+      expireTime: { type: "string", format: "date-time", examples: ["2027-01-31T12:00:00Z"] },
     });
   });
 

@@ -66,6 +66,23 @@ export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
       : "no user group of the environment has this token: it was rotated or revoked, or belongs to another environment",
 }) {}
 
+/** The group is suspended, so viewers must not see it. */
+export class UserGroupSuspended extends failure("FailedPrecondition", "USER_GROUP_SUSPENDED", {
+  text: "the user group is suspended; show suspension_message to the viewer. An operator can end the suspension with ResumeUserGroup, or with a later expire_time",
+}) {
+  /** The message for the page. */
+  readonly suspensionMessage: string;
+  constructor(suspensionMessage: string) {
+    super();
+    this.suspensionMessage = suspensionMessage;
+  }
+}
+
+/** The group cannot be resumed, because its `expire_time` has passed. */
+export class UserGroupExpired extends failure("FailedPrecondition", "USER_GROUP_EXPIRED", {
+  text: "the expire_time of the user group has passed; set a later one with UpdateUserGroup, or clear it",
+}) {}
+
 /** The viewer session has expired. */
 export class ViewerSessionExpired extends failure("NotFound", "VIEWER_SESSION_EXPIRED", {
   text: "the viewer session has expired; create a new one with CreateViewerSession",

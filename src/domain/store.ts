@@ -7,6 +7,7 @@ import type {
   ImportedUserGroup,
   ImportOptions,
   ListedUserGroup,
+  NewSuspension,
   NewUserGroup,
   Rotation,
   UserGroup,
@@ -71,7 +72,7 @@ export interface UserGroupStore {
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
   /**
-   * Returns the group of a current token, or of a token in its grace period.
+   * Returns the group of a current token, or of a token in its grace period, even if it is suspended.
    *
    * @throws TokenNotFound
    */
@@ -117,6 +118,26 @@ export interface UserGroupAdminStore {
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
+   * Suspends a group, or changes its suspension, atomically. All later calls see it. A group that is already suspended keeps its
+   * `suspendTime`. An equal suspension does not change.
+   *
+   * @throws UserGroupNotFound; TooFewReplicas after the change
+   */
+  suspend(
+    environment: Environment,
+    providedId: string,
+    suspension: NewSuspension,
+    by: ChangeBy,
+  ): Promise<UserGroupInfo>;
+
+  /**
+   * Ends the suspension of a group atomically. A group that is not suspended does not change.
+   *
+   * @throws UserGroupNotFound; UserGroupExpired without a change; TooFewReplicas after the change
+   */
+  resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
+
+  /**
    * Revokes the tokens of a group atomically, including one in its grace period, and creates a new one.
    *
    * @param revocation `graceMs`: the grace period of the current token, in milliseconds; 0 revokes it at once. `requestId`: if it
@@ -141,7 +162,7 @@ export interface UserGroupAdminStore {
    * Imports groups, each atomically and independently of the others. The outcomes have the order of the groups. An equal group does
    * not change, so an import can be repeated. A group keeps a token that is younger than the snapshot. Otherwise it gets the
    * imported token, with the time of the snapshot as its creation time. A token never belongs to two groups: the import refuses a
-   * token of another group, even in its grace period.
+   * token of another group, even in its grace period. A suspended group keeps its suspension and its `expireTime`.
    *
    * @param groups without duplicate ids or tokens
    */
@@ -155,11 +176,12 @@ export interface UserGroupAdminStore {
 
 /**
  * The outcome of a group in an import, and the names of its changed fields. `token-newer`: the group kept its token, which is
- * younger than the snapshot, and has all other imported values.
+ * younger than the snapshot, and has all other imported values. `suspended`: the group is suspended and stays so. Its suspension or
+ * `expireTime` is not that of the import. It also kept a token that is younger than the snapshot.
  */
 export type ImportOutcome =
   | {
-      readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
+      readonly outcome: "created" | "updated" | "unchanged" | "token-newer" | "suspended";
       readonly changedFields: readonly string[];
     }
   | { readonly outcome: "failed"; readonly error: DomainError };

@@ -16,7 +16,26 @@ export interface GroupFields {
   readonly mapping: { readonly [schemaId: string]: string };
   /** Undefined if none are set. */
   readonly properties: JsonObject | undefined;
+  /** From this time on, the group is suspended, in milliseconds since 1970. Undefined if it does not expire. */
+  readonly expireTime?: number | undefined;
 }
+
+/** The reason of the suspension of a group whose `expireTime` has passed. */
+export const EXPIRED = "EXPIRED";
+
+/** The suspension of a group. Times are in milliseconds since 1970. */
+export interface Suspension {
+  /** For operators. `EXPIRED` if the group has expired. */
+  readonly reason: string;
+  /** For the page. */
+  readonly message: string;
+  readonly suspendTime: number;
+  /** The time at which it ends by itself. Undefined if it does not. */
+  readonly until: number | undefined;
+}
+
+/** A suspension to make. */
+export type NewSuspension = Omit<Suspension, "suspendTime">;
 
 /** A stored user group with its current token. Times are in milliseconds since 1970. */
 export interface UserGroup extends GroupFields {
@@ -30,10 +49,14 @@ export interface UserGroup extends GroupFields {
   readonly createTime: number;
   readonly updateTime: number;
   readonly tokenCreateTime: number;
+  /** Undefined unless the group is suspended. */
+  readonly suspension: Suspension | undefined;
 }
 
-/** The group of a viewer, without the token and the etag. */
-export interface Viewer extends GroupFields, Pick<UserGroup, "teamId" | "providedId" | "environmentTag"> {
+/** The group of a viewer, without the token and the etag. If it has a suspension, viewers must not get the group. */
+export interface Viewer
+  extends GroupFields,
+    Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
   /** The expiry time of the presented token, in milliseconds since 1970. Undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
 }
@@ -74,7 +97,18 @@ export interface Rotation {
 
 /** A user group in a list for operators. Times are in milliseconds since 1970. */
 export interface ListedUserGroup
-  extends Pick<UserGroup, "teamId" | "providedId" | "name" | "etag" | "createTime" | "updateTime" | "tokenCreateTime"> {
+  extends Pick<
+    UserGroup,
+    | "teamId"
+    | "providedId"
+    | "name"
+    | "etag"
+    | "createTime"
+    | "updateTime"
+    | "tokenCreateTime"
+    | "expireTime"
+    | "suspension"
+  > {
   /** The last replacement of its token. Undefined if it has its first token. */
   readonly lastRotationTime: number | undefined;
   /** The end of the grace period of its former token. Undefined if that token is not valid. */
@@ -90,6 +124,8 @@ export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 export interface ImportedUserGroup extends NewUserGroup {
   /** Its token in the source system. Undefined: an existing group keeps its token, and a new group gets a new token. */
   readonly token: string | undefined;
+  /** Suspends a group that is not suspended. Undefined: a group that is not suspended stays so. */
+  readonly suspension?: Suspension | undefined;
 }
 
 /** The options of an import. */

@@ -6,7 +6,7 @@ import {
   type JsonValue,
   type MessageShape,
 } from "@bufbuild/protobuf";
-import { StructSchema } from "@bufbuild/protobuf/wkt";
+import { StructSchema, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import {
@@ -26,6 +26,7 @@ import { MAX_MESSAGE_BYTES } from "../domain/capacity.ts";
 import {
   EtagMismatch,
   TokenNotFound,
+  UserGroupSuspended,
   ViewerSessionEnded,
   ViewerSessionExpired,
   ViewerSessionInvalid,
@@ -154,9 +155,19 @@ export function requireStrict({ input }: DescMethodUnary, body: JsonObject): voi
   }
 }
 
+/** A time in RFC 3339. */
+export function timeText(time: Timestamp | undefined): string | undefined {
+  return time && timestampDate(time).toISOString();
+}
+
 /** Whether a call failed because the etag of the group did not match. */
 export function isEtagMismatch(failure: unknown): boolean {
   return failure instanceof ConnectError && failure.cause instanceof EtagMismatch;
+}
+
+/** Whether a call failed because the group is suspended. */
+export function isSuspended(failure: unknown): failure is ConnectError & { readonly cause: UserGroupSuspended } {
+  return failure instanceof ConnectError && failure.cause instanceof UserGroupSuspended;
 }
 
 /** Whether a call failed because the user group token or viewer session is not valid. */
@@ -172,7 +183,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   // Only requests with `If-Match` have an etag. Status 412 means that the condition failed (RFC 9110, 15.5.13).
-  const status = isEtagMismatch(error) ? 412 : httpStatus;
+  const status = isEtagMismatch(error) ? 412 : isSuspended(error) ? 403 : httpStatus;
   const text = JSON.stringify({
     success: 0,
     error: {

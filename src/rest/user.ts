@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
+import { TimestampSchema } from "@bufbuild/protobuf/wkt";
 import type { ConnectError } from "@connectrpc/connect";
 import {
   type Endpoint,
@@ -8,14 +9,16 @@ import {
   headerValue,
   recordOf,
 } from "@user-group-service/transport";
-import type { UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
+import type { Suspension, UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
 import {
   type GetUserGroupRequest,
   type GetUserGroupResponse,
   UserGroupService,
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
+import { UserGroupSuspended } from "../domain/errors.ts";
 import type { JsonObject } from "../domain/user-group.ts";
+import { toCallError } from "../rpc/errors.ts";
 import { CHANGEABLE, tagFromMessage } from "../rpc/messages.ts";
 import { malformed } from "../rpc/refusal-errors.ts";
 import {
@@ -30,6 +33,7 @@ import {
   readBody,
   requireStrict,
   restEndpoint,
+  timeText,
 } from "./json.ts";
 
 /** A parsed request to `/api/user`. */
@@ -61,7 +65,9 @@ const GROUP_FIELDS = ["user_group_id", ...MASKABLE];
 
 /** The fields that are JSON text in a query. */
 const JSON_FIELDS: ReadonlySet<string> = new Set(
-  CHANGEABLE.filter(({ fieldKind }) => fieldKind !== "scalar").map(({ name }) => name),
+  CHANGEABLE.filter(
+    ({ fieldKind, message }) => fieldKind !== "scalar" && message?.typeName !== TimestampSchema.typeName,
+  ).map(({ name }) => name),
 );
 
 /** Gets a group, or creates it. */
@@ -78,6 +84,7 @@ export const GET: Verb = {
       name: name ?? group.name,
       provided_id: group.providedId,
       properties: properties ?? group.properties ?? null,
+      expire_time: timeText(group.expireTime),
     },
   }),
 };
@@ -86,7 +93,7 @@ export const GET: Verb = {
 export const PUT: Verb = {
   method: updateUserGroup,
   toRequest: ({ body, ifMatch }) => {
-    const masked = MASKABLE.filter((field) => Object.hasOwn(body, field));
+    const masked = CHANGEABLE.filter(({ name }) => Object.hasOwn(body, name)).map(({ jsonName }) => jsonName);
     return messageOf(updateUserGroup.input, {
       ...pick(body, GROUP_FIELDS),
       ...(masked.length > 0 && { update_mask: masked.join(",") }),
@@ -170,10 +177,21 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** The fields of every response. */
-export function common({ teamId, token, name, providedId }: UserGroup) {
-  // Team ids are below 2^53.
-  return { team_id: Number(teamId), token, name, provided_id: providedId };
+/** The fields of the response of a change. JSON omits undefined fields. The token of a suspended group is an empty string. */
+export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
+  return {
+    // Team ids are below 2^53.
+    team_id: Number(teamId),
+    token,
+    name,
+    provided_id: providedId,
+    expire_time: timeText(expireTime),
+    suspension: suspension && suspensionBody(suspension),
+  };
+}
+
+function suspensionBody({ reason, message, suspendTime, until }: Suspension) {
+  return { reason, message, suspend_time: timeText(suspendTime), until: timeText(until) };
 }
 
 /** The tag of the environment of a group; null if it has none. */
@@ -213,6 +231,9 @@ export function methodOf(verb: Verb): EndpointMethod {
       : call.invoke(message));
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
+    // A client could store the missing token. An error leaves the token that it has.
+    if (userGroup.suspension && verb.method === getUserGroup)
+      throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);
     const responseHeaders = recordOf(call.responseHeader);
     responseHeaders["etag"] = `"${userGroup.etag}"`;

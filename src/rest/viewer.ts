@@ -1,13 +1,15 @@
 import type { MessageShape } from "@bufbuild/protobuf";
-import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import type { ConnectError } from "@connectrpc/connect";
 import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/transport";
 import { ViewerService, type ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
+import type { UserGroupSuspended } from "../domain/errors.ts";
 import type { JsonObject } from "../domain/user-group.ts";
 import { callOf } from "../rpc/call-context.ts";
 import {
   isForm,
   isNotActive,
+  isSuspended,
   jsonMethod,
   jsonResponse,
   messageOf,
@@ -17,6 +19,7 @@ import {
   readBody,
   requireStrict,
   restEndpoint,
+  timeText,
 } from "./json.ts";
 
 const { resolveViewer, createViewerSession } = ViewerService.method;
@@ -29,7 +32,7 @@ const INACTIVE = '{"active":false}';
 
 /**
  * `/api/viewer`: ResolveViewer as token introspection (RFC 7662), for back ends without gRPC and Connect. The request is a form
- * or JSON. All invalid tokens have the same response (section 2.2).
+ * or JSON. All invalid tokens have the same response (section 2.2), except those of suspended groups.
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
@@ -41,11 +44,18 @@ export function viewerEndpoint(): Endpoint {
       const { environment } = callOf(call.contextValues);
       return jsonResponse(recordOf(call.responseHeader), textOf(viewer, environment));
     } catch (failure) {
-      if (!isNotActive(failure)) throw failure;
-      return jsonResponse({ "cache-control": "no-store", ...recordOf(failure.metadata) }, INACTIVE);
+      const text = isSuspended(failure) ? suspendedText(failure.cause) : isNotActive(failure) ? INACTIVE : undefined;
+      if (text === undefined) throw failure;
+      const { metadata } = failure as ConnectError;
+      return jsonResponse({ "cache-control": "no-store", ...recordOf(metadata) }, text);
     }
   });
   return restEndpoint({ POST });
+}
+
+/** The response for a token of a suspended group. Only its caller, who has an API token, can show the message to the viewer. */
+function suspendedText({ reason, suspensionMessage }: UserGroupSuspended): string {
+  return JSON.stringify({ active: false, reason, suspension_message: suspensionMessage });
 }
 
 /** A field without a value counts as missing, as in OAuth (RFC 6749, 3.2). */
@@ -68,10 +78,6 @@ export function viewerSessionEndpoint(): Endpoint {
     return jsonResponse(recordOf(call.responseHeader), JSON.stringify({ success: 1, session, id, ...times }));
   });
   return restEndpoint({ POST });
-}
-
-function timeText(time: Timestamp | undefined): string | undefined {
-  return time && timestampDate(time).toISOString();
 }
 
 /**

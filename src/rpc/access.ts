@@ -60,6 +60,8 @@ export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
     lookupUserGroup: "admin",
     lookupUserGroupToken: "admin",
     deleteUserGroup: "admin",
+    suspendUserGroup: "admin",
+    resumeUserGroup: "admin",
     revokeUserGroupTokens: "admin",
     revokeViewerSessions: "admin",
     importUserGroups: "admin",

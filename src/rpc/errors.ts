@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { DomainError, StoreUnavailable } from "../domain/errors.ts";
+import { DomainError, StoreUnavailable, UserGroupSuspended } from "../domain/errors.ts";
 
 /** The namespace of the error reasons: `google.rpc.ErrorInfo.domain`. */
 const ERROR_DOMAIN = "user-group-service";
@@ -79,7 +79,11 @@ export function toCallError(error: unknown, { isForOperator = false } = {}): Con
     return callError(Code[error.kind], message, {
       reason,
       violations: field === undefined ? [] : [{ field, description: message }],
-      metadata: { ...(outcome && { outcome }), ...(unavailable?.fault && { cause: unavailable.fault }) },
+      metadata: {
+        ...(outcome && { outcome }),
+        ...(unavailable?.fault && { cause: unavailable.fault }),
+        ...(error instanceof UserGroupSuspended && { suspension_message: error.suspensionMessage }),
+      },
       cause: error,
     });
   }

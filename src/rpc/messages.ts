@@ -1,10 +1,14 @@
 import type { DescField } from "@bufbuild/protobuf";
 import { type Duration, durationMs, type FieldMask, type Timestamp } from "@bufbuild/protobuf/wkt";
-import { ApiEnvironmentTag, type UserGroup as UserGroupMessage } from "../../gen/usergroup/v1/user_group_pb.ts";
+import {
+  ApiEnvironmentTag,
+  type Suspension as SuspensionMessage,
+  type UserGroup as UserGroupMessage,
+} from "../../gen/usergroup/v1/user_group_pb.ts";
 import { UpdateUserGroupRequestSchema } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
 import { InvalidUpdateMask } from "../domain/errors.ts";
-import type { GroupFields, NewUserGroup, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
+import type { GroupFields, NewUserGroup, Suspension, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 
 /*
  * Messages are object literals, because `create` would look up every field. The types guarantee that no field is missing.
@@ -27,17 +31,26 @@ export function groupFieldsMessage({
 /** A group as a request to create or import it describes it. The name defaults to the id. */
 export function groupFromMessage(
   providedId: string,
-  { name = providedId, mapping, properties }: Pick<GroupFields, "mapping"> & Partial<GroupFields>,
+  { name = providedId, mapping, properties, expireTime }: GroupMessage,
 ): NewUserGroup {
-  return { providedId, name, mapping, properties };
+  return { providedId, name, mapping, properties, expireTime: expireTimeOf(expireTime) };
 }
 
-/** Converts a user group to its message. */
-export function userGroupMessage(group: UserGroup): UserGroupMessage {
+/** The fields of a group in a request. */
+type GroupMessage = Pick<GroupFields, "mapping"> &
+  Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
+
+/** An expiry time in whole milliseconds since 1970, rounded down. */
+export function expireTimeOf(time: Timestamp | undefined): number | undefined {
+  return time && Math.floor(timeOf(time) as number);
+}
+
+/** Converts a user group to its message. @param token default: that of the group, unless the group is suspended */
+export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",
     teamId: BigInt(group.teamId),
-    token: group.token,
+    token,
     providedId: group.providedId,
     ...groupFieldsMessage(group),
     apiEnvironmentTag: TAG_MESSAGES[group.environmentTag ?? "none"],
@@ -45,7 +58,17 @@ export function userGroupMessage(group: UserGroup): UserGroupMessage {
     createTime: timestamp(group.createTime),
     updateTime: timestamp(group.updateTime),
     tokenCreateTime: timestamp(group.tokenCreateTime),
+    expireTime: timestamp(group.expireTime),
+    suspension: suspensionMessage(group.suspension),
   };
+}
+
+/** Converts the suspension of a group to its message. */
+export function suspensionMessage(suspension: Suspension | undefined): SuspensionMessage | undefined {
+  if (!suspension) return undefined;
+  const { reason, message, suspendTime, until } = suspension;
+  const times = { suspendTime: timestamp(suspendTime), until: timestamp(until) };
+  return { $typeName: "usergroup.v1.Suspension", reason, message, ...times };
 }
 
 /** The enum values of environment tags. */

@@ -5,7 +5,15 @@ import type { UserGroupStore } from "../domain/store.ts";
 import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
 import { hasRole } from "./access.ts";
 import { callOf } from "./call-context.ts";
-import { CHANGEABLE, graceMsOf, groupFromMessage, groupTarget, maskedFields, userGroupMessage } from "./messages.ts";
+import {
+  CHANGEABLE,
+  expireTimeOf,
+  graceMsOf,
+  groupFromMessage,
+  groupTarget,
+  maskedFields,
+  userGroupMessage,
+} from "./messages.ts";
 
 const NAMES = CHANGEABLE.map(({ name }) => name);
 
@@ -61,8 +69,9 @@ function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
   const names = maskedFields(request, NAMES, isSet);
   const changed = CHANGEABLE.filter(({ name }) => names.includes(name));
   // A masked field that is unset is cleared.
+  const given = { ...request, expireTime: expireTimeOf(request.expireTime) };
   return Object.fromEntries(
-    changed.map(({ localName }) => [localName, request[localName as keyof UserGroupChange] ?? null]),
+    changed.map(({ localName }) => [localName, given[localName as keyof UserGroupChange] ?? null]),
   );
 }
 

@@ -2,7 +2,7 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { ViewerService, ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Environment } from "../domain/environment.ts";
-import { DomainError } from "../domain/errors.ts";
+import { DomainError, UserGroupSuspended } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { JsonObject, Viewer } from "../domain/user-group.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
@@ -31,6 +31,8 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
       let resolved: ResolvedViewer;
       try {
         resolved = await viewerOf({ userGroups, sessions }, environment, { token, audience });
+        const { suspension } = resolved.viewer;
+        if (suspension) throw new UserGroupSuspended(suspension.message);
       } catch (error) {
         metrics.viewer(by, error instanceof DomainError ? error.reason : "INTERNAL");
         throw error;
@@ -79,7 +81,7 @@ interface ResolvedViewer {
 }
 
 /**
- * Finds the group of a user group token or of a viewer session.
+ * Finds the group of a user group token or of a viewer session, even if it is suspended.
  *
  * @param presented `audience`: the required audience of a session; empty for any
  * @throws the errors of `ViewerSessions.resolve` and `UserGroupStore.resolve`

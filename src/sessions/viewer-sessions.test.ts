@@ -36,7 +36,7 @@ function keysOf(
 it("the lifetime of a session starts before its group is read, so that a later revocation covers it", async () => {
   const { environment, keys } = keysOf([{ kid: "k", ...(await newKeyPair()) }]);
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });
-  const viewer = { teamId: 1, ...groupFromMessage("a", { mapping: {} }) };
+  const viewer = { teamId: 1, ...groupFromMessage("a", { mapping: {} }), suspension: undefined };
   const store: ViewerSessionStore = {
     async sessionSubject() {
       vi.setSystemTime(1_000_060_000);
@@ -67,7 +67,7 @@ const suite: {
 } = JSON.parse(readFileSync("test/fixtures/viewer-sessions.json", "utf8"));
 
 describe("a case of viewer-sessions.json", () => {
-  const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined };
+  const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined, suspension: undefined };
   const store = { resolveSession: async () => viewer } as unknown as ViewerSessionStore;
 
   it.each(suite.cases)("$name: $refused", async ({ session, at = suite.now, refused }) => {

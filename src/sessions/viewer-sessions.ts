@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type Environment, type EnvironmentName, formatEnvironmentName } from "../domain/environment.ts";
 import {
   PublicUrlMissing,
+  UserGroupSuspended,
   ViewerSessionExpired,
   ViewerSessionInvalid,
   ViewerSessionTooLarge,
@@ -67,7 +68,7 @@ export class ViewerSessions {
    * Creates a session. Reads its group and its key at the same time.
    *
    * @returns the session and its times, in milliseconds since 1970
-   * @throws PublicUrlMissing, ViewerSessionTooLarge; as `ViewerSessionStore.sessionSubject`, and as the store does
+   * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; as `ViewerSessionStore.sessionSubject`, and as the store does
    */
   async create(
     store: ViewerSessionStore,
@@ -83,8 +84,10 @@ export class ViewerSessions {
       keys.signing(environment),
     ]);
     const { viewer, generation } = subject;
+    if (viewer.suspension) throw new UserGroupSuspended(viewer.suspension.message);
     const ends = iat + Math.floor(Math.min(ttlMs, maxMs) / 1000);
-    const exp = Math.min(ends, Math.floor((viewer.tokenExpireTime ?? Number.POSITIVE_INFINITY) / 1000));
+    const { tokenExpireTime = Number.POSITIVE_INFINITY, expireTime = Number.POSITIVE_INFINITY } = viewer;
+    const exp = Math.min(ends, Math.floor(Math.min(tokenExpireTime, expireTime) / 1000));
     const jti = randomBytes(16).toString("base64url");
     const session: SessionClaims = {
       ...{ iss, aud: audience, sub: viewer.providedId, tid: viewer.teamId, gen: generation, jti, iat, exp },
@@ -100,7 +103,7 @@ export class ViewerSessions {
   }
 
   /**
-   * Returns the current group of a session, and its claims.
+   * Returns the current group of a session, even if it is suspended, and the claims of the session.
    *
    * @param audience the expected audience; empty for any
    * @throws ViewerSessionInvalid, ViewerSessionExpired; as `ViewerSessionStore.resolveSession`, and as the store does

@@ -14,6 +14,7 @@ import {
   TooManyApiTokens,
   TooManyEndedViewers,
   TooManyWebhooks,
+  UserGroupExpired,
   UserGroupNotFound,
   WebhookNotFound,
 } from "../domain/errors.ts";
@@ -84,6 +85,7 @@ const REFUSALS: { readonly [answer: string]: (detail: string) => Error } = {
   "no-group": () => new UserGroupNotFound(),
   "no-token": () => new TokenNotFound(),
   stale: () => new EtagMismatch(),
+  expired: () => new UserGroupExpired(),
   taken: () => new TokenTaken(),
   full: () => new EnvironmentFull(),
   reused: () => new RequestIdReused(),

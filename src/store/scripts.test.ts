@@ -42,9 +42,9 @@ it.each(singleKey)("%s touches one key alone", (name, { lua, keys }) => {
 });
 
 it.each(scripts.filter(([, { isChange }]) => isChange))(
-  "%s runs when Redis' memory is full only if it revokes or deletes",
+  "%s runs when Redis' memory is full only if it revokes, suspends or deletes",
   (name, { lua }) => {
-    const ends = /REVOKE|DELETE|DELETION|END_SESSIONS|CLEAR|REMOVE|SET_SIGNING_KEYS/.test(name);
+    const ends = /REVOKE|SUSPEND|DELETE|DELETION|END_SESSIONS|CLEAR|REMOVE|SET_SIGNING_KEYS/.test(name);
     expect(lua.startsWith(ends ? "#!lua flags=allow-oom\n" : "#!lua\n")).toBe(true);
   },
 );

@@ -30,6 +30,7 @@ import removeMember from "./scripts/remove-member.lua" with { type: "text" };
 import repairToken from "./scripts/repair-token.lua" with { type: "text" };
 import resolveSession from "./scripts/resolve-session.lua" with { type: "text" };
 import resolveToken from "./scripts/resolve-token.lua" with { type: "text" };
+import resumeGroup from "./scripts/resume-group.lua" with { type: "text" };
 import retireKey from "./scripts/retire-key.lua" with { type: "text" };
 import revokeApiTokens from "./scripts/revoke-api-tokens.lua" with { type: "text" };
 import rotateApiToken from "./scripts/rotate-api-token.lua" with { type: "text" };
@@ -37,6 +38,7 @@ import rotateToken from "./scripts/rotate-token.lua" with { type: "text" };
 import setIdentity from "./scripts/set-identity.lua" with { type: "text" };
 import setSigningKeys from "./scripts/set-signing-keys.lua" with { type: "text" };
 import settleWebhook from "./scripts/settle-webhook.lua" with { type: "text" };
+import suspendGroup from "./scripts/suspend-group.lua" with { type: "text" };
 import updateApiToken from "./scripts/update-api-token.lua" with { type: "text" };
 import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
@@ -173,7 +175,17 @@ export const CLEAR_ENVIRONMENT = environmentScript(clearEnvironment, {
 
 export const WRITE_GROUP = environmentScript(writeGroup, {
   keys: ["group", "ids", "tokens"],
-  args: ["id", "expectedVersion", "digest", "graceMs", "firstTeamId", "teamIds", "changedFields", "removed"],
+  args: [
+    "id",
+    "expectedVersion",
+    "digest",
+    "graceMs",
+    "firstTeamId",
+    "teamIds",
+    "changedFields",
+    "removed",
+    "unlessExpired",
+  ],
 });
 
 export const UPDATE_GROUP = environmentScript(updateGroup, {
@@ -187,6 +199,15 @@ export const DELETE_GROUP = environmentScript(deleteGroup, {
   args: ["id", "currentDigest", "etag"],
   allowOom: true,
 });
+
+/** Redis also runs it when memory is full, because it takes a group from its viewers. */
+export const SUSPEND_GROUP = environmentScript(suspendGroup, {
+  keys: ["group"],
+  args: ["id", "reason", "message", "untilTime"],
+  allowOom: true,
+});
+
+export const RESUME_GROUP = environmentScript(resumeGroup, { keys: ["group"], args: ["id"] });
 
 const rotation = {
   keys: ["target", "request", "tokens"],

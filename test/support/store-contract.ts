@@ -17,6 +17,7 @@ import { namesContract } from "./contract/names.ts";
 import { requestIdContract } from "./contract/request-ids.ts";
 import { revocationContract } from "./contract/revocations.ts";
 import { rotateContract } from "./contract/rotate.ts";
+import { suspensionContract } from "./contract/suspensions.ts";
 import { teamIdContract } from "./contract/team-ids.ts";
 import { tokenKeyContract } from "./contract/token-keys.ts";
 import { updateContract } from "./contract/update.ts";
@@ -55,6 +56,7 @@ export function storeContract(
     groupListContract(context);
     deletionContract(context);
     revocationContract(context);
+    suspensionContract(context);
     importContract(context);
     importedTokenContract(context);
     environmentContract(context);

@@ -6,6 +6,7 @@ import type {
   ImportedUserGroup,
   ImportMode,
   ImportOptions,
+  NewSuspension,
   NewUserGroup,
   Rotation,
   UserGroupChange,
@@ -61,6 +62,11 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
 
     revokeTokens: (environment: Environment, providedId: string, requestId = "", by = BY, graceMs = 0) =>
       admin.revokeTokens(environment, providedId, { graceMs, requestId }, by),
+
+    suspend: (environment: Environment, providedId: string, given: Partial<NewSuspension> = {}, by = BY) =>
+      admin.suspend(environment, providedId, { reason: "", message: "", until: undefined, ...given }, by),
+
+    resume: (environment: Environment, providedId: string, by = BY) => admin.resume(environment, providedId, by),
 
     import(
       environment: Environment,

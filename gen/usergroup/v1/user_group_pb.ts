@@ -4,15 +4,17 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_buf_validate_validate } from "../../buf/validate/validate_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_usergroup_v1_json_rules } from "./json_rules_pb.ts";
 import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file usergroup/v1/user_group.proto.
  */
 export const file_usergroup_v1_user_group: GenFile = /*@__PURE__*/
-  fileDesc("Ch11c2VyZ3JvdXAvdjEvdXNlcl9ncm91cC5wcm90bxIMdXNlcmdyb3VwLnYxIscDCglVc2VyR3JvdXASDwoHdGVhbV9pZBgBIAEoAxINCgV0b2tlbhgCIAEoCRIMCgRuYW1lGAMgASgJEhMKC3Byb3ZpZGVkX2lkGAQgASgJEjUKB21hcHBpbmcYBSADKAsyJC51c2VyZ3JvdXAudjEuVXNlckdyb3VwLk1hcHBpbmdFbnRyeRIrCgpwcm9wZXJ0aWVzGAYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI8ChNhcGlfZW52aXJvbm1lbnRfdGFnGAcgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnEgwKBGV0YWcYCCABKAkSLwoLY3JlYXRlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEqewoRQXBpRW52aXJvbm1lbnRUYWcSIwofQVBJX0VOVklST05NRU5UX1RBR19VTlNQRUNJRklFRBAAEiAKHEFQSV9FTlZJUk9OTUVOVF9UQUdfQ1VTVE9NRVIQARIfChtBUElfRU5WSVJPTk1FTlRfVEFHX1RFU1RJTkcQAmIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Ch11c2VyZ3JvdXAvdjEvdXNlcl9ncm91cC5wcm90bxIMdXNlcmdyb3VwLnYxIqYECglVc2VyR3JvdXASDwoHdGVhbV9pZBgBIAEoAxINCgV0b2tlbhgCIAEoCRIMCgRuYW1lGAMgASgJEhMKC3Byb3ZpZGVkX2lkGAQgASgJEjUKB21hcHBpbmcYBSADKAsyJC51c2VyZ3JvdXAudjEuVXNlckdyb3VwLk1hcHBpbmdFbnRyeRIrCgpwcm9wZXJ0aWVzGAYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI8ChNhcGlfZW52aXJvbm1lbnRfdGFnGAcgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnEgwKBGV0YWcYCCABKAkSLwoLY3JlYXRlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCnN1c3BlbnNpb24YDSABKAsyGC51c2VyZ3JvdXAudjEuU3VzcGVuc2lvbhouCgxNYXBwaW5nRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLaAQoKU3VzcGVuc2lvbhI2CgZyZWFzb24YASABKAlCJrpIH3IdGIACMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBEjcKB21lc3NhZ2UYAiABKAlCJrpIH3IdGIAEMhheW15ceDAwLVx4MWZceDdmLVx4OWZdKiTA/RgBEjAKDHN1c3BlbmRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKnsKEUFwaUVudmlyb25tZW50VGFnEiMKH0FQSV9FTlZJUk9OTUVOVF9UQUdfVU5TUEVDSUZJRUQQABIgChxBUElfRU5WSVJPTk1FTlRfVEFHX0NVU1RPTUVSEAESHwobQVBJX0VOVklST05NRU5UX1RBR19URVNUSU5HEAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules]);
 
 /**
  * A user group: a tenant whose users view embedded dashboards.
@@ -28,7 +30,8 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   teamId: bigint;
 
   /**
-   * The user group token. It is a credential: keep it in your back end.
+   * The user group token. It is a credential: keep it in your back end. Empty while the group is
+   * suspended.
    *
    * @generated from field: string token = 2;
    */
@@ -98,6 +101,20 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
    * @generated from field: google.protobuf.Timestamp token_create_time = 11;
    */
   tokenCreateTime?: Timestamp | undefined;
+
+  /**
+   * From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 12;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * Set while the group is suspended.
+   *
+   * @generated from field: usergroup.v1.Suspension suspension = 13;
+   */
+  suspension?: Suspension | undefined;
 };
 
 /**
@@ -106,6 +123,51 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
  */
 export const UserGroupSchema: GenMessage<UserGroup> = /*@__PURE__*/
   messageDesc(file_usergroup_v1_user_group, 0);
+
+/**
+ * The suspension of a user group. While it lasts, ResolveViewer and CreateViewerSession fail with
+ * FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
+ *
+ * @generated from message usergroup.v1.Suspension
+ */
+export type Suspension = Message<"usergroup.v1.Suspension"> & {
+  /**
+   * Reason for operators, at most 256 characters without control characters. `EXPIRED` if the
+   * `expire_time` of the group has passed. Viewers do not see it.
+   *
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * Message for the page, at most 512 characters without control characters.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * Time since which the group is suspended.
+   *
+   * @generated from field: google.protobuf.Timestamp suspend_time = 3;
+   */
+  suspendTime?: Timestamp | undefined;
+
+  /**
+   * Time at which the suspension ends by itself. Unset if only ResumeUserGroup ends it or, for
+   * `EXPIRED`, a later `expire_time`.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 4;
+   */
+  until?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message usergroup.v1.Suspension.
+ * Use `create(SuspensionSchema)` to create a new message.
+ */
+export const SuspensionSchema: GenMessage<Suspension> = /*@__PURE__*/
+  messageDesc(file_usergroup_v1_user_group, 1);
 
 /**
  * The tag of an environment. Environments with the same name and different tags are separate.

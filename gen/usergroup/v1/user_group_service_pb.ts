@@ -5,8 +5,8 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../buf/validate/validate_pb.ts";
-import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_usergroup_v1_json_rules } from "./json_rules_pb.ts";
 import type { UserGroup } from "./user_group_pb.ts";
 import { file_usergroup_v1_user_group } from "./user_group_pb.ts";
@@ -16,7 +16,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/v1/user_group_service.proto.
  */
 export const file_usergroup_v1_user_group_service: GenFile = /*@__PURE__*/
-  fileDesc("CiV1c2VyZ3JvdXAvdjEvdXNlcl9ncm91cF9zZXJ2aWNlLnByb3RvEgx1c2VyZ3JvdXAudjEiwwIKE0dldFVzZXJHcm91cFJlcXVlc3QSKQoNdXNlcl9ncm91cF9pZBgBIAEoCUISukgHcgUQARiAAsD9GAHI/RgBEh8KBG5hbWUYAiABKAlCDLpIBXIDGIACwP0YAUgAiAEBEloKB21hcHBpbmcYAyADKAsyLi51c2VyZ3JvdXAudjEuR2V0VXNlckdyb3VwUmVxdWVzdC5NYXBwaW5nRW50cnlCGbpIFpoBExDoByIHcgUQARiAAioFcgMYgAgSPAoKcHJvcGVydGllcxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCCrr9GAYIgIAEECBIAYgBARouCgxNYXBwaW5nRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfbmFtZUINCgtfcHJvcGVydGllcyJbChRHZXRVc2VyR3JvdXBSZXNwb25zZRIrCgp1c2VyX2dyb3VwGAEgASgLMhcudXNlcmdyb3VwLnYxLlVzZXJHcm91cBIWCg5uZXdfdXNlcl9ncm91cBgCIAEoCCLvAgoWVXBkYXRlVXNlckdyb3VwUmVxdWVzdBIpCg11c2VyX2dyb3VwX2lkGAEgASgJQhK6SAdyBRABGIACwP0YAcj9GAESGgoEbmFtZRgCIAEoCUIMukgFcgMYgALA/RgBEl0KB21hcHBpbmcYAyADKAsyMS51c2VyZ3JvdXAudjEuVXBkYXRlVXNlckdyb3VwUmVxdWVzdC5NYXBwaW5nRW50cnlCGbpIFpoBExDoByIHcgUQARiAAioFcgMYgAgSNwoKcHJvcGVydGllcxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCCrr9GAYIgIAEECASLwoLdXBkYXRlX21hc2sYBSABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhUKBGV0YWcYBiABKAlCB7pIBHICGEAaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiRgoXVXBkYXRlVXNlckdyb3VwUmVzcG9uc2USKwoKdXNlcl9ncm91cBgBIAEoCzIXLnVzZXJncm91cC52MS5Vc2VyR3JvdXAi9QEKG1JvdGF0ZVVzZXJHcm91cFRva2VuUmVxdWVzdBIjCg1jdXJyZW50X3Rva2VuGAEgASgJQgq6SAdyBRABGIAISAASKwoNdXNlcl9ncm91cF9pZBgCIAEoCUISukgHcgUQARiAAsD9GAHI/RgBSAASRgoScHJldmlvdXNfdG9rZW5fdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgASLAoKcmVxdWVzdF9pZBgEIAEoCUIYukgVchMYgAEyDl5bXHgyMS1ceDdlXSokQg4KBWdyb3VwEgW6SAIIASJLChxSb3RhdGVVc2VyR3JvdXBUb2tlblJlc3BvbnNlEisKCnVzZXJfZ3JvdXAYASABKAsyFy51c2VyZ3JvdXAudjEuVXNlckdyb3VwMr0CChBVc2VyR3JvdXBTZXJ2aWNlEloKDEdldFVzZXJHcm91cBIhLnVzZXJncm91cC52MS5HZXRVc2VyR3JvdXBSZXF1ZXN0GiIudXNlcmdyb3VwLnYxLkdldFVzZXJHcm91cFJlc3BvbnNlIgOQAgISXgoPVXBkYXRlVXNlckdyb3VwEiQudXNlcmdyb3VwLnYxLlVwZGF0ZVVzZXJHcm91cFJlcXVlc3QaJS51c2VyZ3JvdXAudjEuVXBkYXRlVXNlckdyb3VwUmVzcG9uc2USbQoUUm90YXRlVXNlckdyb3VwVG9rZW4SKS51c2VyZ3JvdXAudjEuUm90YXRlVXNlckdyb3VwVG9rZW5SZXF1ZXN0GioudXNlcmdyb3VwLnYxLlJvdGF0ZVVzZXJHcm91cFRva2VuUmVzcG9uc2ViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_struct, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
+  fileDesc("CiV1c2VyZ3JvdXAvdjEvdXNlcl9ncm91cF9zZXJ2aWNlLnByb3RvEgx1c2VyZ3JvdXAudjEi9AIKE0dldFVzZXJHcm91cFJlcXVlc3QSKQoNdXNlcl9ncm91cF9pZBgBIAEoCUISukgHcgUQARiAAsD9GAHI/RgBEh8KBG5hbWUYAiABKAlCDLpIBXIDGIACwP0YAUgAiAEBEloKB21hcHBpbmcYAyADKAsyLi51c2VyZ3JvdXAudjEuR2V0VXNlckdyb3VwUmVxdWVzdC5NYXBwaW5nRW50cnlCGbpIFpoBExDoByIHcgUQARiAAioFcgMYgAgSPAoKcHJvcGVydGllcxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCCrr9GAYIgIAEECBIAYgBARIvCgtleHBpcmVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX25hbWVCDQoLX3Byb3BlcnRpZXMiWwoUR2V0VXNlckdyb3VwUmVzcG9uc2USKwoKdXNlcl9ncm91cBgBIAEoCzIXLnVzZXJncm91cC52MS5Vc2VyR3JvdXASFgoObmV3X3VzZXJfZ3JvdXAYAiABKAgioAMKFlVwZGF0ZVVzZXJHcm91cFJlcXVlc3QSKQoNdXNlcl9ncm91cF9pZBgBIAEoCUISukgHcgUQARiAAsD9GAHI/RgBEhoKBG5hbWUYAiABKAlCDLpIBXIDGIACwP0YARJdCgdtYXBwaW5nGAMgAygLMjEudXNlcmdyb3VwLnYxLlVwZGF0ZVVzZXJHcm91cFJlcXVlc3QuTWFwcGluZ0VudHJ5Qhm6SBaaARMQ6AciB3IFEAEYgAIqBXIDGIAIEjcKCnByb3BlcnRpZXMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Qgq6/RgGCICABBAgEi8KC3VwZGF0ZV9tYXNrGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIVCgRldGFnGAYgASgJQge6SARyAhhAEi8KC2V4cGlyZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBouCgxNYXBwaW5nRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJGChdVcGRhdGVVc2VyR3JvdXBSZXNwb25zZRIrCgp1c2VyX2dyb3VwGAEgASgLMhcudXNlcmdyb3VwLnYxLlVzZXJHcm91cCL1AQobUm90YXRlVXNlckdyb3VwVG9rZW5SZXF1ZXN0EiMKDWN1cnJlbnRfdG9rZW4YASABKAlCCrpIB3IFEAEYgAhIABIrCg11c2VyX2dyb3VwX2lkGAIgASgJQhK6SAdyBRABGIACwP0YAcj9GAFIABJGChJwcmV2aW91c190b2tlbl90dGwYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CD7pIDKoBCSIFCICangEyABIsCgpyZXF1ZXN0X2lkGAQgASgJQhi6SBVyExiAATIOXltceDIxLVx4N2VdKiRCDgoFZ3JvdXASBbpIAggBIksKHFJvdGF0ZVVzZXJHcm91cFRva2VuUmVzcG9uc2USKwoKdXNlcl9ncm91cBgBIAEoCzIXLnVzZXJncm91cC52MS5Vc2VyR3JvdXAyvQIKEFVzZXJHcm91cFNlcnZpY2USWgoMR2V0VXNlckdyb3VwEiEudXNlcmdyb3VwLnYxLkdldFVzZXJHcm91cFJlcXVlc3QaIi51c2VyZ3JvdXAudjEuR2V0VXNlckdyb3VwUmVzcG9uc2UiA5ACAhJeCg9VcGRhdGVVc2VyR3JvdXASJC51c2VyZ3JvdXAudjEuVXBkYXRlVXNlckdyb3VwUmVxdWVzdBolLnVzZXJncm91cC52MS5VcGRhdGVVc2VyR3JvdXBSZXNwb25zZRJtChRSb3RhdGVVc2VyR3JvdXBUb2tlbhIpLnVzZXJncm91cC52MS5Sb3RhdGVVc2VyR3JvdXBUb2tlblJlcXVlc3QaKi51c2VyZ3JvdXAudjEuUm90YXRlVXNlckdyb3VwVG9rZW5SZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * @generated from message usergroup.v1.GetUserGroupRequest
@@ -49,6 +49,14 @@ export type GetUserGroupRequest = Message<"usergroup.v1.GetUserGroupRequest"> & 
    * @generated from field: optional google.protobuf.Struct properties = 4;
    */
   properties?: JsonObject | undefined;
+
+  /**
+   * Time from which a new group is suspended with the reason `EXPIRED`, such as the end of a trial.
+   * Default: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 5;
+   */
+  expireTime?: Timestamp | undefined;
 };
 
 /**
@@ -63,7 +71,7 @@ export const GetUserGroupRequestSchema: GenMessage<GetUserGroupRequest> = /*@__P
  */
 export type GetUserGroupResponse = Message<"usergroup.v1.GetUserGroupResponse"> & {
   /**
-   * The user group, with its token.
+   * The user group, with its token unless it is suspended.
    *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
@@ -117,8 +125,8 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
   properties?: JsonObject | undefined;
 
   /**
-   * Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. If the mask lists a
-   * field that is unset, the service clears it. Default: every field that is set.
+   * Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the
+   * mask lists a field that is unset, the service clears it. Default: every field that is set.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
@@ -131,6 +139,14 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
    * @generated from field: string etag = 6;
    */
   etag: string;
+
+  /**
+   * New time from which the group is suspended with the reason `EXPIRED`. A time in the past
+   * suspends it at once. A later time resumes a group with the reason `EXPIRED`.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 7;
+   */
+  expireTime?: Timestamp | undefined;
 };
 
 /**
@@ -145,7 +161,7 @@ export const UpdateUserGroupRequestSchema: GenMessage<UpdateUserGroupRequest> = 
  */
 export type UpdateUserGroupResponse = Message<"usergroup.v1.UpdateUserGroupResponse"> & {
   /**
-   * The user group after the change, with its token.
+   * The user group after the change, with its token unless it is suspended.
    *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
@@ -216,7 +232,8 @@ export const RotateUserGroupTokenRequestSchema: GenMessage<RotateUserGroupTokenR
  */
 export type RotateUserGroupTokenResponse = Message<"usergroup.v1.RotateUserGroupTokenResponse"> & {
   /**
-   * The user group, with its new token.
+   * The user group, with its new token unless it is suspended. GetUserGroup returns the new token
+   * after the suspension.
    *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
@@ -238,7 +255,8 @@ export const RotateUserGroupTokenResponseSchema: GenMessage<RotateUserGroupToken
 export const UserGroupService: GenService<{
   /**
    * Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-   * request. If it does not exist, the call creates it, which requires the role `manage`.
+   * request. If it does not exist, the call creates it, which requires the role `manage`. A
+   * suspended group comes with its `suspension` and without its token.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */

@@ -214,8 +214,8 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
 
   /**
    * Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-   * VIEWER_SESSION_MAX if that is shorter. A session of a token in its grace period expires no
-   * later than the token.
+   * VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group, and no later
+   * than a token in its grace period that it was created with.
    *
    * @generated from field: google.protobuf.Duration ttl = 4;
    */
@@ -308,7 +308,9 @@ export const CreateViewerSessionResponseSchema: GenMessage<CreateViewerSessionRe
 export const ViewerService: GenService<{
   /**
    * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-   * unknown, revoked, expired, or of another environment.
+   * unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
+   * (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
+   * of ErrorInfo, as `suspension_message`.
    *
    * @generated from rpc usergroup.v1.ViewerService.ResolveViewer
    */
@@ -320,8 +322,9 @@ export const ViewerService: GenService<{
   /**
    * Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
    * token of the group. Anyone can verify it with the public keys of the environment. A request
-   * with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
-   * (PUBLIC_URL_MISSING) if the service does not know its public URL.
+   * with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
+   * suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
+   * (PUBLIC_URL_MISSING).
    *
    * @generated from rpc usergroup.v1.ViewerService.CreateViewerSession
    */

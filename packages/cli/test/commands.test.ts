@@ -40,6 +40,49 @@ describe("the commands", () => {
     expect(await root("env get")).toMatchObject({ code: 2, stderr: expect.stringContaining("give --env NAME") });
   });
 
+  it("group: suspend and resume, with the state in get and list, and no token in between", async () => {
+    const { admin } = await newEnvironment();
+    const { stdout: token } = await admin("group create acme --expire-time 30d");
+    const suspended = await admin("group suspend acme --reason unpaid --message Sorry. --until 7d");
+    expect(suspended.code).toBe(0);
+    for (const { stdout } of [suspended, await admin("group get acme")]) {
+      expect(stdout).toMatch(/^suspension reason {2,}unpaid$/m);
+      expect(stdout).toMatch(/^message for the page {2,}Sorry\.$/m);
+      for (const label of ["suspended since", "suspended until", "expires"])
+        expect(stdout).toMatch(new RegExp(`^${label} {2,}${TIME}$`, "m"));
+    }
+    expect((await admin("group list")).stdout).toMatch(/^acme +acme +suspended +/m);
+    const refused = await admin("viewer resolve", { input: token });
+    expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("USER_GROUP_SUSPENDED")]);
+    const folder = newFolder();
+    for (const command of [
+      "group create acme",
+      "group rotate acme",
+      `group create acme --out ${join(folder, "token")}`,
+    ]) {
+      const { code, stdout, stderr } = await admin(command);
+      expect([code, stdout]).toEqual([5, ""]);
+      expect(stderr).toContain("the user group acme is suspended, so its token is not shown");
+    }
+    expect(readdirSync(folder)).toEqual([]);
+    const resumed = await admin("group resume acme --json");
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ providedId: "acme", expireTime: expect.any(String) });
+    expect(resumed.stdout).not.toContain("suspension");
+    expect((await admin("group list")).stdout).toMatch(/^acme +acme +active +/m);
+    expect((await admin("group create acme")).stdout).toMatch(/^ugt_/);
+
+    const expired = await admin("group update acme --expire-time 2020-01-01");
+    expect(expired.stdout).toMatch(/^suspension reason {2,}EXPIRED$/m);
+    expect(await admin("group resume acme")).toMatchObject({
+      code: 5,
+      stderr: expect.stringContaining("--expire-time never"),
+    });
+    expect((await admin("group update acme --expire-time never")).stdout).not.toMatch(/EXPIRED|expires/);
+    for (const bad of ["--until 2020-01-01", "--until tomorrow", `--reason ${"x".repeat(257)}`, "--reason EXPIRED"])
+      expect((await admin(`group suspend acme ${bad}`)).code).toBe(2);
+    expect((await admin("group suspend nobody")).code).toBe(3);
+  });
+
   it("token: create, list, update, rotate, lookup, revoke", async () => {
     const { name, admin } = await newEnvironment();
     const created = await root(`token create -e ${name} --role resolve --name dashboard --expires 90d`);

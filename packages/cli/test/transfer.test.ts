@@ -104,6 +104,66 @@ describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
   });
 });
 
+describe.each(["jsonl", "csv"])("ugs export and import of %s with suspended groups", (format) => {
+  it("carry the state to another environment, and report groups that stay suspended", async () => {
+    const { environment, folder, run, counts } = await newPlace(server);
+    const { environment: copy, ...other } = await newPlace(server);
+    const rows = [
+      { provided_id: "active", token: "foreign.active" },
+      { provided_id: "dark", token: "foreign.dark", expire_time: "2090-01-31T12:00:00.250Z" },
+      { provided_id: "expired", token: "foreign.expired", expire_time: "2020-01-31T12:00:00Z" },
+    ];
+    const input = join(folder, "rows.jsonl");
+    await writeFile(input, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+    await run(["import", input, "--snapshot-time", new Date().toISOString()]);
+    const admin = adminOf(server.url);
+    const [source, target] = [{ name: environment }, { name: copy }];
+    const dark = { environment: source, userGroupId: "dark", reason: 'a, "b"', message: "é" };
+    const { userGroup } = await admin.suspendUserGroup(dark);
+    const file = join(folder, `groups.${format}`);
+    await run(["export", file, "--include-tokens"]);
+    expect(await other.counts(["import", file])).toMatchObject({ created: 3, rejected: 0 });
+    const copied = async (userGroupId: string) =>
+      (await admin.lookupUserGroup({ environment: target, userGroupId })).userGroup;
+    const { suspension, expireTime } = (await copied("dark")) ?? {};
+    expect([suspension, expireTime]).toEqual([userGroup?.suspension, userGroup?.expireTime]);
+    expect((await copied("expired"))?.suspension?.reason).toBe("EXPIRED");
+    expect((await copied("active"))?.suspension).toBeUndefined();
+    const verify = ["import", file, "--env", copy, "--verify"];
+    expect(await counts(verify)).toMatchObject({ unchanged: 3, suspended: 0 });
+    await admin.resumeUserGroup({ environment: source, userGroupId: "dark" });
+    await run(["export", file, "--include-tokens", "--force"]);
+    expect(await counts(verify)).toMatchObject({ unchanged: 2, suspended: 1 });
+    const again = await run(["import", file, "--env", copy, "--upsert"]);
+    expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("1  SUSPENDED, and stay so")]);
+    expect((await copied("dark"))?.suspension).toEqual(userGroup?.suspension);
+  });
+
+  it("rejects a state that is none, and imports the other groups", async () => {
+    const { folder, run } = await newPlace(server);
+    const file = join(folder, "groups.jsonl");
+    const rows = [
+      { provided_id: "a", expire_time: "NaN" },
+      { provided_id: "b", expire_time: 7 },
+      { provided_id: "c", suspension: "yes" },
+      { provided_id: "d", suspension: { reason: 7 } },
+      { provided_id: "e", suspension: { reason: "x".repeat(257) } },
+      { provided_id: "f", suspension: {} },
+    ];
+    await writeFile(file, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+    const { code, stdout } = await run(["import", file]);
+    expect([code, stdout]).toEqual([7, expect.stringMatching(/1 {2}created\n(?:.*\n)*.*5 {2}rejected/)]);
+    const reasons = (await readFile(join(folder, "groups.rejects.jsonl"), "utf8")).match(/^#ugs line .*$/gm);
+    expect(reasons).toEqual([
+      expect.stringMatching(/^#ugs line 1: expire_time: must be a time/),
+      expect.stringMatching(/^#ugs line 2: expire_time: must be a string/),
+      expect.stringMatching(/^#ugs line 3: suspension: must be an object/),
+      expect.stringMatching(/^#ugs line 4: suspension: must be as in an export/),
+      expect.stringMatching(/^#ugs line 5: VALIDATION_FAILED: suspension.reason: /),
+    ]);
+  });
+});
+
 describe("ugs import", () => {
   it("writes rejected groups and the reasons to a file that can be corrected and imported", async () => {
     const { folder, run, counts } = await newPlace(server);

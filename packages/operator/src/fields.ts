@@ -26,6 +26,10 @@ const LABELS: { readonly [field: string]: string } = {
   "Environment.name": "environment",
   "SigningKey.expire_time": "published until",
   "SigningKey.id": "key",
+  "Suspension.message": "message for the page",
+  "Suspension.reason": "suspension reason",
+  "Suspension.suspend_time": "suspended since",
+  "Suspension.until": "suspended until",
   "ViewerSession.id": "session",
   "ViewerSession.create_time": "session since",
   "ViewerSession.expire_time": "session expires",
@@ -202,6 +206,11 @@ export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
   return schema.fields.filter(
     ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),
   );
+}
+
+/** Whether a field holds a time. */
+export function isTimeField({ message }: DescField): boolean {
+  return message?.typeName === "google.protobuf.Timestamp";
 }
 
 /** Whether a field holds JSON: an object of texts, or any object. */

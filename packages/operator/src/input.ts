@@ -1,5 +1,7 @@
 import type { DescField, JsonObject } from "@bufbuild/protobuf";
-import { entriesOf, isObject } from "./fields.ts";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { entriesOf, isObject, isTimeField, labelOf } from "./fields.ts";
+import { parseWhen, timeText, whenText } from "./times.ts";
 
 /** The user entered an invalid text. The message names the text and its fault. */
 export class InvalidInput extends Error {
@@ -12,8 +14,11 @@ export class InvalidInput extends Error {
   }
 }
 
-/** Formats the value of a group's field for a person to edit: a map as `KEY=VALUE` lines, other objects as JSON. */
+/**
+ * Formats the value of a group's field for a person to edit: a map as `KEY=VALUE` lines, a time to the second, other objects as JSON.
+ */
 export function formatField(field: DescField, value: unknown): string {
+  if (isTimeField(field)) return timeText(value as Timestamp | undefined) ?? "";
   if (!isObject(value)) return (value as string | undefined) ?? "";
   const json = JSON.stringify(value, null, 2);
   if (field.fieldKind !== "map") return json;
@@ -33,10 +38,15 @@ function isFormOf(text: string, field: DescField, value: unknown): boolean {
 /**
  * Parses a text in the format of `formatField`, or JSON. An empty text is an unset field.
  *
- * @throws InvalidInput that names the line at fault, or says why the text is not a JSON object
+ * @throws InvalidInput that names the line at fault, or says why the text is not a JSON object or a time
  */
-export function parseField(field: DescField, text: string): string | JsonObject | undefined {
+export function parseField(field: DescField, text: string): string | JsonObject | Timestamp | undefined {
   if (field.fieldKind === "scalar") return text;
+  if (isTimeField(field)) {
+    const time = parseWhen(text, 1);
+    if (time || text.trim() === "") return time;
+    throw new InvalidInput(`The field ${labelOf(field)} must be ${whenText(1)}.`);
+  }
   const isMap = field.fieldKind === "map";
   if (text.trim() === "") return isMap ? {} : undefined;
   if (isMap && !/^\s*\{.*\}\s*$/s.test(text)) return parseLines(field.name, text);

@@ -12,7 +12,7 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
 import { ROLES, type Role } from "../../domain/role.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
-import { groupFieldsMessage, TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
+import { groupFieldsMessage, suspensionMessage, TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
 
 function roleMessage(role: Role): RoleEnum {
   return RoleEnum[role.toUpperCase() as Uppercase<Role>];
@@ -77,6 +77,8 @@ export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): Us
     lastRotationTime: timestamp(group.lastRotationTime),
     graceExpireTime: timestamp(group.graceExpireTime),
     importedToken: group.hasForeignToken,
+    expireTime: timestamp(group.expireTime),
+    suspension: suspensionMessage(group.suspension),
   };
 }
 

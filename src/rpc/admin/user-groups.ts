@@ -1,3 +1,4 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import {
   type DeleteUserGroupRequest,
@@ -14,7 +15,13 @@ import { type EnvironmentName, environmentPath } from "../../domain/environment.
 import { type DomainError, TokenNotImportable } from "../../domain/errors.ts";
 import type { ImportOutcome, UserGroupRange } from "../../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../../domain/token.ts";
-import { type ImportOptions, MAX_ID_LENGTH, type UserGroupTarget } from "../../domain/user-group.ts";
+import {
+  EXPIRED,
+  type ImportOptions,
+  MAX_ID_LENGTH,
+  type Suspension,
+  type UserGroupTarget,
+} from "../../domain/user-group.ts";
 import { callOf } from "../call-context.ts";
 import { credentialCheck } from "../credentials.ts";
 import { invalidField, toCallError } from "../errors.ts";
@@ -67,6 +74,19 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     },
 
+    async suspendUserGroup({ environment: named, userGroupId, reason, message, until }, { values }) {
+      if (reason === EXPIRED) throw invalidField("reason", `must not be ${EXPIRED}: set expire_time instead`);
+      const environment = await targetOf(environments, values, named);
+      const suspension = { reason, message, until: untilOf(until) };
+      const group = await userGroupAdmin.suspend(environment, userGroupId, suspension, callOf(values));
+      return { userGroup: userGroupInfoMessage(group) };
+    },
+
+    async resumeUserGroup({ environment: named, userGroupId }, { values }) {
+      const environment = await targetOf(environments, values, named);
+      return { userGroup: userGroupInfoMessage(await userGroupAdmin.resume(environment, userGroupId, callOf(values))) };
+    },
+
     async revokeUserGroupTokens({ environment: named, userGroupId, requestId, previousTokenTtl }, { values }) {
       const environment = await targetOf(environments, values, named);
       const revocation = { graceMs: graceMsOf(previousTokenTtl) ?? 0, requestId };
@@ -91,7 +111,7 @@ export function userGroupRpcs(deps: AdminDeps) {
         await auditTrail.recordExport(environment, exported, callOf(values));
       }
       return {
-        userGroups: items.map((group) => userGroupMessage(includeTokens ? group : { ...group, token: "" })),
+        userGroups: items.map((group) => userGroupMessage(group, includeTokens ? group.token : "")),
         nextPageToken: nextPageToken(next, scope),
         snapshotTime: timestamp(snapshotTime),
       };
@@ -104,6 +124,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       const given = request.userGroups.map((group) => ({
         ...groupFromMessage(group.providedId, group),
         token: group.token,
+        suspension: suspensionOf(group),
       }));
       const call = callOf(values);
       // The store refuses strings that look like tokens of this service but are not.
@@ -126,6 +147,18 @@ export function userGroupRpcs(deps: AdminDeps) {
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
     },
   } satisfies Partial<AdminRpcs>;
+}
+
+/** A time in whole milliseconds since 1970, rounded up, so that a suspension never ends too early. */
+function untilOf(until: Timestamp | undefined): number | undefined {
+  return until && Math.ceil(timeOf(until) as number);
+}
+
+/** The suspension of a group to import. One with the reason `EXPIRED` follows from the expiry time. */
+function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
+  if (!suspension || suspension.reason === EXPIRED) return undefined;
+  const { reason, message, suspendTime, until } = suspension;
+  return { reason, message, suspendTime: Math.floor(timeOf(suspendTime) ?? Date.now()), until: untilOf(until) };
 }
 
 /** Validation requires one of them. */
@@ -156,6 +189,7 @@ const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
   updated: Outcome.UPDATED,
   unchanged: Outcome.UNCHANGED,
   "token-newer": Outcome.TOKEN_NEWER,
+  suspended: Outcome.SUSPENDED,
   failed: Outcome.FAILED,
 };
 

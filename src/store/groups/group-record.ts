@@ -2,22 +2,32 @@ import { isDeepStrictEqual } from "node:util";
 import type { Environment } from "../../domain/environment.ts";
 import { RecordUnreadable, TokenNotFound } from "../../domain/errors.ts";
 import { isMalformedUserGroupToken } from "../../domain/token.ts";
-import type {
-  GroupFields,
-  Json,
-  JsonObject,
-  ListedUserGroup,
-  UserGroup,
-  UserGroupChange,
-  UserGroupInfo,
-  UserGroupTarget,
-  Viewer,
+import {
+  EXPIRED,
+  type GroupFields,
+  type Json,
+  type JsonObject,
+  type ListedUserGroup,
+  type Suspension,
+  type UserGroup,
+  type UserGroupChange,
+  type UserGroupInfo,
+  type UserGroupTarget,
+  type Viewer,
 } from "../../domain/user-group.ts";
 import type { Audit } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryption.ts";
 import { groupKey, tokensKey } from "../keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
+
+/** An answer with the record of a group. */
+export interface GroupAnswer {
+  readonly record: StoredRecord;
+  readonly providedId: string;
+  /** Redis' clock, in milliseconds since 1970, or that of this worker if it suffices (`needsClock`). */
+  readonly now: number;
+}
 
 /** Dependencies of the stores of user groups. */
 export interface GroupDeps {
@@ -37,6 +47,14 @@ export const FIELD = {
   mapping: "m",
   /** JSON. Missing if the group has none. */
   properties: "p",
+  /** Missing if the group does not expire. */
+  expireTime: "e",
+  /** Time of the suspension. Missing if the group was never suspended, or resumed. */
+  suspendTime: "z",
+  suspensionReason: "w",
+  suspensionMessage: "h",
+  /** Missing if the suspension does not end by itself. */
+  suspensionUntil: "v",
   /** Digest of the current token (`tokenDigest`). */
   digest: "d",
   /** Id of the key in `TOKEN_KEYS` that encrypted the token. */
@@ -75,6 +93,7 @@ const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = 
   name: "text",
   mapping: "json",
   properties: "json",
+  expireTime: "text",
 };
 
 /** The fields that callers set. */
@@ -108,7 +127,62 @@ function fieldsFromRecord(record: StoredRecord): GroupFields {
     name: textOf(record, FIELD.name),
     mapping: jsonOf(FIELD.mapping, textOf(record, FIELD.mapping)) as GroupFields["mapping"],
     properties: properties === undefined ? undefined : jsonOf(FIELD.properties, properties),
+    expireTime: optionalIntegerOf(record, FIELD.expireTime),
   };
+}
+
+/** The fields of a suspension. */
+const SUSPENSION_FIELDS = [
+  FIELD.suspendTime,
+  FIELD.suspensionReason,
+  FIELD.suspensionMessage,
+  FIELD.suspensionUntil,
+] as const;
+
+/** Maximum difference between the clocks of Redis and of a worker, in milliseconds. */
+export const CLOCK_DIFFERENCE_MS = 60_000;
+
+/**
+ * Whether only Redis' clock decides if the group is suspended, because it has a time that is close to now.
+ *
+ * @param now the clock of this worker, in milliseconds since 1970
+ */
+export function needsClock(record: StoredRecord, now: number): boolean {
+  return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);
+}
+
+function isClose(time: string | undefined, now: number): boolean {
+  return time !== undefined && Math.abs(Number(time) - now) < CLOCK_DIFFERENCE_MS;
+}
+
+/**
+ * The suspension of a group.
+ *
+ * @param now Redis' clock, or that of this worker if it suffices (`needsClock`)
+ * @returns undefined if the group is not suspended
+ * @throws RecordUnreadable
+ */
+export function suspensionOf(record: StoredRecord, now: number): Suspension | undefined {
+  const suspendTime = optionalIntegerOf(record, FIELD.suspendTime);
+  const until = optionalIntegerOf(record, FIELD.suspensionUntil);
+  if (suspendTime !== undefined && (until === undefined || now < until)) {
+    const reason = textOf(record, FIELD.suspensionReason);
+    return { reason, message: textOf(record, FIELD.suspensionMessage), suspendTime, until };
+  }
+  const expireTime = optionalIntegerOf(record, FIELD.expireTime);
+  if (expireTime === undefined || now < expireTime) return undefined;
+  return { reason: EXPIRED, message: "", suspendTime: expireTime, until: undefined };
+}
+
+/** Adds a suspension to a change. */
+export function setSuspension({ names, set, removed }: ChangedFields, suspension: Suspension): void {
+  const { reason, message, suspendTime, until } = suspension;
+  names.push("suspension");
+  const values = [suspendTime, reason, message, until];
+  for (const [i, field] of SUSPENSION_FIELDS.entries()) {
+    if (values[i] === undefined) removed.push(field);
+    else set.push(field, String(values[i]));
+  }
 }
 
 function versionsFromRecord(record: StoredRecord) {
@@ -121,10 +195,9 @@ function versionsFromRecord(record: StoredRecord) {
 
 /** Decodes a group with its token. @throws RecordUnreadable */
 export function groupFromRecord(
-  record: StoredRecord,
+  { record, providedId, now }: GroupAnswer,
   environment: Environment,
   cipher: TokenCipher,
-  providedId: string,
 ): UserGroup {
   return {
     providedId,
@@ -132,6 +205,7 @@ export function groupFromRecord(
     ...fieldsFromRecord(record),
     environmentTag: environment.tag,
     token: cipher.decrypt(environment, encryptedFromRecord(record), textOf(record, FIELD.digest)),
+    suspension: suspensionOf(record, now),
   };
 }
 
@@ -142,9 +216,9 @@ export function groupFromRecord(
  * @throws RecordUnreadable
  */
 export function viewerFromRecord(
-  record: StoredRecord,
+  { record, providedId, now }: GroupAnswer,
   environment: Environment,
-  { providedId, isPrevious = false }: { readonly providedId: string; readonly isPrevious?: boolean },
+  isPrevious = false,
 ): Viewer {
   return {
     teamId: integerOf(record, FIELD.teamId),
@@ -152,6 +226,7 @@ export function viewerFromRecord(
     ...fieldsFromRecord(record),
     environmentTag: environment.tag,
     tokenExpireTime: isPrevious ? integerOf(record, FIELD.graceUntil) : undefined,
+    suspension: suspensionOf(record, now),
   };
 }
 
@@ -160,9 +235,9 @@ export function generationOf(record: StoredRecord, field: "generation" | "firstG
   return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
 
-/** Decodes a group without its token. @param now Redis' clock. @throws RecordUnreadable */
-export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
-  return { ...listedFromRecord(record, providedId, now), ...fieldsFromRecord(record) };
+/** Decodes a group without its token. @throws RecordUnreadable */
+export function infoFromRecord(answer: GroupAnswer): UserGroupInfo {
+  return { ...listedFromRecord(answer), ...fieldsFromRecord(answer.record) };
 }
 
 /** Fields that lists read. */
@@ -174,10 +249,12 @@ export const LISTED_FIELDS = [
   FIELD.tokenCreateTime,
   FIELD.graceUntil,
   FIELD.foreignToken,
+  FIELD.expireTime,
+  ...SUSPENSION_FIELDS,
 ] as const;
 
-/** Decodes a group for a list, from its `LISTED_FIELDS`. @param now Redis' clock. @throws RecordUnreadable */
-export function listedFromRecord(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
+/** Decodes a group for a list, from its `LISTED_FIELDS`. @throws RecordUnreadable */
+export function listedFromRecord({ record, providedId, now }: GroupAnswer): ListedUserGroup {
   const versions = versionsFromRecord(record);
   const { createTime, tokenCreateTime } = versions;
   const graceUntil = optionalIntegerOf(record, FIELD.graceUntil) ?? 0;
@@ -189,6 +266,8 @@ export function listedFromRecord(record: StoredRecord, providedId: string, now: 
     lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
+    expireTime: optionalIntegerOf(record, FIELD.expireTime),
+    suspension: suspensionOf(record, now),
   };
 }
 
@@ -202,7 +281,7 @@ export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/** Changed fields: their names for callers, and the fields of the hash to set (field, value, …) and to remove. */
+/** Changed fields: their names in the proto files, and the fields of the hash to set (field, value, …) and to remove. */
 export interface ChangedFields {
   readonly names: string[];
   readonly set: string[];
@@ -214,7 +293,7 @@ export function changedFields(change: UserGroupChange): ChangedFields {
   const fields: ChangedFields = { names: [], set: [], removed: [] };
   for (const name of GROUP_FIELDS) {
     if (change[name] === undefined) continue;
-    fields.names.push(name);
+    fields.names.push(name.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`));
     const text = storedText(name, change[name] ?? undefined);
     if (text === undefined) fields.removed.push(FIELD[name]);
     else fields.set.push(FIELD[name], text);

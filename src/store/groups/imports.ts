@@ -1,14 +1,15 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment } from "../../domain/environment.ts";
 import { DomainError, StoreUnavailable, TokenNotImportable, UserGroupExists } from "../../domain/errors.ts";
 import type { ImportOutcome } from "../../domain/store.ts";
 import { isMalformedUserGroupToken, newUserGroupToken } from "../../domain/token.ts";
-import type { ImportedUserGroup, ImportOptions, UserGroupChange } from "../../domain/user-group.ts";
+import { EXPIRED, type ImportedUserGroup, type ImportOptions, type UserGroupChange } from "../../domain/user-group.ts";
 import { changeEnvironment, requireNoRefusal } from "../audit.ts";
 import { tokenDigest } from "../encryption.ts";
 import { environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
-import { inBatches, isEmpty, type StoredRecord } from "../records.ts";
-import { REPAIR_TOKEN, WRITE_GROUP } from "../scripts.ts";
+import { inBatches, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
+import { READ, REPAIR_TOKEN, WRITE_GROUP } from "../scripts.ts";
 import {
   type ChangedFields,
   changeArgs,
@@ -17,7 +18,9 @@ import {
   GROUP_FIELDS,
   type GroupDeps,
   hasValue,
+  setSuspension,
   setToken,
+  suspensionOf,
   tokenTimeOf,
   versionOf,
 } from "./group-record.ts";
@@ -37,11 +40,13 @@ interface Import extends GroupDeps, ImportOptions {
 
 /** The result of comparing a group with its record. */
 interface Plan {
-  readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
+  readonly outcome: Exclude<ImportOutcome["outcome"], "failed">;
   /** The fields to write. */
   readonly fields: ChangedFields;
   /** The new token. Undefined if the group keeps its token. */
   readonly given: GivenToken | undefined;
+  /** Whether the group must not expire before the change, which would resume it. */
+  readonly unlessExpired: boolean;
 }
 
 interface GivenToken {
@@ -74,8 +79,9 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
   try {
     const token = group.token === undefined ? undefined : givenToken(group.token);
     for (let tries = 0; tries < TRIES; tries++) {
-      const record = await client.run("import-read", "hgetall", [key], "not_made");
-      const plan = planOf(group, record, { token, how });
+      const answer = await client.ask("import-read", READ, { key }, { outcome: "not_made" });
+      const record = recordFromAnswer(answer);
+      const plan = planOf(group, record, { token, how, now: Number(answer[1]) });
       const changedFields = plan.fields.names;
       if (changedFields.length === 0) {
         if (!validateOnly && token && record[FIELD.digest] === token.digest) await repairEntry(group, token, how);
@@ -92,22 +98,37 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
   }
 }
 
-/** Compares a group with its record. A newer token stays, unless `replaceNewerTokens` is set. */
+/**
+ * Compares a group with its record. A newer token stays, unless `replaceNewerTokens` is set. A suspended group keeps its suspension
+ * and its expiry time.
+ *
+ * @param now Redis' clock
+ */
 function planOf(
-  group: ImportedUserGroup,
+  { suspension, ...group }: ImportedUserGroup,
   record: StoredRecord,
-  { token, how }: { readonly token: GivenToken | undefined; readonly how: Import },
+  { token, how, now }: { readonly token: GivenToken | undefined; readonly how: Import; readonly now: number },
 ): Plan {
   const isNew = isEmpty(record);
   const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
   const isKept = !isNew && isOther && !how.replaceNewerTokens && tokenTimeOf(record) > how.snapshotTime;
-  const differing = GROUP_FIELDS.filter((name) => !hasValue(record, name, group[name]));
+  const current = suspensionOf(record, now);
+  const isSuspended = current !== undefined;
+  const isSameState =
+    isDeepStrictEqual(current?.reason === EXPIRED ? undefined : current, suspension) &&
+    hasValue(record, "expireTime", group.expireTime);
+  const differing = GROUP_FIELDS.filter(
+    (name) => !(isSuspended && name === "expireTime") && !hasValue(record, name, group[name]),
+  );
   const change: UserGroupChange = Object.fromEntries(differing.map((name) => [name, group[name] ?? null]));
   const fields = changedFields(isNew ? group : change);
   const given = isNew ? (token ?? givenToken(newUserGroupToken())) : isOther && !isKept ? token : undefined;
   if (given) fields.names.push("token");
-  const outcome = isNew ? "created" : isKept ? "token-newer" : fields.names.length > 0 ? "updated" : "unchanged";
-  return { outcome, fields, given };
+  if (!isSuspended && suspension && (suspension.until ?? Number.POSITIVE_INFINITY) > now)
+    setSuspension(fields, suspension);
+  const changed = fields.names.length > 0 ? "updated" : "unchanged";
+  const outcome = isNew ? "created" : isSuspended && !isSameState ? "suspended" : isKept ? "token-newer" : changed;
+  return { outcome, fields, given, unlessExpired: differing.includes("expireTime") };
 }
 
 /** Writes a group. @returns false if another call has changed it since its record was read */
@@ -118,7 +139,7 @@ async function write(
 ): Promise<boolean> {
   const { environment, cipher, snapshotTime, graceMs } = how;
   const { number } = environment;
-  const { fields, given } = plan;
+  const { fields, given, unlessExpired } = plan;
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
@@ -136,6 +157,7 @@ async function write(
     expectedVersion: versionOf(record),
     digest,
     graceMs,
+    unlessExpired,
     ...teamIdArgs(number),
     ...changeArgs({ ...fields, names }),
   });

@@ -6,9 +6,9 @@ import type { Rotation } from "../../domain/user-group.ts";
 import { changeEnvironment } from "../audit.ts";
 import { digest, tokenDigest } from "../encryption.ts";
 import { requestKey, tokensKey } from "../keys.ts";
-import { recordFromAnswer, type StoredRecord } from "../records.ts";
+import { recordFromAnswer } from "../records.ts";
 import { REVOKE_TOKENS, ROTATE_TOKEN } from "../scripts.ts";
-import { FIELD, type GroupDeps, targetArgs } from "./group-record.ts";
+import { FIELD, type GroupAnswer, type GroupDeps, targetArgs } from "./group-record.ts";
 
 /** Time for retries with a request id, in milliseconds. */
 export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
@@ -29,7 +29,7 @@ export async function rotate(
   environment: Environment,
   { target, graceMs, requestedGraceMs, requestId }: Rotation,
   { by, isRevocation = false }: RotationOptions,
-): Promise<{ readonly providedId: string; readonly record: StoredRecord; readonly now: number }> {
+): Promise<GroupAnswer> {
   const { number } = environment;
   const token = newUserGroupToken();
   const newDigest = tokenDigest(token);

@@ -1,12 +1,12 @@
 import type { Environment } from "../../domain/environment.ts";
 import { UserGroupNotFound } from "../../domain/errors.ts";
 import type { UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
-import type { ListedUserGroup, UserGroup } from "../../domain/user-group.ts";
+import type { ListedUserGroup, UserGroup, UserGroupInfo } from "../../domain/user-group.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { groupKey, idsKey } from "../keys.ts";
-import { isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
-import { DELETE_GROUP, LIST_IDS, READ, SEARCH_IDS } from "../scripts.ts";
+import { afterChange, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
+import { DELETE_GROUP, LIST_IDS, READ, RESUME_GROUP, SEARCH_IDS, SUSPEND_GROUP } from "../scripts.ts";
 import {
   type GroupDeps,
   groupFromRecord,
@@ -74,7 +74,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
       for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
         // Another call may have deleted the group since the ids were read.
-        if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
+        if (!isEmpty(record)) items.push(listedFromRecord({ record, providedId: id, now }));
       }
       return { items, next };
     },
@@ -91,7 +91,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
         if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
           return { items, next: items.at(-1)?.providedId, snapshotTime };
         bytes += size;
-        if (!isEmpty(record)) items.push(groupFromRecord(record, environment, cipher, id));
+        if (!isEmpty(record)) items.push(groupFromRecord({ record, providedId: id, now }, environment, cipher));
       }
       return { items, next, snapshotTime };
     },
@@ -100,7 +100,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       const answer = await client.ask("look-up", READ, { key: groupKey(environment.number, providedId) });
       const record = recordFromAnswer(answer);
       if (isEmpty(record)) throw new UserGroupNotFound();
-      return infoFromRecord(record, providedId, Number(answer[1]));
+      return infoFromRecord({ record, providedId, now: Number(answer[1]) });
     },
 
     async delete(environment, target, etag, by) {
@@ -112,14 +112,31 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
     async revokeTokens(environment, providedId, { graceMs, requestId }, by) {
       const target = { by: "id", providedId } as const;
       const rotation = { target, graceMs, requestedGraceMs: graceMs || undefined, requestId };
-      const { record, now } = await rotate(deps, environment, rotation, { by, isRevocation: true });
-      return infoFromRecord(record, providedId, now);
+      return infoFromRecord(await rotate(deps, environment, rotation, { by, isRevocation: true }));
+    },
+
+    async suspend(environment, providedId, { reason, message, until }, by) {
+      const group = groupKey(environment.number, providedId);
+      const args = { group, id: providedId, reason, message, untilTime: until };
+      const answer = await changeEnvironment({ client, audit, environment, by }, "suspend", SUSPEND_GROUP, args);
+      return changedInfo(answer, providedId);
+    },
+
+    async resume(environment, providedId, by) {
+      const args = { group: groupKey(environment.number, providedId), id: providedId };
+      const answer = await changeEnvironment({ client, audit, environment, by }, "resume", RESUME_GROUP, args);
+      return changedInfo(answer, providedId);
     },
 
     endSessions: (environment, whose, by) => endSessions(deps, environment, whose, by),
 
     import: (environment, groups, options, by) => importGroups(groups, { ...deps, ...options, environment, by }),
   };
+}
+
+/** The group in the answer of a change. @throws RecordUnreadable */
+function changedInfo(answer: readonly string[], providedId: string): UserGroupInfo {
+  return afterChange(() => infoFromRecord({ record: recordFromAnswer(answer), providedId, now: Number(answer[1]) }));
 }
 
 function bytesOf(record: StoredRecord): number {

@@ -1,6 +1,12 @@
 import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, TEAM_IDS } from "../../domain/environment.ts";
-import { EnvironmentNotFound, TokenNotFound, UserGroupNotFound, ViewerSessionEnded } from "../../domain/errors.ts";
+import {
+  type ChangeOutcome,
+  EnvironmentNotFound,
+  TokenNotFound,
+  UserGroupNotFound,
+  ViewerSessionEnded,
+} from "../../domain/errors.ts";
 import { MAX_STORE_CALL_MS, type UserGroupStore } from "../../domain/store.ts";
 import { newUserGroupToken } from "../../domain/token.ts";
 import {
@@ -13,35 +19,37 @@ import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { digest, tokenDigest } from "../encryption.ts";
 import { environmentKey, groupKey, idsKey, revokedSessionsKey, tokensKey } from "../keys.ts";
-import { afterChange, integerOf, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
-import { END_SESSIONS, RESOLVE_SESSION, RESOLVE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
+import { afterChange, integerOf, isEmpty, recordFromAnswer } from "../records.ts";
+import { END_SESSIONS, READ, RESOLVE_SESSION, RESOLVE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
 import {
+  CLOCK_DIFFERENCE_MS,
   changeArgs,
   changedFields,
   digestOf,
   etagOf,
   FIELD,
+  type GroupAnswer,
   type GroupDeps,
   generationOf,
   groupFromRecord,
   msOf,
+  needsClock,
   setToken,
+  suspensionOf,
   viewerFromRecord,
 } from "./group-record.ts";
 import { rotate } from "./rotations.ts";
 
 /**
  * Time for which Redis stores the revocation of a viewer's sessions, in milliseconds. It covers the longest session, the longest
- * call, and a difference of 60 s between clocks.
+ * call, and the difference between clocks.
  */
-const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + 60_000;
+const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
 /** Stored length of a viewer's digest. It must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
 
-interface Found {
-  readonly providedId: string;
-  readonly record: StoredRecord;
+interface Found extends GroupAnswer {
   /** Whether the presented token is in its grace period. */
   readonly isPrevious?: boolean;
 }
@@ -51,6 +59,21 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
   const { client, cipher, audit } = deps;
 
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
+
+  /**
+   * Reads a group. `READ` also returns Redis' clock, but takes more of Redis' CPU than HGETALL. So only a record that needs the
+   * clock is read again.
+   *
+   * @param outcome as in `StoreClient.run`
+   */
+  const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
+    const key = groupKey(number, providedId);
+    const record = await client.run("get", "hgetall", [key], outcome);
+    const now = Date.now();
+    if (!needsClock(record, now)) return { record, providedId, now };
+    const answer = await client.ask("get", READ, { key }, { outcome });
+    return { record: recordFromAnswer(answer), providedId, now: Number(answer[1]) };
+  };
 
   /** Does the same as `RESOLVE_TOKEN` by single commands. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
@@ -67,13 +90,14 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     const args = { environment: environmentKey(number), tokens, field };
     const whileMoving = () => resolveByCommands(number, tokens, field);
     const answer = await client.ask("resolve", RESOLVE_TOKEN, args, { whileMoving });
-    const [state, now, providedId = ""] = answer;
+    const [state, clock, providedId = ""] = answer;
+    const now = Number(clock);
     if (state === "gone") throw new EnvironmentNotFound();
     const record = recordFromAnswer(answer, 3);
-    if (record[FIELD.digest] === digest) return { providedId, record };
-    const isPrevious = record[FIELD.graceDigest] === digest && integerOf(record, FIELD.graceUntil) > Number(now);
+    if (record[FIELD.digest] === digest) return { providedId, record, now };
+    const isPrevious = record[FIELD.graceDigest] === digest && integerOf(record, FIELD.graceUntil) > now;
     if (!isPrevious) throw new TokenNotFound();
-    return { providedId, record, isPrevious };
+    return { providedId, record, now, isPrevious };
   };
 
   /** Creates a group, unless another call has created it. */
@@ -93,31 +117,35 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       expectedVersion: "",
       digest,
       graceMs: 0,
+      unlessExpired: false,
       ...teamIdArgs(number),
       ...changeArgs(fields),
     });
-    const [outcome, , version = "", teamText] = answer;
+    const [outcome, clock, version = "", teamText] = answer;
+    const now = Number(clock);
     if (outcome === "changed") {
-      return { group: groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId), created: false };
+      const existing = { record: recordFromAnswer(answer), providedId, now };
+      return { group: groupFromRecord(existing, environment, cipher), created: false };
     }
     const [time, teamId] = [msOf(Number(version)), Number(teamText)];
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
-    const made = { ...group, ...times, token, teamId, etag: etagOf(teamId, version), environmentTag: environment.tag };
-    return { group: made, created: true };
+    const { expireTime } = group;
+    const suspension = suspensionOf(expireTime === undefined ? {} : { [FIELD.expireTime]: String(expireTime) }, now);
+    const others = { etag: etagOf(teamId, version), environmentTag: environment.tag, suspension };
+    return { group: { ...group, ...times, token, teamId, ...others }, created: true };
   };
 
   return {
     async get(environment, providedId) {
-      const record = await read(environment.number, providedId);
-      if (isEmpty(record)) throw new UserGroupNotFound();
-      return groupFromRecord(record, environment, cipher, providedId);
+      const found = await readGroup(environment.number, providedId);
+      if (isEmpty(found.record)) throw new UserGroupNotFound();
+      return groupFromRecord(found, environment, cipher);
     },
 
     async getOrCreate(environment, group, by) {
-      const key = groupKey(environment.number, group.providedId);
-      const record = await client.run("get", "hgetall", [key], "not_made");
-      if (isEmpty(record)) return create(environment, group, by);
-      return { group: groupFromRecord(record, environment, cipher, group.providedId), created: false };
+      const found = await readGroup(environment.number, group.providedId, "not_made");
+      if (isEmpty(found.record)) return create(environment, group, by);
+      return { group: groupFromRecord(found, environment, cipher), created: false };
     },
 
     async update(environment, providedId, change, etag, by) {
@@ -130,27 +158,31 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       });
       const dropped = Number(answer[2]);
       if (dropped > 0) audit.onDropped(environment, dropped);
-      return afterChange(() => groupFromRecord(recordFromAnswer(answer, 3), environment, cipher, providedId));
+      const now = Number(answer[1]);
+      return afterChange(() => {
+        return groupFromRecord({ record: recordFromAnswer(answer, 3), providedId, now }, environment, cipher);
+      });
     },
 
     async rotate(environment, rotation, by) {
-      const { record, providedId } = await rotate(deps, environment, rotation, { by });
-      return afterChange(() => groupFromRecord(record, environment, cipher, providedId));
+      const rotated = await rotate(deps, environment, rotation, { by });
+      return afterChange(() => groupFromRecord(rotated, environment, cipher));
     },
 
     async resolve(environment, token) {
       const found = await find(environment, token);
-      return viewerFromRecord(found.record, environment, found);
+      return viewerFromRecord(found, environment, found.isPrevious);
     },
 
     async sessionSubject(environment, target) {
       const found: Found =
         target.by === "token"
           ? await find(environment, target.token)
-          : { providedId: target.providedId, record: await read(environment.number, target.providedId) };
+          : await readGroup(environment.number, target.providedId);
       if (isEmpty(found.record))
         throw (await isActive(client, environment.number)) ? new UserGroupNotFound() : new EnvironmentNotFound();
-      return { viewer: viewerFromRecord(found.record, environment, found), generation: generationOf(found.record) };
+      const viewer = viewerFromRecord(found, environment, found.isPrevious);
+      return { viewer, generation: generationOf(found.record) };
     },
 
     async resolveSession(environment, { providedId, teamId, generation, viewerId }) {
@@ -160,17 +192,17 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const whileMoving = async () => {
         if (!(await isActive(client, number))) return ["gone"];
         const [note] = await client.run("resolve-session", "hmget", [ended, args.viewer]);
-        return ["found", note ?? "", ...Object.entries(await read(number, providedId)).flat()];
+        return ["found", String(Date.now()), note ?? "", ...Object.entries(await read(number, providedId)).flat()];
       };
       const answer = await client.ask("resolve-session", RESOLVE_SESSION, args, { whileMoving });
       if (answer[0] === "gone") throw new EnvironmentNotFound();
-      const record = recordFromAnswer(answer);
+      const record = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
-      const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[1] || "0", 10));
+      const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
       // If the generation is later than the group's, Redis has lost a revocation. Then the session may be revoked, too.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
-      return viewerFromRecord(record, environment, { providedId });
+      return viewerFromRecord({ record, providedId, now: Number(answer[1]) }, environment);
     },
   };
 }

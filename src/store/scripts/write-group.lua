@@ -1,14 +1,15 @@
 -- Writes a group, if the version of its last change is `expectedVersion` (empty: it must not exist). An empty `digest` keeps its
--- token. The extra arguments are fields and values to set.
+-- token. The extra arguments are fields and values to set. If `unlessExpired` is set, the group must not have expired.
 -- Returns one of
 --   `changed`, and the record of a group that must not exist
 --   `unreadable`, `full`
 --   `taken`: another group has the token
 --   `done`, and the version and team id of a new group
 -- include: tokens
-local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c')
+local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c', 'e')
 local last = found[4] or found[5] or ''
-if last ~= expectedVersion then
+local hasExpired = unlessExpired ~= '' and (tonumber(found[6] or '') or math.huge) <= now
+if last ~= expectedVersion or hasExpired then
   return {'changed', nowText, unpack(expectedVersion == '' and redis.call('HGETALL', group) or {})}
 end
 if last ~= '' and not found[1] or last == '' and redis.call('EXISTS', group) == 1 then return {'unreadable', nowText} end

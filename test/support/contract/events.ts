@@ -82,6 +82,8 @@ export function eventsContract(context: ContractContext, { streams }: { streams:
         { prefix: "", count: 1 },
         by("ExportUserGroups"),
       );
+      await admin().suspend(environment, "a", {}, by("SuspendUserGroup"));
+      await admin().resume(environment, "a", by("ResumeUserGroup"));
       await admin().delete(environment, "a", "", by("DeleteUserGroup"));
       const { found } = await readAll(environment, BEGINNING, 1000);
       const seen = found.map(({ type, userGroupId, apiTokenId }) => [type, userGroupId ?? apiTokenId]);
@@ -103,6 +105,8 @@ export function eventsContract(context: ContractContext, { streams }: { streams:
         ["api_token.created", apiToken.id],
         ["api_token.revoked", apiToken.id],
         ["user_groups.exported", undefined],
+        ["user_group.suspended", "a"],
+        ["user_group.resumed", "a"],
         ["user_group.deleted", "a"],
       ]);
       expect(found[2]).toEqual({

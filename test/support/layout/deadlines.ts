@@ -58,6 +58,7 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
           firstTeamId: 1,
           teamIds: 9,
           removed: "",
+          unlessExpired: false,
         },
         ...{ changedFields: "name", extraArgs: ["n", "late"] },
       });

@@ -69,6 +69,10 @@ function fields(context: ContractContext): void {
     [FIELD.version, "yesterday"] as const,
     [FIELD.version, ""] as const,
     [FIELD.tokenCreateTime, "yesterday"] as const,
+    ...["", "tomorrow", "1.5"].map((value) => [FIELD.expireTime, value] as const),
+    ...["", "yesterday"].map((value) => [FIELD.suspendTime, value] as const),
+    // A suspension has a reason.
+    [FIELD.suspendTime, "1"] as const,
     ...["{", "", "null", "[]", '"x"'].map((value) => [FIELD.mapping, value] as const),
     ...["{", "null", "[]", "7"].map((value) => [FIELD.properties, value] as const),
     ...["", "plain", "k1.", "AAAA", "!"].map((value) => [FIELD.token, value] as const),

@@ -29,6 +29,8 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       await fails(admin().lookUp(environment, "a"), RecordUnreadable);
       await fails(admin().delete(environment, "a"), RecordUnreadable);
       await fails(admin().revokeTokens(environment, "a"), RecordUnreadable);
+      await fails(admin().suspend(environment, "a"), RecordUnreadable);
+      await fails(admin().resume(environment, "a"), RecordUnreadable);
       const token = undefined;
       expect(reported(await admin().import(environment, [imported("a", { token })], "upsert"))).toEqual([
         "RecordUnreadable",

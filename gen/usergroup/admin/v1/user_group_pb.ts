@@ -8,13 +8,15 @@ import { file_buf_validate_validate } from "../../../buf/validate/validate_pb.ts
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_usergroup_v1_json_rules } from "../../v1/json_rules_pb.ts";
+import type { Suspension } from "../../v1/user_group_pb.ts";
+import { file_usergroup_v1_user_group } from "../../v1/user_group_pb.ts";
 import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file usergroup/admin/v1/user_group.proto.
  */
 export const file_usergroup_admin_v1_user_group: GenFile = /*@__PURE__*/
-  fileDesc("CiN1c2VyZ3JvdXAvYWRtaW4vdjEvdXNlcl9ncm91cC5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIo8ECg1Vc2VyR3JvdXBJbmZvEg8KB3RlYW1faWQYASABKAMSEwoLcHJvdmlkZWRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRI/CgdtYXBwaW5nGAQgAygLMi4udXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8uTWFwcGluZ0VudHJ5EisKCnByb3BlcnRpZXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGV0YWcYBiABKAkSLwoLY3JlYXRlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbGFzdF9yb3RhdGlvbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChFncmFjZV9leHBpcmVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOaW1wb3J0ZWRfdG9rZW4YDCABKAgaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi6QIKEUltcG9ydGVkVXNlckdyb3VwEicKC3Byb3ZpZGVkX2lkGAEgASgJQhK6SAdyBRABGIACwP0YAcj9GAESHwoEbmFtZRgCIAEoCUIMukgFcgMYgALA/RgBSACIAQESXgoHbWFwcGluZxgDIAMoCzIyLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRlZFVzZXJHcm91cC5NYXBwaW5nRW50cnlCGbpIFpoBExDoByIHcgUQARiAAioFcgMYgAgSNwoKcHJvcGVydGllcxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCCrr9GAYIgIAEECASLgoFdG9rZW4YBSABKAlCGrpIF3IVEAgYgAgyDl5bXHgyMS1ceDdlXSokSAGIAQEaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX25hbWVCCAoGX3Rva2VuIo8DCgxJbXBvcnRSZXN1bHQSEwoLcHJvdmlkZWRfaWQYASABKAkSOQoHb3V0Y29tZRgCIAEoDjIoLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRSZXN1bHQuT3V0Y29tZRI5CgdmYWlsdXJlGAMgASgLMigudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFJlc3VsdC5GYWlsdXJlEhYKDmNoYW5nZWRfZmllbGRzGAQgAygJGkkKB0ZhaWx1cmUSDAoEY29kZRgBIAEoBRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJIpABCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0NSRUFURUQQARITCg9PVVRDT01FX1VQREFURUQQAhIVChFPVVRDT01FX1VOQ0hBTkdFRBADEhIKDk9VVENPTUVfRkFJTEVEEAQSFwoTT1VUQ09NRV9UT0tFTl9ORVdFUhAFYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules]);
+  fileDesc("CiN1c2VyZ3JvdXAvYWRtaW4vdjEvdXNlcl9ncm91cC5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIu4ECg1Vc2VyR3JvdXBJbmZvEg8KB3RlYW1faWQYASABKAMSEwoLcHJvdmlkZWRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRI/CgdtYXBwaW5nGAQgAygLMi4udXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8uTWFwcGluZ0VudHJ5EisKCnByb3BlcnRpZXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGV0YWcYBiABKAkSLwoLY3JlYXRlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbGFzdF9yb3RhdGlvbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChFncmFjZV9leHBpcmVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOaW1wb3J0ZWRfdG9rZW4YDCABKAgSLwoLZXhwaXJlX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCnN1c3BlbnNpb24YDiABKAsyGC51c2VyZ3JvdXAudjEuU3VzcGVuc2lvbhouCgxNYXBwaW5nRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLIAwoRSW1wb3J0ZWRVc2VyR3JvdXASJwoLcHJvdmlkZWRfaWQYASABKAlCErpIB3IFEAEYgALA/RgByP0YARIfCgRuYW1lGAIgASgJQgy6SAVyAxiAAsD9GAFIAIgBARJeCgdtYXBwaW5nGAMgAygLMjIudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydGVkVXNlckdyb3VwLk1hcHBpbmdFbnRyeUIZukgWmgETEOgHIgdyBRABGIACKgVyAxiACBI3Cgpwcm9wZXJ0aWVzGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIKuv0YBgiAgAQQIBIuCgV0b2tlbhgFIAEoCUIaukgXchUQCBiACDIOXltceDIxLVx4N2VdKiRIAYgBARIvCgtleHBpcmVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoKc3VzcGVuc2lvbhgHIAEoCzIYLnVzZXJncm91cC52MS5TdXNwZW5zaW9uGi4KDE1hcHBpbmdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV9uYW1lQggKBl90b2tlbiKmAwoMSW1wb3J0UmVzdWx0EhMKC3Byb3ZpZGVkX2lkGAEgASgJEjkKB291dGNvbWUYAiABKA4yKC51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0UmVzdWx0Lk91dGNvbWUSOQoHZmFpbHVyZRgDIAEoCzIoLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRSZXN1bHQuRmFpbHVyZRIWCg5jaGFuZ2VkX2ZpZWxkcxgEIAMoCRpJCgdGYWlsdXJlEgwKBGNvZGUYASABKAUSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDwoHb3V0Y29tZRgEIAEoCSKnAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9DUkVBVEVEEAESEwoPT1VUQ09NRV9VUERBVEVEEAISFQoRT1VUQ09NRV9VTkNIQU5HRUQQAxISCg5PVVRDT01FX0ZBSUxFRBAEEhcKE09VVENPTUVfVE9LRU5fTkVXRVIQBRIVChFPVVRDT01FX1NVU1BFTkRFRBAGYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * A user group as operators see it: without its token.
@@ -107,6 +109,20 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
    * @generated from field: bool imported_token = 12;
    */
   importedToken: boolean;
+
+  /**
+   * From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 13;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * Set while the group is suspended.
+   *
+   * @generated from field: usergroup.v1.Suspension suspension = 14;
+   */
+  suspension?: Suspension | undefined;
 };
 
 /**
@@ -158,6 +174,22 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
    * @generated from field: optional string token = 5;
    */
   token?: string | undefined;
+
+  /**
+   * Time from which the group is suspended with the reason `EXPIRED`. Default: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 6;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
+   * reason is `EXPIRED`, which follows from `expire_time`. Default: a group that is not suspended
+   * stays so.
+   *
+   * @generated from field: usergroup.v1.Suspension suspension = 7;
+   */
+  suspension?: Suspension | undefined;
 };
 
 /**
@@ -195,7 +227,7 @@ export type ImportResult = Message<"usergroup.admin.v1.ImportResult"> & {
   failure?: ImportResult_Failure | undefined;
 
   /**
-   * Fields with new values: `name`, `mapping`, `properties` or `token`.
+   * Fields with new values: `name`, `mapping`, `properties`, `token`, `expire_time` or `suspension`.
    *
    * @generated from field: repeated string changed_fields = 4;
    */
@@ -297,6 +329,15 @@ export const ImportResult_Outcome = {
    * @generated from enum value: OUTCOME_TOKEN_NEWER = 5;
    */
   TOKEN_NEWER: 5,
+
+  /**
+   * The group is suspended and stays so. It keeps its `suspension` and `expire_time`, which differ
+   * from the given ones, and a token that is newer than `snapshot_time`. The other fields are as
+   * given.
+   *
+   * @generated from enum value: OUTCOME_SUSPENDED = 6;
+   */
+  SUSPENDED: 6,
 } as const;
 
 /**

@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import type { UserGroup } from "../../../../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
-import { factsOf, groupFieldsOf, isJsonField } from "../../../operator/src/fields.ts";
-import { usageFailure } from "../failures.ts";
+import { factsOf, groupFieldsOf, isJsonField, isTimeField } from "../../../operator/src/fields.ts";
+import { quoted } from "../../../operator/src/input.ts";
+import { EXIT, Failure, usageFailure } from "../failures.ts";
+import type { ColumnOf } from "../output/table.ts";
 import { confirm } from "../questions.ts";
 import { connect } from "../session.ts";
 import { timeOf, ttlOf } from "../times.ts";
@@ -20,12 +23,20 @@ import {
 import { againWith, type FieldInput, type FieldInputs, repeatable, rpcCommand } from "./rpc-command.ts";
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
-const { listUserGroups, lookupUserGroup, deleteUserGroup } = AdminService.method;
+const { listUserGroups, lookupUserGroup, deleteUserGroup, suspendUserGroup, resumeUserGroup } = AdminService.method;
 
 /** The options for the fields of a group, from the request that changes them. */
 const FIELDS: FieldInputs = Object.fromEntries(
   groupFieldsOf(updateUserGroup.input).map((field) => {
     const flag = `--${field.name.replaceAll("_", "-")}`;
+    if (isTimeField(field))
+      return [
+        field.name,
+        {
+          flags: `${flag} <when>`,
+          description: "suspend it from then on: a time, a date, a duration from now such as 14d, or `never`",
+        },
+      ];
     if (!isJsonField(field)) return [field.name, { flags: `${flag} <text>`, description: `its ${field.name}` }];
     if (field.fieldKind !== "map")
       return [
@@ -43,6 +54,24 @@ const REQUEST_ID: FieldInput = {
   description: "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
 };
 
+/** The token of a group. @param done what the call did @throws Failure if the group is suspended */
+function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
+  if (!suspension) return token;
+  throw new Failure(`${done}, but the user group ${providedId} is suspended, so its token is not shown`, {
+    exitCode: EXIT.conflict,
+    hint: `after the suspension, run: ugs group create ${quoted(providedId)}`,
+  });
+}
+
+/** The state of a group in a list. */
+const STATE: ColumnOf = {
+  name: "STATE",
+  of: (group) => {
+    const { suspension } = group as UserGroupInfo;
+    return suspension === undefined ? "active" : suspension.reason === "EXPIRED" ? "expired" : "suspended";
+  },
+};
+
 /** `ugs group ...` */
 export const groupCommands: DefineCommand = (group, shell) => {
   rpcCommand(group, shell, {
@@ -56,7 +85,7 @@ export const groupCommands: DefineCommand = (group, shell) => {
         description: "only names that contain this text; ASCII letters match in either case",
       },
     },
-    columns: ["provided_id", "name", "update_time", "token_create_time"],
+    columns: ["provided_id", "name", STATE, "update_time", "token_create_time"],
   });
   rpcCommand(group, shell, {
     name: "get",
@@ -71,7 +100,7 @@ export const groupCommands: DefineCommand = (group, shell) => {
     fields: { user_group_id: "<id>", ...FIELDS },
     part: "user_group",
     secret: ({ userGroup, newUserGroup }, { userGroupId }) => ({
-      token: userGroup?.token ?? "",
+      token: userGroup ? tokenOf(userGroup, newUserGroup ? "it was created" : "it was not changed") : "",
       sentence: newUserGroup
         ? `Created the user group ${userGroupId}. Its token`
         : `The user group ${userGroupId} exists already and was not changed. Its token`,
@@ -102,10 +131,31 @@ export const groupCommands: DefineCommand = (group, shell) => {
       request_id: REQUEST_ID,
     },
     secret: ({ userGroup }, { requestId }) => ({
-      token: userGroup?.token ?? "",
+      token: userGroup ? tokenOf(userGroup, "the token was replaced") : "",
       sentence: `Replaced the token of the user group ${userGroup?.providedId}. The new token`,
       ifLost: againWith(requestId),
     }),
+  });
+  rpcCommand(group, shell, {
+    name: "suspend",
+    description: "suspend a user group, or change its suspension: its dashboards show nothing until it is resumed",
+    method: suspendUserGroup,
+    fields: {
+      user_group_id: "<id>",
+      reason: { flags: "--reason <text>", description: "the reason for operators, at most 256 characters" },
+      message: { flags: "--message <text>", description: "the message for the page, at most 512 characters" },
+      until: {
+        flags: "--until <when>",
+        description:
+          "resume it at a time, a date, or a duration from now such as 7d; default: only `group resume` does",
+      },
+    },
+  });
+  rpcCommand(group, shell, {
+    name: "resume",
+    description: "end the suspension of a user group, which has the same token and values as before",
+    method: resumeUserGroup,
+    fields: { user_group_id: "<id>" },
   });
   rpcCommand(group, shell, {
     name: "delete",

@@ -1,11 +1,15 @@
-import { create, type DescField, type JsonObject } from "@bufbuild/protobuf";
+import { create, type DescField, fromJson, type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { type ImportedUserGroup, ImportedUserGroupSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { UserGroup } from "../../../../gen/usergroup/v1/user_group_pb.ts";
-import { isJsonField, isObject, valueIn } from "../../../operator/src/fields.ts";
+import { isJsonField, isObject, isTimeField, valueIn } from "../../../operator/src/fields.ts";
 
 const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
-const JSON_COLUMNS: ReadonlySet<string> = new Set(FIELDS.filter(isJsonField).map(({ name }) => name));
+/** Whether a file has the protobuf JSON of a field: a time, or a message of this service. */
+const isConverted = (field: DescField) => field.fieldKind === "message" && !isJsonField(field);
+const JSON_COLUMNS: ReadonlySet<string> = new Set(
+  FIELDS.filter((field) => isJsonField(field) || (isConverted(field) && !isTimeField(field))).map(({ name }) => name),
+);
 
 /** The columns of a group in a file: the fields of the message that imports it, in their order. */
 export const COLUMNS: readonly string[] = FIELDS.map(({ name }) => name);
@@ -34,16 +38,27 @@ export function groupOf(row: Row): ImportedUserGroup {
     if (value === undefined) continue;
     requireType(field, value);
     requireSendable(value, 0);
-    Object.assign(group, { [field.localName]: value });
+    Object.assign(group, { [field.localName]: isConverted(field) ? converted(field, value) : value });
   }
   if ((row["provided_id"] ?? undefined) === undefined) throw new BadRow("provided_id: is missing");
   return group;
 }
 
 /** @throws BadRow */
+function converted({ name, message }: DescField, value: unknown): unknown {
+  try {
+    return message && fromJson(message, value as JsonValue);
+  } catch {
+    throw new BadRow(
+      `${name}: must be ${JSON_COLUMNS.has(name) ? "as in an export" : "a time such as 2027-01-31T12:00:00Z"}`,
+    );
+  }
+}
+
+/** @throws BadRow */
 function requireType(field: DescField, value: unknown): void {
   const { name } = field;
-  if (!isJsonField(field)) {
+  if (!JSON_COLUMNS.has(name)) {
     if (typeof value !== "string") throw new BadRow(`${name}: must be a string`);
   } else if (!isObject(value)) {
     throw new BadRow(`${name}: must be an object`);
@@ -74,7 +89,9 @@ export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
   return Object.fromEntries(fields.map((field) => [field.name, exported(field, valueIn(group, field))])) as JsonObject;
 }
 
-function exported({ fieldKind }: DescField, value: unknown): unknown {
-  if (fieldKind !== "map") return value ?? null;
+function exported(field: DescField, value: unknown): unknown {
+  // JSON omits an undefined field.
+  if (field.message && isConverted(field)) return value && toJson(field.message, value as never);
+  if (field.fieldKind !== "map") return value ?? null;
   return Object.fromEntries(Object.entries(value as object).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

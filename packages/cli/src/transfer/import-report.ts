@@ -10,7 +10,7 @@ import type { Target } from "./target.ts";
 /** The number of groups by outcome. `onlyHere`: groups that only the service has, if they are counted. */
 export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
-export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
+export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, suspended: 0, rejected: 0 };
 
 /** The maximum number of reasons to show without a file of rejects. */
 const REASONS_SHOWN = 20;
@@ -64,9 +64,12 @@ export class GroupReport {
   }
 }
 
-/** The fields that differ, including a token that is newer in the service. */
+/** What differs although the import does not change it. */
+const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
+
+/** The fields that differ. */
 function differing({ fate, changedFields }: Done["result"]): string {
-  return [...changedFields, ...(fate === "tokenNewer" ? ["token (newer here)"] : [])].join(", ");
+  return [...changedFields, ...(KEPT[fate] ? [KEPT[fate]] : [])].join(", ");
 }
 
 const WORDS: { readonly [fate in keyof Counts]-?: readonly [done: string, would: string, verified: string] } = {
@@ -74,6 +77,7 @@ const WORDS: { readonly [fate in keyof Counts]-?: readonly [done: string, would:
   updated: ["updated", "would be updated", "different"],
   unchanged: ["unchanged", "would stay unchanged", "equal"],
   tokenNewer: ["kept a newer token", "would keep a newer token", "with a newer token here"],
+  suspended: ["SUSPENDED, and stay so", "would stay SUSPENDED", "SUSPENDED here"],
   rejected: ["rejected", "would be rejected", "that cannot be imported"],
   onlyHere: ["", "", "only here"],
 };

@@ -12,7 +12,7 @@ import { EXIT, Failure } from "../failures.ts";
 import { Patience, type PatienceOptions } from "./patience.ts";
 
 /** The outcome of a group. */
-export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "rejected";
+export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "suspended" | "rejected";
 
 export interface GroupResult {
   readonly fate: Fate;
@@ -35,6 +35,7 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
   [Outcome.UPDATED]: "updated",
   [Outcome.UNCHANGED]: "unchanged",
   [Outcome.TOKEN_NEWER]: "tokenNewer",
+  [Outcome.SUSPENDED]: "suspended",
 };
 
 /** Codes of failed groups that a retry may import. */

@@ -6,6 +6,7 @@ import {
   groupFieldsOf,
   isJsonField,
   isObject,
+  isTimeField,
   labelOf,
   maxLengthOf,
   valueIn,
@@ -49,7 +50,7 @@ export function optionsFor(texts: GroupTexts, names = FIELD_NAMES): CommandProps
 function optionOf(field: DescField, text: string): string | string[] {
   try {
     const value = parseField(field, text);
-    if (!isObject(value)) return text;
+    if (!isObject(value) || isTimeField(field)) return text;
     if (field.fieldKind !== "map") return JSON.stringify(value);
     // An option cannot express a key that contains `=`.
     if (Object.keys(value).every((key) => !key.includes("="))) return entriesOf(value as { [key: string]: string });
@@ -79,6 +80,7 @@ export function GroupFieldset({
           value: texts[name] ?? "",
           onValue: (text: string) => onText(name, text),
         };
+        if (isTimeField(field)) return <TextField key={name} {...input} hint={TIME_HINT} />;
         if (!isJsonField(field))
           return <TextField key={name} {...input} hint={hints[name]} maxLength={maxLengthOf(field)} />;
         return (
@@ -99,6 +101,9 @@ const MAP_HINT = (
     One entry per line: <code>SCHEMA=SOURCE</code>. Or a JSON object. Empty: no entries.
   </>
 );
+
+const TIME_HINT =
+  "The group is suspended from then on: a time, a date, or a duration from now such as 14d. Empty: it does not expire.";
 
 const JSON_HINT = (
   <>

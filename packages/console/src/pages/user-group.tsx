@@ -1,19 +1,22 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useRef, useState } from "preact/hooks";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ConfirmButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { Form } from "../parts/field.tsx";
-import { MessageFacts } from "../parts/message.tsx";
+import { Form, TextField } from "../parts/field.tsx";
+import { MessageFacts, SuspendedBadge } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
 import { RotationForm } from "../parts/rotation.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { newRequestId } from "../session/request-id.ts";
 import { useSession } from "../session/session.ts";
+import { timeIn } from "../words.ts";
 import {
   FIELD_NAMES,
   fieldsIn,
@@ -49,6 +52,11 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
       <FailureBox error={answer.error} again={answer.again} />
       {group && (
         <>
+          {group.suspension && (
+            <p>
+              <SuspendedBadge {...group} />
+            </p>
+          )}
           <MessageFacts schema={UserGroupInfoSchema} message={group} />
           <CommandLine command="group get" args={[id]} env={env} />
           <Section title="Change">
@@ -60,6 +68,9 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
             <WithEnvironmentToken what="rotate the token of a user group">
               <Rotate group={group} again={answer.again} />
             </WithEnvironmentToken>
+          </Section>
+          <Section title="Suspend or resume">
+            <Suspend group={group} again={answer.again} />
           </Section>
           <Section title="Revoke or delete">
             <End group={group} again={answer.again} />
@@ -144,6 +155,10 @@ function Rotate({ group: { providedId: id }, again }: Acting) {
       requestId: requestId.current,
     });
     requestId.current = newRequestId();
+    if (userGroup?.suspension) {
+      await again();
+      return `Rotated the token of the user group ${id}. The token is shown only after the suspension: run ugs group create.`;
+    }
     const token = userGroup?.token ?? "";
     showSecret({
       title: `The new token of the user group ${id}`,
@@ -162,6 +177,74 @@ function Rotate({ group: { providedId: id }, again }: Acting) {
       command="group rotate"
       onRotate={rotate}
     />
+  );
+}
+
+const UNTIL = "Resume it at";
+
+/** The texts of a suspension to make. */
+const NO_SUSPENSION = { reason: "", message: "", until: "" };
+
+/** Dialogs that suspend a user group, change its suspension, or end it. */
+function Suspend({ group, again }: Acting) {
+  const { admin, environment, env } = useSession();
+  const [texts, setTexts] = useState(NO_SUSPENSION);
+  const { providedId: id, suspension } = group;
+  const { reason, message } = texts;
+  const until = texts.until.trim();
+  const field = (name: keyof typeof texts) => ({
+    value: texts[name],
+    onValue: (text: string) => setTexts({ ...texts, [name]: text }),
+  });
+  const limit = (name: string) => limitOf(AdminService.method.suspendUserGroup, name);
+  const suspend = async () => {
+    const time = until === "" ? undefined : timeIn(UNTIL, until, 1);
+    await admin.suspendUserGroup({ environment, userGroupId: id, reason, message, until: time });
+    await again();
+    return `Suspended the user group ${id}.`;
+  };
+  const resume = async () => {
+    await admin.resumeUserGroup({ environment, userGroupId: id });
+    await again();
+    return `Resumed the user group ${id}.`;
+  };
+  return (
+    <div class="buttons">
+      <ConfirmButton
+        label={suspension ? "Change its suspension …" : "Suspend the user group …"}
+        title="Suspend a user group"
+        id={id}
+        consequence={`Dashboards of the user group ${id} show nothing from now on. Its token and all its values stay as they are.`}
+        button="Suspend it"
+        command={{ command: "group suspend", options: { reason, message, until }, args: [id], env }}
+        onConfirm={suspend}
+        onClose={() => setTexts(NO_SUSPENSION)}
+      >
+        <TextField
+          label="Reason"
+          hint="For operators. Viewers do not see it."
+          {...field("reason")}
+          maxLength={limit("reason")}
+        />
+        <TextField label="Message" hint="For the page." {...field("message")} maxLength={limit("message")} />
+        <TextField
+          label={UNTIL}
+          hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes it."
+          {...field("until")}
+        />
+      </ConfirmButton>
+      {suspension && (
+        <ConfirmButton
+          label="Resume the user group …"
+          title="Resume a user group"
+          id={id}
+          consequence={`Dashboards of the user group ${id} work again, with the same token and values.`}
+          button="Resume it"
+          command={{ command: "group resume", args: [id], env }}
+          onConfirm={resume}
+        />
+      )}
+    </div>
   );
 }
 

@@ -6,7 +6,7 @@ import { limitOf } from "../../../operator/src/fields.ts";
 import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Form, TextField } from "../parts/field.tsx";
-import { columnsFor } from "../parts/message.tsx";
+import { columnsFor, SuspendedBadge } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
@@ -53,7 +53,9 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
               </a>
             ),
           },
-          ...columnsFor(UserGroupInfoSchema, ["name", "update_time", "token_create_time"]),
+          ...columnsFor(UserGroupInfoSchema, ["name"]),
+          { name: "State", of: (group) => (group.suspension ? <SuspendedBadge {...group} /> : "Active") },
+          ...columnsFor(UserGroupInfoSchema, ["update_time", "token_create_time"]),
         ]}
       />
       <CommandLine command="group list" options={{ prefix }} env={env} />
@@ -77,10 +79,11 @@ function Create({ onMade }: { readonly onMade: () => void }) {
     if (!newUserGroup || !userGroup) return `The user group ${id} exists already. It was not changed.`;
     setId("");
     setTexts(NO_TEXTS);
-    const { token } = userGroup;
-    showSecret({ title: `The token of the user group ${id}`, token, lost: "If it is lost, rotate the token." });
+    const { token, suspension } = userGroup;
+    if (!suspension)
+      showSecret({ title: `The token of the user group ${id}`, token, lost: "If it is lost, rotate the token." });
     onMade();
-    return `Created the user group ${id}.`;
+    return suspension ? `Created the user group ${id}. It has expired already.` : `Created the user group ${id}.`;
   };
   return (
     <Section title="Create a user group">

@@ -1,4 +1,5 @@
 import type { DescField, DescMessage, MessageShape } from "@bufbuild/protobuf";
+import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { cellOf, factsOf, fieldOf, isJsonField, labelOf } from "../../../operator/src/fields.ts";
 import { formatField } from "../../../operator/src/input.ts";
 import { type Column, Facts } from "./table.tsx";
@@ -25,6 +26,11 @@ export function MessageFacts<S extends DescMessage>({
 function Value({ field, value, text }: { readonly field: DescField; readonly value: unknown; readonly text: string }) {
   if (isJsonField(field)) return <pre>{formatField(field, value)}</pre>;
   return /(^|_)id$|^etag$/.test(field.name) ? <code>{text}</code> : <span>{text}</span>;
+}
+
+/** The badge of a suspended user group. */
+export function SuspendedBadge({ suspension }: Pick<UserGroupInfo, "suspension">) {
+  return suspension ? <span class="badge">Suspended{suspension.reason && `: ${suspension.reason}`}</span> : null;
 }
 
 /** Columns of a table of messages, by the names of their fields. */

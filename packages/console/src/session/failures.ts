@@ -27,6 +27,7 @@ const HINTS: { readonly [reason: string]: string } = {
   ENVIRONMENT_TOKEN_REQUIRED: "Sign in with an API token of role admin of this environment.",
   OTHER_ENVIRONMENT: "This token may act on its own environment only.",
   USER_GROUP_NOT_FOUND: "It may have been deleted. See the list of user groups.",
+  USER_GROUP_EXPIRED: "Edit the group: set a later expiry time, or clear it.",
   ENVIRONMENT_NOT_FOUND: "It may have been deleted. See the list of environments.",
   ENVIRONMENT_EXISTS: "Choose another name or tag.",
   API_TOKEN_NOT_FOUND: "It may have been revoked or have expired. See the list of API tokens.",

@@ -81,7 +81,8 @@ type UserGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Internal id, below 2^53. Callers do not need to store it.
 	TeamId int64 `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// The user group token. It is a credential: keep it in your back end.
+	// The user group token. It is a credential: keep it in your back end. Empty while the group is
+	// suspended.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	// Display name.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -103,8 +104,12 @@ type UserGroup struct {
 	// Time of the creation of the current token. For an imported token, the `snapshot_time` of the
 	// import.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Set while the group is suspended.
+	Suspension    *Suspension `protobuf:"bytes,13,opt,name=suspension,proto3" json:"suspension,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserGroup) Reset() {
@@ -214,11 +219,101 @@ func (x *UserGroup) GetTokenCreateTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *UserGroup) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *UserGroup) GetSuspension() *Suspension {
+	if x != nil {
+		return x.Suspension
+	}
+	return nil
+}
+
+// The suspension of a user group. While it lasts, ResolveViewer and CreateViewerSession fail with
+// FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
+type Suspension struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Reason for operators, at most 256 characters without control characters. `EXPIRED` if the
+	// `expire_time` of the group has passed. Viewers do not see it.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Message for the page, at most 512 characters without control characters.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Time since which the group is suspended.
+	SuspendTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=suspend_time,json=suspendTime,proto3" json:"suspend_time,omitempty"`
+	// Time at which the suspension ends by itself. Unset if only ResumeUserGroup ends it or, for
+	// `EXPIRED`, a later `expire_time`.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspension) Reset() {
+	*x = Suspension{}
+	mi := &file_usergroup_v1_user_group_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspension) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspension) ProtoMessage() {}
+
+func (x *Suspension) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_v1_user_group_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspension.ProtoReflect.Descriptor instead.
+func (*Suspension) Descriptor() ([]byte, []int) {
+	return file_usergroup_v1_user_group_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Suspension) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Suspension) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Suspension) GetSuspendTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SuspendTime
+	}
+	return nil
+}
+
+func (x *Suspension) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 var File_usergroup_v1_user_group_proto protoreflect.FileDescriptor
 
 const file_usergroup_v1_user_group_proto_rawDesc = "" +
 	"\n" +
-	"\x1dusergroup/v1/user_group.proto\x12\fusergroup.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x04\n" +
+	"\x1dusergroup/v1/user_group.proto\x12\fusergroup.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x05\n" +
 	"\tUserGroup\x12\x17\n" +
 	"\ateam_id\x18\x01 \x01(\x03R\x06teamId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x12\n" +
@@ -236,10 +331,21 @@ const file_usergroup_v1_user_group_proto_rawDesc = "" +
 	"\vupdate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12F\n" +
-	"\x11token_create_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x1a:\n" +
+	"\x11token_create_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x12;\n" +
+	"\vexpire_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x128\n" +
+	"\n" +
+	"suspension\x18\r \x01(\v2\x18.usergroup.v1.SuspensionR\n" +
+	"suspension\x1a:\n" +
 	"\fMappingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*{\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x01\n" +
+	"\n" +
+	"Suspension\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12=\n" +
+	"\fsuspend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vsuspendTime\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until*{\n" +
 	"\x11ApiEnvironmentTag\x12#\n" +
 	"\x1fAPI_ENVIRONMENT_TAG_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cAPI_ENVIRONMENT_TAG_CUSTOMER\x10\x01\x12\x1f\n" +
@@ -259,26 +365,31 @@ func file_usergroup_v1_user_group_proto_rawDescGZIP() []byte {
 }
 
 var file_usergroup_v1_user_group_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_usergroup_v1_user_group_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_usergroup_v1_user_group_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_usergroup_v1_user_group_proto_goTypes = []any{
 	(ApiEnvironmentTag)(0),        // 0: usergroup.v1.ApiEnvironmentTag
 	(*UserGroup)(nil),             // 1: usergroup.v1.UserGroup
-	nil,                           // 2: usergroup.v1.UserGroup.MappingEntry
-	(*structpb.Struct)(nil),       // 3: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*Suspension)(nil),            // 2: usergroup.v1.Suspension
+	nil,                           // 3: usergroup.v1.UserGroup.MappingEntry
+	(*structpb.Struct)(nil),       // 4: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_usergroup_v1_user_group_proto_depIdxs = []int32{
-	2, // 0: usergroup.v1.UserGroup.mapping:type_name -> usergroup.v1.UserGroup.MappingEntry
-	3, // 1: usergroup.v1.UserGroup.properties:type_name -> google.protobuf.Struct
-	0, // 2: usergroup.v1.UserGroup.api_environment_tag:type_name -> usergroup.v1.ApiEnvironmentTag
-	4, // 3: usergroup.v1.UserGroup.create_time:type_name -> google.protobuf.Timestamp
-	4, // 4: usergroup.v1.UserGroup.update_time:type_name -> google.protobuf.Timestamp
-	4, // 5: usergroup.v1.UserGroup.token_create_time:type_name -> google.protobuf.Timestamp
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3,  // 0: usergroup.v1.UserGroup.mapping:type_name -> usergroup.v1.UserGroup.MappingEntry
+	4,  // 1: usergroup.v1.UserGroup.properties:type_name -> google.protobuf.Struct
+	0,  // 2: usergroup.v1.UserGroup.api_environment_tag:type_name -> usergroup.v1.ApiEnvironmentTag
+	5,  // 3: usergroup.v1.UserGroup.create_time:type_name -> google.protobuf.Timestamp
+	5,  // 4: usergroup.v1.UserGroup.update_time:type_name -> google.protobuf.Timestamp
+	5,  // 5: usergroup.v1.UserGroup.token_create_time:type_name -> google.protobuf.Timestamp
+	5,  // 6: usergroup.v1.UserGroup.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 7: usergroup.v1.UserGroup.suspension:type_name -> usergroup.v1.Suspension
+	5,  // 8: usergroup.v1.Suspension.suspend_time:type_name -> google.protobuf.Timestamp
+	5,  // 9: usergroup.v1.Suspension.until:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_v1_user_group_proto_init() }
@@ -292,7 +403,7 @@ func file_usergroup_v1_user_group_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_usergroup_v1_user_group_proto_rawDesc), len(file_usergroup_v1_user_group_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,6 +12,7 @@ import (
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -33,7 +34,10 @@ type GetUserGroupRequest struct {
 	// Maps schema ids to data sources, for a new group. At most 1,000 entries. Default: empty.
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Free-form JSON object of a new group, at most 64 KiB and 32 levels deep. Default: none.
-	Properties    *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3,oneof" json:"properties,omitempty"`
+	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3,oneof" json:"properties,omitempty"`
+	// Time from which a new group is suspended with the reason `EXPIRED`, such as the end of a trial.
+	// Default: never.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -96,9 +100,16 @@ func (x *GetUserGroupRequest) GetProperties() *structpb.Struct {
 	return nil
 }
 
+func (x *GetUserGroupRequest) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
 type GetUserGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user group, with its token.
+	// The user group, with its token unless it is suspended.
 	UserGroup *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	// True if this call created the group.
 	NewUserGroup  bool `protobuf:"varint,2,opt,name=new_user_group,json=newUserGroup,proto3" json:"new_user_group,omitempty"`
@@ -160,12 +171,15 @@ type UpdateUserGroupRequest struct {
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// New properties. Replaces all properties.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. If the mask lists a
-	// field that is unset, the service clears it. Default: every field that is set.
+	// Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the
+	// mask lists a field that is unset, the service clears it. Default: every field that is set.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
 	// group.
-	Etag          string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
+	// New time from which the group is suspended with the reason `EXPIRED`. A time in the past
+	// suspends it at once. A later time resumes a group with the reason `EXPIRED`.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,9 +256,16 @@ func (x *UpdateUserGroupRequest) GetEtag() string {
 	return ""
 }
 
+func (x *UpdateUserGroupRequest) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
 type UpdateUserGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user group after the change, with its token.
+	// The user group after the change, with its token unless it is suspended.
 	UserGroup     *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -396,7 +417,8 @@ func (*RotateUserGroupTokenRequest_UserGroupId) isRotateUserGroupTokenRequest_Gr
 
 type RotateUserGroupTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user group, with its new token.
+	// The user group, with its new token unless it is suspended. GetUserGroup returns the new token
+	// after the suspension.
 	UserGroup     *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -443,14 +465,16 @@ var File_usergroup_v1_user_group_service_proto protoreflect.FileDescriptor
 
 const file_usergroup_v1_user_group_service_proto_rawDesc = "" +
 	"\n" +
-	"%usergroup/v1/user_group_service.proto\x12\fusergroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1dusergroup/v1/user_group.proto\"\xae\x02\n" +
+	"%usergroup/v1/user_group_service.proto\x12\fusergroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto\"\xeb\x02\n" +
 	"\x13GetUserGroupRequest\x12\"\n" +
 	"\ruser_group_id\x18\x01 \x01(\tR\vuserGroupId\x12\x17\n" +
 	"\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12H\n" +
 	"\amapping\x18\x03 \x03(\v2..usergroup.v1.GetUserGroupRequest.MappingEntryR\amapping\x12<\n" +
 	"\n" +
 	"properties\x18\x04 \x01(\v2\x17.google.protobuf.StructH\x01R\n" +
-	"properties\x88\x01\x01\x1a:\n" +
+	"properties\x88\x01\x01\x12;\n" +
+	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x1a:\n" +
 	"\fMappingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
@@ -459,7 +483,7 @@ const file_usergroup_v1_user_group_service_proto_rawDesc = "" +
 	"\x14GetUserGroupResponse\x126\n" +
 	"\n" +
 	"user_group\x18\x01 \x01(\v2\x17.usergroup.v1.UserGroupR\tuserGroup\x12$\n" +
-	"\x0enew_user_group\x18\x02 \x01(\bR\fnewUserGroup\"\xe3\x02\n" +
+	"\x0enew_user_group\x18\x02 \x01(\bR\fnewUserGroup\"\xa0\x03\n" +
 	"\x16UpdateUserGroupRequest\x12\"\n" +
 	"\ruser_group_id\x18\x01 \x01(\tR\vuserGroupId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12K\n" +
@@ -469,7 +493,9 @@ const file_usergroup_v1_user_group_service_proto_rawDesc = "" +
 	"properties\x12;\n" +
 	"\vupdate_mask\x18\x05 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12\x12\n" +
-	"\x04etag\x18\x06 \x01(\tR\x04etag\x1a:\n" +
+	"\x04etag\x18\x06 \x01(\tR\x04etag\x12;\n" +
+	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x1a:\n" +
 	"\fMappingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
@@ -515,31 +541,34 @@ var file_usergroup_v1_user_group_service_proto_goTypes = []any{
 	nil,                                  // 6: usergroup.v1.GetUserGroupRequest.MappingEntry
 	nil,                                  // 7: usergroup.v1.UpdateUserGroupRequest.MappingEntry
 	(*structpb.Struct)(nil),              // 8: google.protobuf.Struct
-	(*UserGroup)(nil),                    // 9: usergroup.v1.UserGroup
-	(*fieldmaskpb.FieldMask)(nil),        // 10: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),          // 11: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),        // 9: google.protobuf.Timestamp
+	(*UserGroup)(nil),                    // 10: usergroup.v1.UserGroup
+	(*fieldmaskpb.FieldMask)(nil),        // 11: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),          // 12: google.protobuf.Duration
 }
 var file_usergroup_v1_user_group_service_proto_depIdxs = []int32{
 	6,  // 0: usergroup.v1.GetUserGroupRequest.mapping:type_name -> usergroup.v1.GetUserGroupRequest.MappingEntry
 	8,  // 1: usergroup.v1.GetUserGroupRequest.properties:type_name -> google.protobuf.Struct
-	9,  // 2: usergroup.v1.GetUserGroupResponse.user_group:type_name -> usergroup.v1.UserGroup
-	7,  // 3: usergroup.v1.UpdateUserGroupRequest.mapping:type_name -> usergroup.v1.UpdateUserGroupRequest.MappingEntry
-	8,  // 4: usergroup.v1.UpdateUserGroupRequest.properties:type_name -> google.protobuf.Struct
-	10, // 5: usergroup.v1.UpdateUserGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
-	9,  // 6: usergroup.v1.UpdateUserGroupResponse.user_group:type_name -> usergroup.v1.UserGroup
-	11, // 7: usergroup.v1.RotateUserGroupTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	9,  // 8: usergroup.v1.RotateUserGroupTokenResponse.user_group:type_name -> usergroup.v1.UserGroup
-	0,  // 9: usergroup.v1.UserGroupService.GetUserGroup:input_type -> usergroup.v1.GetUserGroupRequest
-	2,  // 10: usergroup.v1.UserGroupService.UpdateUserGroup:input_type -> usergroup.v1.UpdateUserGroupRequest
-	4,  // 11: usergroup.v1.UserGroupService.RotateUserGroupToken:input_type -> usergroup.v1.RotateUserGroupTokenRequest
-	1,  // 12: usergroup.v1.UserGroupService.GetUserGroup:output_type -> usergroup.v1.GetUserGroupResponse
-	3,  // 13: usergroup.v1.UserGroupService.UpdateUserGroup:output_type -> usergroup.v1.UpdateUserGroupResponse
-	5,  // 14: usergroup.v1.UserGroupService.RotateUserGroupToken:output_type -> usergroup.v1.RotateUserGroupTokenResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	9,  // 2: usergroup.v1.GetUserGroupRequest.expire_time:type_name -> google.protobuf.Timestamp
+	10, // 3: usergroup.v1.GetUserGroupResponse.user_group:type_name -> usergroup.v1.UserGroup
+	7,  // 4: usergroup.v1.UpdateUserGroupRequest.mapping:type_name -> usergroup.v1.UpdateUserGroupRequest.MappingEntry
+	8,  // 5: usergroup.v1.UpdateUserGroupRequest.properties:type_name -> google.protobuf.Struct
+	11, // 6: usergroup.v1.UpdateUserGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
+	9,  // 7: usergroup.v1.UpdateUserGroupRequest.expire_time:type_name -> google.protobuf.Timestamp
+	10, // 8: usergroup.v1.UpdateUserGroupResponse.user_group:type_name -> usergroup.v1.UserGroup
+	12, // 9: usergroup.v1.RotateUserGroupTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	10, // 10: usergroup.v1.RotateUserGroupTokenResponse.user_group:type_name -> usergroup.v1.UserGroup
+	0,  // 11: usergroup.v1.UserGroupService.GetUserGroup:input_type -> usergroup.v1.GetUserGroupRequest
+	2,  // 12: usergroup.v1.UserGroupService.UpdateUserGroup:input_type -> usergroup.v1.UpdateUserGroupRequest
+	4,  // 13: usergroup.v1.UserGroupService.RotateUserGroupToken:input_type -> usergroup.v1.RotateUserGroupTokenRequest
+	1,  // 14: usergroup.v1.UserGroupService.GetUserGroup:output_type -> usergroup.v1.GetUserGroupResponse
+	3,  // 15: usergroup.v1.UserGroupService.UpdateUserGroup:output_type -> usergroup.v1.UpdateUserGroupResponse
+	5,  // 16: usergroup.v1.UserGroupService.RotateUserGroupToken:output_type -> usergroup.v1.RotateUserGroupTokenResponse
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_v1_user_group_service_proto_init() }

@@ -300,8 +300,8 @@ type CreateViewerSessionRequest struct {
 	// The audience (`aud`). The verifier must expect the same value. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
 	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-	// VIEWER_SESSION_MAX if that is shorter. A session of a token in its grace period expires no
-	// later than the token.
+	// VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group, and no later
+	// than a token in its grace period that it was created with.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// The person within the group. RevokeViewerSessions can revoke the sessions of one person.
 	// Default: nobody.

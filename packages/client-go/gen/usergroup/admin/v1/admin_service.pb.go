@@ -189,7 +189,7 @@ func (x WatchEventsRequest_Start) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchEventsRequest_Start.Descriptor instead.
 func (WatchEventsRequest_Start) EnumDescriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40, 0}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{44, 0}
 }
 
 type CreateEnvironmentRequest struct {
@@ -1963,6 +1963,233 @@ func (*DeleteUserGroupResponse) Descriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{29}
 }
 
+type SuspendUserGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Id of the user group.
+	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// Reason for operators, at most 256 characters without control characters, and not `EXPIRED`.
+	// Viewers do not see it. Default: none.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Message for the page, at most 512 characters without control characters. Default: none.
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// Time at which the suspension ends by itself, in the future. Default: only ResumeUserGroup ends
+	// it.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendUserGroupRequest) Reset() {
+	*x = SuspendUserGroupRequest{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendUserGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendUserGroupRequest) ProtoMessage() {}
+
+func (x *SuspendUserGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendUserGroupRequest.ProtoReflect.Descriptor instead.
+func (*SuspendUserGroupRequest) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SuspendUserGroupRequest) GetEnvironment() *EnvironmentName {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+func (x *SuspendUserGroupRequest) GetUserGroupId() string {
+	if x != nil {
+		return x.UserGroupId
+	}
+	return ""
+}
+
+func (x *SuspendUserGroupRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *SuspendUserGroupRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *SuspendUserGroupRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type SuspendUserGroupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group, without its token.
+	UserGroup     *UserGroupInfo `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendUserGroupResponse) Reset() {
+	*x = SuspendUserGroupResponse{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendUserGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendUserGroupResponse) ProtoMessage() {}
+
+func (x *SuspendUserGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendUserGroupResponse.ProtoReflect.Descriptor instead.
+func (*SuspendUserGroupResponse) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *SuspendUserGroupResponse) GetUserGroup() *UserGroupInfo {
+	if x != nil {
+		return x.UserGroup
+	}
+	return nil
+}
+
+type ResumeUserGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Id of the user group.
+	UserGroupId   string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeUserGroupRequest) Reset() {
+	*x = ResumeUserGroupRequest{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeUserGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeUserGroupRequest) ProtoMessage() {}
+
+func (x *ResumeUserGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeUserGroupRequest.ProtoReflect.Descriptor instead.
+func (*ResumeUserGroupRequest) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ResumeUserGroupRequest) GetEnvironment() *EnvironmentName {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+func (x *ResumeUserGroupRequest) GetUserGroupId() string {
+	if x != nil {
+		return x.UserGroupId
+	}
+	return ""
+}
+
+type ResumeUserGroupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group, without its token.
+	UserGroup     *UserGroupInfo `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeUserGroupResponse) Reset() {
+	*x = ResumeUserGroupResponse{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeUserGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeUserGroupResponse) ProtoMessage() {}
+
+func (x *ResumeUserGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeUserGroupResponse.ProtoReflect.Descriptor instead.
+func (*ResumeUserGroupResponse) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ResumeUserGroupResponse) GetUserGroup() *UserGroupInfo {
+	if x != nil {
+		return x.UserGroup
+	}
+	return nil
+}
+
 type RevokeUserGroupTokensRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
@@ -1980,7 +2207,7 @@ type RevokeUserGroupTokensRequest struct {
 
 func (x *RevokeUserGroupTokensRequest) Reset() {
 	*x = RevokeUserGroupTokensRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2219,7 @@ func (x *RevokeUserGroupTokensRequest) String() string {
 func (*RevokeUserGroupTokensRequest) ProtoMessage() {}
 
 func (x *RevokeUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2232,7 @@ func (x *RevokeUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserGroupTokensRequest.ProtoReflect.Descriptor instead.
 func (*RevokeUserGroupTokensRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{30}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RevokeUserGroupTokensRequest) GetEnvironment() *EnvironmentName {
@@ -2046,7 +2273,7 @@ type RevokeUserGroupTokensResponse struct {
 
 func (x *RevokeUserGroupTokensResponse) Reset() {
 	*x = RevokeUserGroupTokensResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2285,7 @@ func (x *RevokeUserGroupTokensResponse) String() string {
 func (*RevokeUserGroupTokensResponse) ProtoMessage() {}
 
 func (x *RevokeUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2298,7 @@ func (x *RevokeUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserGroupTokensResponse.ProtoReflect.Descriptor instead.
 func (*RevokeUserGroupTokensResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{31}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevokeUserGroupTokensResponse) GetUserGroup() *UserGroupInfo {
@@ -2095,7 +2322,7 @@ type RevokeViewerSessionsRequest struct {
 
 func (x *RevokeViewerSessionsRequest) Reset() {
 	*x = RevokeViewerSessionsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2334,7 @@ func (x *RevokeViewerSessionsRequest) String() string {
 func (*RevokeViewerSessionsRequest) ProtoMessage() {}
 
 func (x *RevokeViewerSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2347,7 @@ func (x *RevokeViewerSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeViewerSessionsRequest.ProtoReflect.Descriptor instead.
 func (*RevokeViewerSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{32}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RevokeViewerSessionsRequest) GetEnvironment() *EnvironmentName {
@@ -2152,7 +2379,7 @@ type RevokeViewerSessionsResponse struct {
 
 func (x *RevokeViewerSessionsResponse) Reset() {
 	*x = RevokeViewerSessionsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2391,7 @@ func (x *RevokeViewerSessionsResponse) String() string {
 func (*RevokeViewerSessionsResponse) ProtoMessage() {}
 
 func (x *RevokeViewerSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2404,7 @@ func (x *RevokeViewerSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeViewerSessionsResponse.ProtoReflect.Descriptor instead.
 func (*RevokeViewerSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{33}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{37}
 }
 
 type ImportUserGroupsRequest struct {
@@ -2208,7 +2435,7 @@ type ImportUserGroupsRequest struct {
 
 func (x *ImportUserGroupsRequest) Reset() {
 	*x = ImportUserGroupsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2447,7 @@ func (x *ImportUserGroupsRequest) String() string {
 func (*ImportUserGroupsRequest) ProtoMessage() {}
 
 func (x *ImportUserGroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2460,7 @@ func (x *ImportUserGroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportUserGroupsRequest.ProtoReflect.Descriptor instead.
 func (*ImportUserGroupsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{34}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ImportUserGroupsRequest) GetEnvironment() *EnvironmentName {
@@ -2295,7 +2522,7 @@ type ImportUserGroupsResponse struct {
 
 func (x *ImportUserGroupsResponse) Reset() {
 	*x = ImportUserGroupsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2534,7 @@ func (x *ImportUserGroupsResponse) String() string {
 func (*ImportUserGroupsResponse) ProtoMessage() {}
 
 func (x *ImportUserGroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2547,7 @@ func (x *ImportUserGroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportUserGroupsResponse.ProtoReflect.Descriptor instead.
 func (*ImportUserGroupsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{35}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ImportUserGroupsResponse) GetResults() []*ImportResult {
@@ -2349,7 +2576,7 @@ type ExportUserGroupsRequest struct {
 
 func (x *ExportUserGroupsRequest) Reset() {
 	*x = ExportUserGroupsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2588,7 @@ func (x *ExportUserGroupsRequest) String() string {
 func (*ExportUserGroupsRequest) ProtoMessage() {}
 
 func (x *ExportUserGroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2601,7 @@ func (x *ExportUserGroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportUserGroupsRequest.ProtoReflect.Descriptor instead.
 func (*ExportUserGroupsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{36}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExportUserGroupsRequest) GetEnvironment() *EnvironmentName {
@@ -2427,7 +2654,7 @@ type ExportUserGroupsResponse struct {
 
 func (x *ExportUserGroupsResponse) Reset() {
 	*x = ExportUserGroupsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2666,7 @@ func (x *ExportUserGroupsResponse) String() string {
 func (*ExportUserGroupsResponse) ProtoMessage() {}
 
 func (x *ExportUserGroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2679,7 @@ func (x *ExportUserGroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportUserGroupsResponse.ProtoReflect.Descriptor instead.
 func (*ExportUserGroupsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{37}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExportUserGroupsResponse) GetUserGroups() []*v1.UserGroup {
@@ -2502,7 +2729,7 @@ type ListAuditEventsRequest struct {
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2741,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2754,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{38}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListAuditEventsRequest) GetEnvironment() *EnvironmentName {
@@ -2598,7 +2825,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2837,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2850,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{39}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListAuditEventsResponse) GetAuditEvents() []*AuditEvent {
@@ -2654,7 +2881,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2893,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2906,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WatchEventsRequest) GetEnvironment() *EnvironmentName {
@@ -2721,7 +2948,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2960,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2973,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchEventsResponse) GetCursor() string {
@@ -2807,7 +3034,7 @@ type ListTokenKeysRequest struct {
 
 func (x *ListTokenKeysRequest) Reset() {
 	*x = ListTokenKeysRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +3046,7 @@ func (x *ListTokenKeysRequest) String() string {
 func (*ListTokenKeysRequest) ProtoMessage() {}
 
 func (x *ListTokenKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +3059,7 @@ func (x *ListTokenKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokenKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListTokenKeysRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{42}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
 }
 
 type ListTokenKeysResponse struct {
@@ -2847,7 +3074,7 @@ type ListTokenKeysResponse struct {
 
 func (x *ListTokenKeysResponse) Reset() {
 	*x = ListTokenKeysResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +3086,7 @@ func (x *ListTokenKeysResponse) String() string {
 func (*ListTokenKeysResponse) ProtoMessage() {}
 
 func (x *ListTokenKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3099,7 @@ func (x *ListTokenKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokenKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListTokenKeysResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{43}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListTokenKeysResponse) GetTokenKeys() []*TokenKey {
@@ -2906,7 +3133,7 @@ type ReencryptUserGroupTokensRequest struct {
 
 func (x *ReencryptUserGroupTokensRequest) Reset() {
 	*x = ReencryptUserGroupTokensRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3145,7 @@ func (x *ReencryptUserGroupTokensRequest) String() string {
 func (*ReencryptUserGroupTokensRequest) ProtoMessage() {}
 
 func (x *ReencryptUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3158,7 @@ func (x *ReencryptUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReencryptUserGroupTokensRequest.ProtoReflect.Descriptor instead.
 func (*ReencryptUserGroupTokensRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{44}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReencryptUserGroupTokensRequest) GetEnvironment() *EnvironmentName {
@@ -2986,7 +3213,7 @@ type ReencryptUserGroupTokensResponse struct {
 
 func (x *ReencryptUserGroupTokensResponse) Reset() {
 	*x = ReencryptUserGroupTokensResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3225,7 @@ func (x *ReencryptUserGroupTokensResponse) String() string {
 func (*ReencryptUserGroupTokensResponse) ProtoMessage() {}
 
 func (x *ReencryptUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3238,7 @@ func (x *ReencryptUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReencryptUserGroupTokensResponse.ProtoReflect.Descriptor instead.
 func (*ReencryptUserGroupTokensResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReencryptUserGroupTokensResponse) GetTokenKeyUses() []*TokenKeyUse {
@@ -3069,7 +3296,7 @@ type RetireTokenKeyRequest struct {
 
 func (x *RetireTokenKeyRequest) Reset() {
 	*x = RetireTokenKeyRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3308,7 @@ func (x *RetireTokenKeyRequest) String() string {
 func (*RetireTokenKeyRequest) ProtoMessage() {}
 
 func (x *RetireTokenKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3321,7 @@ func (x *RetireTokenKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireTokenKeyRequest.ProtoReflect.Descriptor instead.
 func (*RetireTokenKeyRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RetireTokenKeyRequest) GetTokenKeyId() string {
@@ -3119,7 +3346,7 @@ type RetireTokenKeyResponse struct {
 
 func (x *RetireTokenKeyResponse) Reset() {
 	*x = RetireTokenKeyResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3358,7 @@ func (x *RetireTokenKeyResponse) String() string {
 func (*RetireTokenKeyResponse) ProtoMessage() {}
 
 func (x *RetireTokenKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3371,7 @@ func (x *RetireTokenKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireTokenKeyResponse.ProtoReflect.Descriptor instead.
 func (*RetireTokenKeyResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{51}
 }
 
 type AcceptStoreDataRequest struct {
@@ -3155,7 +3382,7 @@ type AcceptStoreDataRequest struct {
 
 func (x *AcceptStoreDataRequest) Reset() {
 	*x = AcceptStoreDataRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3167,7 +3394,7 @@ func (x *AcceptStoreDataRequest) String() string {
 func (*AcceptStoreDataRequest) ProtoMessage() {}
 
 func (x *AcceptStoreDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3180,7 +3407,7 @@ func (x *AcceptStoreDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptStoreDataRequest.ProtoReflect.Descriptor instead.
 func (*AcceptStoreDataRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{48}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{52}
 }
 
 type AcceptStoreDataResponse struct {
@@ -3191,7 +3418,7 @@ type AcceptStoreDataResponse struct {
 
 func (x *AcceptStoreDataResponse) Reset() {
 	*x = AcceptStoreDataResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3430,7 @@ func (x *AcceptStoreDataResponse) String() string {
 func (*AcceptStoreDataResponse) ProtoMessage() {}
 
 func (x *AcceptStoreDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3443,7 @@ func (x *AcceptStoreDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptStoreDataResponse.ProtoReflect.Descriptor instead.
 func (*AcceptStoreDataResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{49}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{53}
 }
 
 type ListSigningKeysRequest struct {
@@ -3229,7 +3456,7 @@ type ListSigningKeysRequest struct {
 
 func (x *ListSigningKeysRequest) Reset() {
 	*x = ListSigningKeysRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3468,7 @@ func (x *ListSigningKeysRequest) String() string {
 func (*ListSigningKeysRequest) ProtoMessage() {}
 
 func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3481,7 @@ func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{50}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListSigningKeysRequest) GetEnvironment() *EnvironmentName {
@@ -3274,7 +3501,7 @@ type ListSigningKeysResponse struct {
 
 func (x *ListSigningKeysResponse) Reset() {
 	*x = ListSigningKeysResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3513,7 @@ func (x *ListSigningKeysResponse) String() string {
 func (*ListSigningKeysResponse) ProtoMessage() {}
 
 func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3526,7 @@ func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{51}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListSigningKeysResponse) GetSigningKeys() []*SigningKey {
@@ -3323,7 +3550,7 @@ type RotateSigningKeyRequest struct {
 
 func (x *RotateSigningKeyRequest) Reset() {
 	*x = RotateSigningKeyRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[52]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3335,7 +3562,7 @@ func (x *RotateSigningKeyRequest) String() string {
 func (*RotateSigningKeyRequest) ProtoMessage() {}
 
 func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[52]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3348,7 +3575,7 @@ func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{52}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RotateSigningKeyRequest) GetEnvironment() *EnvironmentName {
@@ -3375,7 +3602,7 @@ type RotateSigningKeyResponse struct {
 
 func (x *RotateSigningKeyResponse) Reset() {
 	*x = RotateSigningKeyResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[53]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3387,7 +3614,7 @@ func (x *RotateSigningKeyResponse) String() string {
 func (*RotateSigningKeyResponse) ProtoMessage() {}
 
 func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[53]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3400,7 +3627,7 @@ func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{53}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RotateSigningKeyResponse) GetSigningKeys() []*SigningKey {
@@ -3423,7 +3650,7 @@ type WatchEventsResponse_Snapshot struct {
 
 func (x *WatchEventsResponse_Snapshot) Reset() {
 	*x = WatchEventsResponse_Snapshot{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[54]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3662,7 @@ func (x *WatchEventsResponse_Snapshot) String() string {
 func (*WatchEventsResponse_Snapshot) ProtoMessage() {}
 
 func (x *WatchEventsResponse_Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[54]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3675,7 @@ func (x *WatchEventsResponse_Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse_Snapshot.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse_Snapshot) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41, 0}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45, 0}
 }
 
 func (x *WatchEventsResponse_Snapshot) GetUserGroups() []*UserGroupVersion {
@@ -3595,7 +3822,22 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\ruser_group_id\x18\x02 \x01(\tR\vuserGroupId\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12#\n" +
 	"\rcurrent_token\x18\x04 \x01(\tR\fcurrentToken\"\x19\n" +
-	"\x17DeleteUserGroupResponse\"\xf1\x01\n" +
+	"\x17DeleteUserGroupResponse\"\xe8\x01\n" +
+	"\x17SuspendUserGroupRequest\x12E\n" +
+	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\"\n" +
+	"\ruser_group_id\x18\x02 \x01(\tR\vuserGroupId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\\\n" +
+	"\x18SuspendUserGroupResponse\x12@\n" +
+	"\n" +
+	"user_group\x18\x01 \x01(\v2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\"\x83\x01\n" +
+	"\x16ResumeUserGroupRequest\x12E\n" +
+	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\"\n" +
+	"\ruser_group_id\x18\x02 \x01(\tR\vuserGroupId\"[\n" +
+	"\x17ResumeUserGroupResponse\x12@\n" +
+	"\n" +
+	"user_group\x18\x01 \x01(\v2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\"\xf1\x01\n" +
 	"\x1cRevokeUserGroupTokensRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\"\n" +
 	"\ruser_group_id\x18\x02 \x01(\tR\vuserGroupId\x12\x1d\n" +
@@ -3703,7 +3945,7 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"ImportMode\x12\x1b\n" +
 	"\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n" +
-	"\x12IMPORT_MODE_UPSERT\x10\x022\xb7\x1f\n" +
+	"\x12IMPORT_MODE_UPSERT\x10\x022\x9c!\n" +
 	"\fAdminService\x12p\n" +
 	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n" +
 	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\"\x03\x90\x02\x02\x12r\n" +
@@ -3719,7 +3961,9 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse\"\x03\x90\x02\x02\x12o\n" +
 	"\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse\"\x03\x90\x02\x02\x12~\n" +
 	"\x14LookupUserGroupToken\x12/.usergroup.admin.v1.LookupUserGroupTokenRequest\x1a0.usergroup.admin.v1.LookupUserGroupTokenResponse\"\x03\x90\x02\x02\x12j\n" +
-	"\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12|\n" +
+	"\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12r\n" +
+	"\x10SuspendUserGroup\x12+.usergroup.admin.v1.SuspendUserGroupRequest\x1a,.usergroup.admin.v1.SuspendUserGroupResponse\"\x03\x90\x02\x02\x12o\n" +
+	"\x0fResumeUserGroup\x12*.usergroup.admin.v1.ResumeUserGroupRequest\x1a+.usergroup.admin.v1.ResumeUserGroupResponse\"\x03\x90\x02\x02\x12|\n" +
 	"\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12~\n" +
 	"\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse\"\x03\x90\x02\x02\x12r\n" +
 	"\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse\"\x03\x90\x02\x02\x12r\n" +
@@ -3757,7 +4001,7 @@ func file_usergroup_admin_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_usergroup_admin_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(ImportMode)(0),                          // 0: usergroup.admin.v1.ImportMode
 	(LookupApiTokenResponse_Source)(0),       // 1: usergroup.admin.v1.LookupApiTokenResponse.Source
@@ -3792,216 +4036,229 @@ var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(*LookupUserGroupTokenResponse)(nil),     // 30: usergroup.admin.v1.LookupUserGroupTokenResponse
 	(*DeleteUserGroupRequest)(nil),           // 31: usergroup.admin.v1.DeleteUserGroupRequest
 	(*DeleteUserGroupResponse)(nil),          // 32: usergroup.admin.v1.DeleteUserGroupResponse
-	(*RevokeUserGroupTokensRequest)(nil),     // 33: usergroup.admin.v1.RevokeUserGroupTokensRequest
-	(*RevokeUserGroupTokensResponse)(nil),    // 34: usergroup.admin.v1.RevokeUserGroupTokensResponse
-	(*RevokeViewerSessionsRequest)(nil),      // 35: usergroup.admin.v1.RevokeViewerSessionsRequest
-	(*RevokeViewerSessionsResponse)(nil),     // 36: usergroup.admin.v1.RevokeViewerSessionsResponse
-	(*ImportUserGroupsRequest)(nil),          // 37: usergroup.admin.v1.ImportUserGroupsRequest
-	(*ImportUserGroupsResponse)(nil),         // 38: usergroup.admin.v1.ImportUserGroupsResponse
-	(*ExportUserGroupsRequest)(nil),          // 39: usergroup.admin.v1.ExportUserGroupsRequest
-	(*ExportUserGroupsResponse)(nil),         // 40: usergroup.admin.v1.ExportUserGroupsResponse
-	(*ListAuditEventsRequest)(nil),           // 41: usergroup.admin.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),          // 42: usergroup.admin.v1.ListAuditEventsResponse
-	(*WatchEventsRequest)(nil),               // 43: usergroup.admin.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),              // 44: usergroup.admin.v1.WatchEventsResponse
-	(*ListTokenKeysRequest)(nil),             // 45: usergroup.admin.v1.ListTokenKeysRequest
-	(*ListTokenKeysResponse)(nil),            // 46: usergroup.admin.v1.ListTokenKeysResponse
-	(*ReencryptUserGroupTokensRequest)(nil),  // 47: usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	(*ReencryptUserGroupTokensResponse)(nil), // 48: usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	(*RetireTokenKeyRequest)(nil),            // 49: usergroup.admin.v1.RetireTokenKeyRequest
-	(*RetireTokenKeyResponse)(nil),           // 50: usergroup.admin.v1.RetireTokenKeyResponse
-	(*AcceptStoreDataRequest)(nil),           // 51: usergroup.admin.v1.AcceptStoreDataRequest
-	(*AcceptStoreDataResponse)(nil),          // 52: usergroup.admin.v1.AcceptStoreDataResponse
-	(*ListSigningKeysRequest)(nil),           // 53: usergroup.admin.v1.ListSigningKeysRequest
-	(*ListSigningKeysResponse)(nil),          // 54: usergroup.admin.v1.ListSigningKeysResponse
-	(*RotateSigningKeyRequest)(nil),          // 55: usergroup.admin.v1.RotateSigningKeyRequest
-	(*RotateSigningKeyResponse)(nil),         // 56: usergroup.admin.v1.RotateSigningKeyResponse
-	(*WatchEventsResponse_Snapshot)(nil),     // 57: usergroup.admin.v1.WatchEventsResponse.Snapshot
-	(*EnvironmentName)(nil),                  // 58: usergroup.admin.v1.EnvironmentName
-	(*Environment)(nil),                      // 59: usergroup.admin.v1.Environment
-	(*timestamppb.Timestamp)(nil),            // 60: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 61: google.protobuf.Duration
-	(Role)(0),                                // 62: usergroup.admin.v1.Role
-	(*ApiToken)(nil),                         // 63: usergroup.admin.v1.ApiToken
-	(*fieldmaskpb.FieldMask)(nil),            // 64: google.protobuf.FieldMask
-	(*UserGroupInfo)(nil),                    // 65: usergroup.admin.v1.UserGroupInfo
-	(*v1.ViewerSession)(nil),                 // 66: usergroup.v1.ViewerSession
-	(*ImportedUserGroup)(nil),                // 67: usergroup.admin.v1.ImportedUserGroup
-	(*ImportResult)(nil),                     // 68: usergroup.admin.v1.ImportResult
-	(*v1.UserGroup)(nil),                     // 69: usergroup.v1.UserGroup
-	(*AuditEvent)(nil),                       // 70: usergroup.admin.v1.AuditEvent
-	(*Event)(nil),                            // 71: usergroup.admin.v1.Event
-	(*TokenKey)(nil),                         // 72: usergroup.admin.v1.TokenKey
-	(*TokenKeyUse)(nil),                      // 73: usergroup.admin.v1.TokenKeyUse
-	(*SigningKey)(nil),                       // 74: usergroup.admin.v1.SigningKey
-	(*UserGroupVersion)(nil),                 // 75: usergroup.admin.v1.UserGroupVersion
-	(*CreateWebhookRequest)(nil),             // 76: usergroup.admin.v1.CreateWebhookRequest
-	(*GetWebhookRequest)(nil),                // 77: usergroup.admin.v1.GetWebhookRequest
-	(*ListWebhooksRequest)(nil),              // 78: usergroup.admin.v1.ListWebhooksRequest
-	(*UpdateWebhookRequest)(nil),             // 79: usergroup.admin.v1.UpdateWebhookRequest
-	(*DeleteWebhookRequest)(nil),             // 80: usergroup.admin.v1.DeleteWebhookRequest
-	(*RotateWebhookSecretRequest)(nil),       // 81: usergroup.admin.v1.RotateWebhookSecretRequest
-	(*TestWebhookRequest)(nil),               // 82: usergroup.admin.v1.TestWebhookRequest
-	(*ListWebhookDeliveriesRequest)(nil),     // 83: usergroup.admin.v1.ListWebhookDeliveriesRequest
-	(*RedeliverWebhookRequest)(nil),          // 84: usergroup.admin.v1.RedeliverWebhookRequest
-	(*CreateWebhookResponse)(nil),            // 85: usergroup.admin.v1.CreateWebhookResponse
-	(*GetWebhookResponse)(nil),               // 86: usergroup.admin.v1.GetWebhookResponse
-	(*ListWebhooksResponse)(nil),             // 87: usergroup.admin.v1.ListWebhooksResponse
-	(*UpdateWebhookResponse)(nil),            // 88: usergroup.admin.v1.UpdateWebhookResponse
-	(*DeleteWebhookResponse)(nil),            // 89: usergroup.admin.v1.DeleteWebhookResponse
-	(*RotateWebhookSecretResponse)(nil),      // 90: usergroup.admin.v1.RotateWebhookSecretResponse
-	(*TestWebhookResponse)(nil),              // 91: usergroup.admin.v1.TestWebhookResponse
-	(*ListWebhookDeliveriesResponse)(nil),    // 92: usergroup.admin.v1.ListWebhookDeliveriesResponse
-	(*RedeliverWebhookResponse)(nil),         // 93: usergroup.admin.v1.RedeliverWebhookResponse
+	(*SuspendUserGroupRequest)(nil),          // 33: usergroup.admin.v1.SuspendUserGroupRequest
+	(*SuspendUserGroupResponse)(nil),         // 34: usergroup.admin.v1.SuspendUserGroupResponse
+	(*ResumeUserGroupRequest)(nil),           // 35: usergroup.admin.v1.ResumeUserGroupRequest
+	(*ResumeUserGroupResponse)(nil),          // 36: usergroup.admin.v1.ResumeUserGroupResponse
+	(*RevokeUserGroupTokensRequest)(nil),     // 37: usergroup.admin.v1.RevokeUserGroupTokensRequest
+	(*RevokeUserGroupTokensResponse)(nil),    // 38: usergroup.admin.v1.RevokeUserGroupTokensResponse
+	(*RevokeViewerSessionsRequest)(nil),      // 39: usergroup.admin.v1.RevokeViewerSessionsRequest
+	(*RevokeViewerSessionsResponse)(nil),     // 40: usergroup.admin.v1.RevokeViewerSessionsResponse
+	(*ImportUserGroupsRequest)(nil),          // 41: usergroup.admin.v1.ImportUserGroupsRequest
+	(*ImportUserGroupsResponse)(nil),         // 42: usergroup.admin.v1.ImportUserGroupsResponse
+	(*ExportUserGroupsRequest)(nil),          // 43: usergroup.admin.v1.ExportUserGroupsRequest
+	(*ExportUserGroupsResponse)(nil),         // 44: usergroup.admin.v1.ExportUserGroupsResponse
+	(*ListAuditEventsRequest)(nil),           // 45: usergroup.admin.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),          // 46: usergroup.admin.v1.ListAuditEventsResponse
+	(*WatchEventsRequest)(nil),               // 47: usergroup.admin.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),              // 48: usergroup.admin.v1.WatchEventsResponse
+	(*ListTokenKeysRequest)(nil),             // 49: usergroup.admin.v1.ListTokenKeysRequest
+	(*ListTokenKeysResponse)(nil),            // 50: usergroup.admin.v1.ListTokenKeysResponse
+	(*ReencryptUserGroupTokensRequest)(nil),  // 51: usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	(*ReencryptUserGroupTokensResponse)(nil), // 52: usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	(*RetireTokenKeyRequest)(nil),            // 53: usergroup.admin.v1.RetireTokenKeyRequest
+	(*RetireTokenKeyResponse)(nil),           // 54: usergroup.admin.v1.RetireTokenKeyResponse
+	(*AcceptStoreDataRequest)(nil),           // 55: usergroup.admin.v1.AcceptStoreDataRequest
+	(*AcceptStoreDataResponse)(nil),          // 56: usergroup.admin.v1.AcceptStoreDataResponse
+	(*ListSigningKeysRequest)(nil),           // 57: usergroup.admin.v1.ListSigningKeysRequest
+	(*ListSigningKeysResponse)(nil),          // 58: usergroup.admin.v1.ListSigningKeysResponse
+	(*RotateSigningKeyRequest)(nil),          // 59: usergroup.admin.v1.RotateSigningKeyRequest
+	(*RotateSigningKeyResponse)(nil),         // 60: usergroup.admin.v1.RotateSigningKeyResponse
+	(*WatchEventsResponse_Snapshot)(nil),     // 61: usergroup.admin.v1.WatchEventsResponse.Snapshot
+	(*EnvironmentName)(nil),                  // 62: usergroup.admin.v1.EnvironmentName
+	(*Environment)(nil),                      // 63: usergroup.admin.v1.Environment
+	(*timestamppb.Timestamp)(nil),            // 64: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 65: google.protobuf.Duration
+	(Role)(0),                                // 66: usergroup.admin.v1.Role
+	(*ApiToken)(nil),                         // 67: usergroup.admin.v1.ApiToken
+	(*fieldmaskpb.FieldMask)(nil),            // 68: google.protobuf.FieldMask
+	(*UserGroupInfo)(nil),                    // 69: usergroup.admin.v1.UserGroupInfo
+	(*v1.ViewerSession)(nil),                 // 70: usergroup.v1.ViewerSession
+	(*ImportedUserGroup)(nil),                // 71: usergroup.admin.v1.ImportedUserGroup
+	(*ImportResult)(nil),                     // 72: usergroup.admin.v1.ImportResult
+	(*v1.UserGroup)(nil),                     // 73: usergroup.v1.UserGroup
+	(*AuditEvent)(nil),                       // 74: usergroup.admin.v1.AuditEvent
+	(*Event)(nil),                            // 75: usergroup.admin.v1.Event
+	(*TokenKey)(nil),                         // 76: usergroup.admin.v1.TokenKey
+	(*TokenKeyUse)(nil),                      // 77: usergroup.admin.v1.TokenKeyUse
+	(*SigningKey)(nil),                       // 78: usergroup.admin.v1.SigningKey
+	(*UserGroupVersion)(nil),                 // 79: usergroup.admin.v1.UserGroupVersion
+	(*CreateWebhookRequest)(nil),             // 80: usergroup.admin.v1.CreateWebhookRequest
+	(*GetWebhookRequest)(nil),                // 81: usergroup.admin.v1.GetWebhookRequest
+	(*ListWebhooksRequest)(nil),              // 82: usergroup.admin.v1.ListWebhooksRequest
+	(*UpdateWebhookRequest)(nil),             // 83: usergroup.admin.v1.UpdateWebhookRequest
+	(*DeleteWebhookRequest)(nil),             // 84: usergroup.admin.v1.DeleteWebhookRequest
+	(*RotateWebhookSecretRequest)(nil),       // 85: usergroup.admin.v1.RotateWebhookSecretRequest
+	(*TestWebhookRequest)(nil),               // 86: usergroup.admin.v1.TestWebhookRequest
+	(*ListWebhookDeliveriesRequest)(nil),     // 87: usergroup.admin.v1.ListWebhookDeliveriesRequest
+	(*RedeliverWebhookRequest)(nil),          // 88: usergroup.admin.v1.RedeliverWebhookRequest
+	(*CreateWebhookResponse)(nil),            // 89: usergroup.admin.v1.CreateWebhookResponse
+	(*GetWebhookResponse)(nil),               // 90: usergroup.admin.v1.GetWebhookResponse
+	(*ListWebhooksResponse)(nil),             // 91: usergroup.admin.v1.ListWebhooksResponse
+	(*UpdateWebhookResponse)(nil),            // 92: usergroup.admin.v1.UpdateWebhookResponse
+	(*DeleteWebhookResponse)(nil),            // 93: usergroup.admin.v1.DeleteWebhookResponse
+	(*RotateWebhookSecretResponse)(nil),      // 94: usergroup.admin.v1.RotateWebhookSecretResponse
+	(*TestWebhookResponse)(nil),              // 95: usergroup.admin.v1.TestWebhookResponse
+	(*ListWebhookDeliveriesResponse)(nil),    // 96: usergroup.admin.v1.ListWebhookDeliveriesResponse
+	(*RedeliverWebhookResponse)(nil),         // 97: usergroup.admin.v1.RedeliverWebhookResponse
 }
 var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
-	58,  // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59,  // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	58,  // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59,  // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	58,  // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59,  // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
-	58,  // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	60,  // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
-	61,  // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
-	58,  // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	62,  // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
-	60,  // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	63,  // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	58,  // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	62,  // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
-	60,  // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
-	60,  // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
-	63,  // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
-	63,  // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	58,  // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	62,  // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	63,  // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	62,  // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	63,  // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	62,  // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	63,  // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
+	62,  // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	64,  // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
+	65,  // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
+	62,  // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	66,  // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
+	64,  // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	67,  // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	62,  // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	66,  // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
+	64,  // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
+	64,  // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
+	67,  // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
+	67,  // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	62,  // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	1,   // 20: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
-	58,  // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	60,  // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	64,  // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
-	63,  // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	58,  // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61,  // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	63,  // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	58,  // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58,  // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	65,  // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
-	58,  // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	65,  // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	58,  // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	65,  // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	58,  // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	60,  // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
-	66,  // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
-	58,  // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58,  // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61,  // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	65,  // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	58,  // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58,  // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	67,  // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
-	0,   // 45: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
-	60,  // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
-	61,  // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	68,  // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
-	58,  // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	69,  // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
-	60,  // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
-	58,  // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	60,  // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	60,  // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
-	70,  // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
-	58,  // 56: usergroup.admin.v1.WatchEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	2,   // 57: usergroup.admin.v1.WatchEventsRequest.start:type_name -> usergroup.admin.v1.WatchEventsRequest.Start
-	71,  // 58: usergroup.admin.v1.WatchEventsResponse.event:type_name -> usergroup.admin.v1.Event
-	57,  // 59: usergroup.admin.v1.WatchEventsResponse.snapshot:type_name -> usergroup.admin.v1.WatchEventsResponse.Snapshot
-	72,  // 60: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
-	60,  // 61: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
-	58,  // 62: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	73,  // 63: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
-	60,  // 64: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
-	58,  // 65: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	74,  // 66: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	58,  // 67: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	74,  // 68: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	75,  // 69: usergroup.admin.v1.WatchEventsResponse.Snapshot.user_groups:type_name -> usergroup.admin.v1.UserGroupVersion
-	3,   // 70: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
-	5,   // 71: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
-	9,   // 72: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
-	7,   // 73: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
-	11,  // 74: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
-	13,  // 75: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
-	15,  // 76: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
-	17,  // 77: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
-	19,  // 78: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
-	21,  // 79: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
-	23,  // 80: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
-	25,  // 81: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
-	27,  // 82: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
-	29,  // 83: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
-	31,  // 84: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
-	33,  // 85: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
-	35,  // 86: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
-	37,  // 87: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
-	39,  // 88: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
-	41,  // 89: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
-	43,  // 90: usergroup.admin.v1.AdminService.WatchEvents:input_type -> usergroup.admin.v1.WatchEventsRequest
-	45,  // 91: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
-	47,  // 92: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	53,  // 93: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
-	55,  // 94: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
-	49,  // 95: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
-	51,  // 96: usergroup.admin.v1.AdminService.AcceptStoreData:input_type -> usergroup.admin.v1.AcceptStoreDataRequest
-	76,  // 97: usergroup.admin.v1.AdminService.CreateWebhook:input_type -> usergroup.admin.v1.CreateWebhookRequest
-	77,  // 98: usergroup.admin.v1.AdminService.GetWebhook:input_type -> usergroup.admin.v1.GetWebhookRequest
-	78,  // 99: usergroup.admin.v1.AdminService.ListWebhooks:input_type -> usergroup.admin.v1.ListWebhooksRequest
-	79,  // 100: usergroup.admin.v1.AdminService.UpdateWebhook:input_type -> usergroup.admin.v1.UpdateWebhookRequest
-	80,  // 101: usergroup.admin.v1.AdminService.DeleteWebhook:input_type -> usergroup.admin.v1.DeleteWebhookRequest
-	81,  // 102: usergroup.admin.v1.AdminService.RotateWebhookSecret:input_type -> usergroup.admin.v1.RotateWebhookSecretRequest
-	82,  // 103: usergroup.admin.v1.AdminService.TestWebhook:input_type -> usergroup.admin.v1.TestWebhookRequest
-	83,  // 104: usergroup.admin.v1.AdminService.ListWebhookDeliveries:input_type -> usergroup.admin.v1.ListWebhookDeliveriesRequest
-	84,  // 105: usergroup.admin.v1.AdminService.RedeliverWebhook:input_type -> usergroup.admin.v1.RedeliverWebhookRequest
-	4,   // 106: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
-	6,   // 107: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
-	10,  // 108: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
-	8,   // 109: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
-	12,  // 110: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
-	14,  // 111: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
-	16,  // 112: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
-	18,  // 113: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
-	20,  // 114: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
-	22,  // 115: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
-	24,  // 116: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
-	26,  // 117: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
-	28,  // 118: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
-	30,  // 119: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
-	32,  // 120: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
-	34,  // 121: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
-	36,  // 122: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
-	38,  // 123: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
-	40,  // 124: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
-	42,  // 125: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
-	44,  // 126: usergroup.admin.v1.AdminService.WatchEvents:output_type -> usergroup.admin.v1.WatchEventsResponse
-	46,  // 127: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
-	48,  // 128: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	54,  // 129: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
-	56,  // 130: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
-	50,  // 131: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
-	52,  // 132: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
-	85,  // 133: usergroup.admin.v1.AdminService.CreateWebhook:output_type -> usergroup.admin.v1.CreateWebhookResponse
-	86,  // 134: usergroup.admin.v1.AdminService.GetWebhook:output_type -> usergroup.admin.v1.GetWebhookResponse
-	87,  // 135: usergroup.admin.v1.AdminService.ListWebhooks:output_type -> usergroup.admin.v1.ListWebhooksResponse
-	88,  // 136: usergroup.admin.v1.AdminService.UpdateWebhook:output_type -> usergroup.admin.v1.UpdateWebhookResponse
-	89,  // 137: usergroup.admin.v1.AdminService.DeleteWebhook:output_type -> usergroup.admin.v1.DeleteWebhookResponse
-	90,  // 138: usergroup.admin.v1.AdminService.RotateWebhookSecret:output_type -> usergroup.admin.v1.RotateWebhookSecretResponse
-	91,  // 139: usergroup.admin.v1.AdminService.TestWebhook:output_type -> usergroup.admin.v1.TestWebhookResponse
-	92,  // 140: usergroup.admin.v1.AdminService.ListWebhookDeliveries:output_type -> usergroup.admin.v1.ListWebhookDeliveriesResponse
-	93,  // 141: usergroup.admin.v1.AdminService.RedeliverWebhook:output_type -> usergroup.admin.v1.RedeliverWebhookResponse
-	106, // [106:142] is the sub-list for method output_type
-	70,  // [70:106] is the sub-list for method input_type
-	70,  // [70:70] is the sub-list for extension type_name
-	70,  // [70:70] is the sub-list for extension extendee
-	0,   // [0:70] is the sub-list for field type_name
+	62,  // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	64,  // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	68,  // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
+	67,  // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	62,  // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	65,  // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	67,  // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	62,  // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	62,  // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69,  // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
+	62,  // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69,  // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	62,  // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69,  // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	62,  // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	64,  // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
+	70,  // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
+	62,  // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	62,  // 39: usergroup.admin.v1.SuspendUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	64,  // 40: usergroup.admin.v1.SuspendUserGroupRequest.until:type_name -> google.protobuf.Timestamp
+	69,  // 41: usergroup.admin.v1.SuspendUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	62,  // 42: usergroup.admin.v1.ResumeUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69,  // 43: usergroup.admin.v1.ResumeUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	62,  // 44: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	65,  // 45: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	69,  // 46: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	62,  // 47: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	62,  // 48: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	71,  // 49: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
+	0,   // 50: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
+	64,  // 51: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
+	65,  // 52: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	72,  // 53: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
+	62,  // 54: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	73,  // 55: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
+	64,  // 56: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
+	62,  // 57: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	64,  // 58: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	64,  // 59: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
+	74,  // 60: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
+	62,  // 61: usergroup.admin.v1.WatchEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	2,   // 62: usergroup.admin.v1.WatchEventsRequest.start:type_name -> usergroup.admin.v1.WatchEventsRequest.Start
+	75,  // 63: usergroup.admin.v1.WatchEventsResponse.event:type_name -> usergroup.admin.v1.Event
+	61,  // 64: usergroup.admin.v1.WatchEventsResponse.snapshot:type_name -> usergroup.admin.v1.WatchEventsResponse.Snapshot
+	76,  // 65: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
+	64,  // 66: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
+	62,  // 67: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	77,  // 68: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
+	64,  // 69: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
+	62,  // 70: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	78,  // 71: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	62,  // 72: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	78,  // 73: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	79,  // 74: usergroup.admin.v1.WatchEventsResponse.Snapshot.user_groups:type_name -> usergroup.admin.v1.UserGroupVersion
+	3,   // 75: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
+	5,   // 76: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
+	9,   // 77: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
+	7,   // 78: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
+	11,  // 79: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
+	13,  // 80: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
+	15,  // 81: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
+	17,  // 82: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
+	19,  // 83: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
+	21,  // 84: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
+	23,  // 85: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
+	25,  // 86: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
+	27,  // 87: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
+	29,  // 88: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
+	31,  // 89: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
+	33,  // 90: usergroup.admin.v1.AdminService.SuspendUserGroup:input_type -> usergroup.admin.v1.SuspendUserGroupRequest
+	35,  // 91: usergroup.admin.v1.AdminService.ResumeUserGroup:input_type -> usergroup.admin.v1.ResumeUserGroupRequest
+	37,  // 92: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
+	39,  // 93: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
+	41,  // 94: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
+	43,  // 95: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
+	45,  // 96: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
+	47,  // 97: usergroup.admin.v1.AdminService.WatchEvents:input_type -> usergroup.admin.v1.WatchEventsRequest
+	49,  // 98: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
+	51,  // 99: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	57,  // 100: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
+	59,  // 101: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
+	53,  // 102: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
+	55,  // 103: usergroup.admin.v1.AdminService.AcceptStoreData:input_type -> usergroup.admin.v1.AcceptStoreDataRequest
+	80,  // 104: usergroup.admin.v1.AdminService.CreateWebhook:input_type -> usergroup.admin.v1.CreateWebhookRequest
+	81,  // 105: usergroup.admin.v1.AdminService.GetWebhook:input_type -> usergroup.admin.v1.GetWebhookRequest
+	82,  // 106: usergroup.admin.v1.AdminService.ListWebhooks:input_type -> usergroup.admin.v1.ListWebhooksRequest
+	83,  // 107: usergroup.admin.v1.AdminService.UpdateWebhook:input_type -> usergroup.admin.v1.UpdateWebhookRequest
+	84,  // 108: usergroup.admin.v1.AdminService.DeleteWebhook:input_type -> usergroup.admin.v1.DeleteWebhookRequest
+	85,  // 109: usergroup.admin.v1.AdminService.RotateWebhookSecret:input_type -> usergroup.admin.v1.RotateWebhookSecretRequest
+	86,  // 110: usergroup.admin.v1.AdminService.TestWebhook:input_type -> usergroup.admin.v1.TestWebhookRequest
+	87,  // 111: usergroup.admin.v1.AdminService.ListWebhookDeliveries:input_type -> usergroup.admin.v1.ListWebhookDeliveriesRequest
+	88,  // 112: usergroup.admin.v1.AdminService.RedeliverWebhook:input_type -> usergroup.admin.v1.RedeliverWebhookRequest
+	4,   // 113: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
+	6,   // 114: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
+	10,  // 115: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
+	8,   // 116: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
+	12,  // 117: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
+	14,  // 118: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
+	16,  // 119: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
+	18,  // 120: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
+	20,  // 121: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
+	22,  // 122: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
+	24,  // 123: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
+	26,  // 124: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
+	28,  // 125: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
+	30,  // 126: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
+	32,  // 127: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
+	34,  // 128: usergroup.admin.v1.AdminService.SuspendUserGroup:output_type -> usergroup.admin.v1.SuspendUserGroupResponse
+	36,  // 129: usergroup.admin.v1.AdminService.ResumeUserGroup:output_type -> usergroup.admin.v1.ResumeUserGroupResponse
+	38,  // 130: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
+	40,  // 131: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
+	42,  // 132: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
+	44,  // 133: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
+	46,  // 134: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
+	48,  // 135: usergroup.admin.v1.AdminService.WatchEvents:output_type -> usergroup.admin.v1.WatchEventsResponse
+	50,  // 136: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
+	52,  // 137: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	58,  // 138: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
+	60,  // 139: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
+	54,  // 140: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
+	56,  // 141: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
+	89,  // 142: usergroup.admin.v1.AdminService.CreateWebhook:output_type -> usergroup.admin.v1.CreateWebhookResponse
+	90,  // 143: usergroup.admin.v1.AdminService.GetWebhook:output_type -> usergroup.admin.v1.GetWebhookResponse
+	91,  // 144: usergroup.admin.v1.AdminService.ListWebhooks:output_type -> usergroup.admin.v1.ListWebhooksResponse
+	92,  // 145: usergroup.admin.v1.AdminService.UpdateWebhook:output_type -> usergroup.admin.v1.UpdateWebhookResponse
+	93,  // 146: usergroup.admin.v1.AdminService.DeleteWebhook:output_type -> usergroup.admin.v1.DeleteWebhookResponse
+	94,  // 147: usergroup.admin.v1.AdminService.RotateWebhookSecret:output_type -> usergroup.admin.v1.RotateWebhookSecretResponse
+	95,  // 148: usergroup.admin.v1.AdminService.TestWebhook:output_type -> usergroup.admin.v1.TestWebhookResponse
+	96,  // 149: usergroup.admin.v1.AdminService.ListWebhookDeliveries:output_type -> usergroup.admin.v1.ListWebhookDeliveriesResponse
+	97,  // 150: usergroup.admin.v1.AdminService.RedeliverWebhook:output_type -> usergroup.admin.v1.RedeliverWebhookResponse
+	113, // [113:151] is the sub-list for method output_type
+	75,  // [75:113] is the sub-list for method input_type
+	75,  // [75:75] is the sub-list for extension type_name
+	75,  // [75:75] is the sub-list for extension extendee
+	0,   // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_admin_v1_admin_service_proto_init() }
@@ -4017,7 +4274,7 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 	file_usergroup_admin_v1_token_key_proto_init()
 	file_usergroup_admin_v1_user_group_proto_init()
 	file_usergroup_admin_v1_webhook_proto_init()
-	file_usergroup_admin_v1_admin_service_proto_msgTypes[41].OneofWrappers = []any{
+	file_usergroup_admin_v1_admin_service_proto_msgTypes[45].OneofWrappers = []any{
 		(*WatchEventsResponse_Event)(nil),
 		(*WatchEventsResponse_Snapshot_)(nil),
 	}
@@ -4027,7 +4284,7 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_usergroup_admin_v1_admin_service_proto_rawDesc), len(file_usergroup_admin_v1_admin_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   55,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

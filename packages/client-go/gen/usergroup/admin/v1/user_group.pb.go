@@ -7,6 +7,7 @@
 package adminv1
 
 import (
+	v1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -39,6 +40,10 @@ const (
 	// The group keeps its token, because it is newer than `snapshot_time`. The other fields are as
 	// given.
 	ImportResult_OUTCOME_TOKEN_NEWER ImportResult_Outcome = 5
+	// The group is suspended and stays so. It keeps its `suspension` and `expire_time`, which differ
+	// from the given ones, and a token that is newer than `snapshot_time`. The other fields are as
+	// given.
+	ImportResult_OUTCOME_SUSPENDED ImportResult_Outcome = 6
 )
 
 // Enum value maps for ImportResult_Outcome.
@@ -50,6 +55,7 @@ var (
 		3: "OUTCOME_UNCHANGED",
 		4: "OUTCOME_FAILED",
 		5: "OUTCOME_TOKEN_NEWER",
+		6: "OUTCOME_SUSPENDED",
 	}
 	ImportResult_Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED": 0,
@@ -58,6 +64,7 @@ var (
 		"OUTCOME_UNCHANGED":   3,
 		"OUTCOME_FAILED":      4,
 		"OUTCOME_TOKEN_NEWER": 5,
+		"OUTCOME_SUSPENDED":   6,
 	}
 )
 
@@ -117,6 +124,10 @@ type UserGroupInfo struct {
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
 	// True if the current token comes from another system.
 	ImportedToken bool `protobuf:"varint,12,opt,name=imported_token,json=importedToken,proto3" json:"imported_token,omitempty"`
+	// From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Set while the group is suspended.
+	Suspension    *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -235,6 +246,20 @@ func (x *UserGroupInfo) GetImportedToken() bool {
 	return false
 }
 
+func (x *UserGroupInfo) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *UserGroupInfo) GetSuspension() *v1.Suspension {
+	if x != nil {
+		return x.Suspension
+	}
+	return nil
+}
+
 // A user group to import.
 type ImportedUserGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -249,7 +274,13 @@ type ImportedUserGroup struct {
 	// Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps it until
 	// its next rotation. Default: an existing group keeps its token, and a new group gets a generated
 	// token.
-	Token         *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	// Time from which the group is suspended with the reason `EXPIRED`. Default: never.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
+	// reason is `EXPIRED`, which follows from `expire_time`. Default: a group that is not suspended
+	// stays so.
+	Suspension    *v1.Suspension `protobuf:"bytes,7,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +350,20 @@ func (x *ImportedUserGroup) GetToken() string {
 	return ""
 }
 
+func (x *ImportedUserGroup) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *ImportedUserGroup) GetSuspension() *v1.Suspension {
+	if x != nil {
+		return x.Suspension
+	}
+	return nil
+}
+
 // Result of the import of one user group.
 type ImportResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -328,7 +373,7 @@ type ImportResult struct {
 	Outcome ImportResult_Outcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=usergroup.admin.v1.ImportResult_Outcome" json:"outcome,omitempty"`
 	// Set only for OUTCOME_FAILED.
 	Failure *ImportResult_Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Fields with new values: `name`, `mapping`, `properties` or `token`.
+	// Fields with new values: `name`, `mapping`, `properties`, `token`, `expire_time` or `suspension`.
 	ChangedFields []string `protobuf:"bytes,4,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -469,7 +514,7 @@ var File_usergroup_admin_v1_user_group_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_user_group_proto_rawDesc = "" +
 	"\n" +
-	"#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x05\n" +
+	"#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto\"\xa2\x06\n" +
 	"\rUserGroupInfo\x12\x17\n" +
 	"\ateam_id\x18\x01 \x01(\x03R\x06teamId\x12\x1f\n" +
 	"\vprovided_id\x18\x02 \x01(\tR\n" +
@@ -488,10 +533,15 @@ const file_usergroup_admin_v1_user_group_proto_rawDesc = "" +
 	"\x12last_rotation_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x10lastRotationTime\x12F\n" +
 	"\x11grace_expire_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x0fgraceExpireTime\x12%\n" +
-	"\x0eimported_token\x18\f \x01(\bR\rimportedToken\x1a:\n" +
+	"\x0eimported_token\x18\f \x01(\bR\rimportedToken\x12;\n" +
+	"\vexpire_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x128\n" +
+	"\n" +
+	"suspension\x18\x0e \x01(\v2\x18.usergroup.v1.SuspensionR\n" +
+	"suspension\x1a:\n" +
 	"\fMappingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb5\x03\n" +
 	"\x11ImportedUserGroup\x12\x1f\n" +
 	"\vprovided_id\x18\x01 \x01(\tR\n" +
 	"providedId\x12\x17\n" +
@@ -500,12 +550,17 @@ const file_usergroup_admin_v1_user_group_proto_rawDesc = "" +
 	"\n" +
 	"properties\x18\x04 \x01(\v2\x17.google.protobuf.StructR\n" +
 	"properties\x12\x19\n" +
-	"\x05token\x18\x05 \x01(\tH\x01R\x05token\x88\x01\x01\x1a:\n" +
+	"\x05token\x18\x05 \x01(\tH\x01R\x05token\x88\x01\x01\x12;\n" +
+	"\vexpire_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x128\n" +
+	"\n" +
+	"suspension\x18\a \x01(\v2\x18.usergroup.v1.SuspensionR\n" +
+	"suspension\x1a:\n" +
 	"\fMappingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
 	"\x05_nameB\b\n" +
-	"\x06_token\"\xdc\x03\n" +
+	"\x06_token\"\xf3\x03\n" +
 	"\fImportResult\x12\x1f\n" +
 	"\vprovided_id\x18\x01 \x01(\tR\n" +
 	"providedId\x12B\n" +
@@ -516,14 +571,15 @@ const file_usergroup_admin_v1_user_group_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
-	"\aoutcome\x18\x04 \x01(\tR\aoutcome\"\x90\x01\n" +
+	"\aoutcome\x18\x04 \x01(\tR\aoutcome\"\xa7\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOUTCOME_CREATED\x10\x01\x12\x13\n" +
 	"\x0fOUTCOME_UPDATED\x10\x02\x12\x15\n" +
 	"\x11OUTCOME_UNCHANGED\x10\x03\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x04\x12\x17\n" +
-	"\x13OUTCOME_TOKEN_NEWER\x10\x05B\xdb\x01\n" +
+	"\x13OUTCOME_TOKEN_NEWER\x10\x05\x12\x15\n" +
+	"\x11OUTCOME_SUSPENDED\x10\x06B\xdb\x01\n" +
 	"\x16com.usergroup.admin.v1B\x0eUserGroupProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
 var (
@@ -550,6 +606,7 @@ var file_usergroup_admin_v1_user_group_proto_goTypes = []any{
 	(*ImportResult_Failure)(nil),  // 6: usergroup.admin.v1.ImportResult.Failure
 	(*structpb.Struct)(nil),       // 7: google.protobuf.Struct
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*v1.Suspension)(nil),         // 9: usergroup.v1.Suspension
 }
 var file_usergroup_admin_v1_user_group_proto_depIdxs = []int32{
 	4,  // 0: usergroup.admin.v1.UserGroupInfo.mapping:type_name -> usergroup.admin.v1.UserGroupInfo.MappingEntry
@@ -559,15 +616,19 @@ var file_usergroup_admin_v1_user_group_proto_depIdxs = []int32{
 	8,  // 4: usergroup.admin.v1.UserGroupInfo.token_create_time:type_name -> google.protobuf.Timestamp
 	8,  // 5: usergroup.admin.v1.UserGroupInfo.last_rotation_time:type_name -> google.protobuf.Timestamp
 	8,  // 6: usergroup.admin.v1.UserGroupInfo.grace_expire_time:type_name -> google.protobuf.Timestamp
-	5,  // 7: usergroup.admin.v1.ImportedUserGroup.mapping:type_name -> usergroup.admin.v1.ImportedUserGroup.MappingEntry
-	7,  // 8: usergroup.admin.v1.ImportedUserGroup.properties:type_name -> google.protobuf.Struct
-	0,  // 9: usergroup.admin.v1.ImportResult.outcome:type_name -> usergroup.admin.v1.ImportResult.Outcome
-	6,  // 10: usergroup.admin.v1.ImportResult.failure:type_name -> usergroup.admin.v1.ImportResult.Failure
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 7: usergroup.admin.v1.UserGroupInfo.expire_time:type_name -> google.protobuf.Timestamp
+	9,  // 8: usergroup.admin.v1.UserGroupInfo.suspension:type_name -> usergroup.v1.Suspension
+	5,  // 9: usergroup.admin.v1.ImportedUserGroup.mapping:type_name -> usergroup.admin.v1.ImportedUserGroup.MappingEntry
+	7,  // 10: usergroup.admin.v1.ImportedUserGroup.properties:type_name -> google.protobuf.Struct
+	8,  // 11: usergroup.admin.v1.ImportedUserGroup.expire_time:type_name -> google.protobuf.Timestamp
+	9,  // 12: usergroup.admin.v1.ImportedUserGroup.suspension:type_name -> usergroup.v1.Suspension
+	0,  // 13: usergroup.admin.v1.ImportResult.outcome:type_name -> usergroup.admin.v1.ImportResult.Outcome
+	6,  // 14: usergroup.admin.v1.ImportResult.failure:type_name -> usergroup.admin.v1.ImportResult.Failure
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_admin_v1_user_group_proto_init() }

@@ -44,12 +44,15 @@ const (
 // ViewerServiceClient is a client for the usergroup.v1.ViewerService service.
 type ViewerServiceClient interface {
 	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-	// unknown, revoked, expired, or of another environment.
+	// unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
+	// (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
+	// of ErrorInfo, as `suspension_message`.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
 	// token of the group. Anyone can verify it with the public keys of the environment. A request
-	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
-	// (PUBLIC_URL_MISSING) if the service does not know its public URL.
+	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
+	// suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
+	// (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 
@@ -108,12 +111,15 @@ func (c *viewerServiceClient) CreateViewerSession(ctx context.Context, req *v1.C
 // ViewerServiceHandler is an implementation of the usergroup.v1.ViewerService service.
 type ViewerServiceHandler interface {
 	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-	// unknown, revoked, expired, or of another environment.
+	// unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
+	// (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
+	// of ErrorInfo, as `suspension_message`.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
 	// token of the group. Anyone can verify it with the public keys of the environment. A request
-	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
-	// (PUBLIC_URL_MISSING) if the service does not know its public URL.
+	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
+	// suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
+	// (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 

@@ -77,6 +77,12 @@ const (
 	// AdminServiceDeleteUserGroupProcedure is the fully-qualified name of the AdminService's
 	// DeleteUserGroup RPC.
 	AdminServiceDeleteUserGroupProcedure = "/usergroup.admin.v1.AdminService/DeleteUserGroup"
+	// AdminServiceSuspendUserGroupProcedure is the fully-qualified name of the AdminService's
+	// SuspendUserGroup RPC.
+	AdminServiceSuspendUserGroupProcedure = "/usergroup.admin.v1.AdminService/SuspendUserGroup"
+	// AdminServiceResumeUserGroupProcedure is the fully-qualified name of the AdminService's
+	// ResumeUserGroup RPC.
+	AdminServiceResumeUserGroupProcedure = "/usergroup.admin.v1.AdminService/ResumeUserGroup"
 	// AdminServiceRevokeUserGroupTokensProcedure is the fully-qualified name of the AdminService's
 	// RevokeUserGroupTokens RPC.
 	AdminServiceRevokeUserGroupTokensProcedure = "/usergroup.admin.v1.AdminService/RevokeUserGroupTokens"
@@ -197,6 +203,15 @@ type AdminServiceClient interface {
 	// Deletes a user group and revokes its tokens. A group that is created later with the same id
 	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
+	// Suspends a user group, or changes its suspension. From now on, ResolveViewer and
+	// CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
+	// GetUserGroup returns the group without its token. A host that verifies signatures accepts
+	// existing viewer sessions until they expire.
+	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
+	// Ends the suspension of a user group, which has the same token and values as before. Fails with
+	// FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
+	// has passed. Then set a later one with UpdateUserGroup.
+	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
@@ -385,6 +400,20 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("DeleteUserGroup")),
 			connect.WithClientOptions(opts...),
 		),
+		suspendUserGroup: connect.NewClient[v1.SuspendUserGroupRequest, v1.SuspendUserGroupResponse](
+			httpClient,
+			baseURL+AdminServiceSuspendUserGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("SuspendUserGroup")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		resumeUserGroup: connect.NewClient[v1.ResumeUserGroupRequest, v1.ResumeUserGroupResponse](
+			httpClient,
+			baseURL+AdminServiceResumeUserGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ResumeUserGroup")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 		revokeUserGroupTokens: connect.NewClient[v1.RevokeUserGroupTokensRequest, v1.RevokeUserGroupTokensResponse](
 			httpClient,
 			baseURL+AdminServiceRevokeUserGroupTokensProcedure,
@@ -544,6 +573,8 @@ type adminServiceClient struct {
 	lookupUserGroup          *connect.Client[v1.LookupUserGroupRequest, v1.LookupUserGroupResponse]
 	lookupUserGroupToken     *connect.Client[v1.LookupUserGroupTokenRequest, v1.LookupUserGroupTokenResponse]
 	deleteUserGroup          *connect.Client[v1.DeleteUserGroupRequest, v1.DeleteUserGroupResponse]
+	suspendUserGroup         *connect.Client[v1.SuspendUserGroupRequest, v1.SuspendUserGroupResponse]
+	resumeUserGroup          *connect.Client[v1.ResumeUserGroupRequest, v1.ResumeUserGroupResponse]
 	revokeUserGroupTokens    *connect.Client[v1.RevokeUserGroupTokensRequest, v1.RevokeUserGroupTokensResponse]
 	revokeViewerSessions     *connect.Client[v1.RevokeViewerSessionsRequest, v1.RevokeViewerSessionsResponse]
 	importUserGroups         *connect.Client[v1.ImportUserGroupsRequest, v1.ImportUserGroupsResponse]
@@ -696,6 +727,24 @@ func (c *adminServiceClient) LookupUserGroupToken(ctx context.Context, req *v1.L
 // DeleteUserGroup calls usergroup.admin.v1.AdminService.DeleteUserGroup.
 func (c *adminServiceClient) DeleteUserGroup(ctx context.Context, req *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error) {
 	response, err := c.deleteUserGroup.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SuspendUserGroup calls usergroup.admin.v1.AdminService.SuspendUserGroup.
+func (c *adminServiceClient) SuspendUserGroup(ctx context.Context, req *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error) {
+	response, err := c.suspendUserGroup.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ResumeUserGroup calls usergroup.admin.v1.AdminService.ResumeUserGroup.
+func (c *adminServiceClient) ResumeUserGroup(ctx context.Context, req *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error) {
+	response, err := c.resumeUserGroup.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -943,6 +992,15 @@ type AdminServiceHandler interface {
 	// Deletes a user group and revokes its tokens. A group that is created later with the same id
 	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
+	// Suspends a user group, or changes its suspension. From now on, ResolveViewer and
+	// CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
+	// GetUserGroup returns the group without its token. A host that verifies signatures accepts
+	// existing viewer sessions until they expire.
+	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
+	// Ends the suspension of a user group, which has the same token and values as before. Fails with
+	// FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
+	// has passed. Then set a later one with UpdateUserGroup.
+	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
@@ -1127,6 +1185,20 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("DeleteUserGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceSuspendUserGroupHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceSuspendUserGroupProcedure,
+		svc.SuspendUserGroup,
+		connect.WithSchema(adminServiceMethods.ByName("SuspendUserGroup")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceResumeUserGroupHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceResumeUserGroupProcedure,
+		svc.ResumeUserGroup,
+		connect.WithSchema(adminServiceMethods.ByName("ResumeUserGroup")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceRevokeUserGroupTokensHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceRevokeUserGroupTokensProcedure,
 		svc.RevokeUserGroupTokens,
@@ -1298,6 +1370,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceLookupUserGroupTokenHandler.ServeHTTP(w, r)
 		case AdminServiceDeleteUserGroupProcedure:
 			adminServiceDeleteUserGroupHandler.ServeHTTP(w, r)
+		case AdminServiceSuspendUserGroupProcedure:
+			adminServiceSuspendUserGroupHandler.ServeHTTP(w, r)
+		case AdminServiceResumeUserGroupProcedure:
+			adminServiceResumeUserGroupHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeUserGroupTokensProcedure:
 			adminServiceRevokeUserGroupTokensHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeViewerSessionsProcedure:
@@ -1407,6 +1483,14 @@ func (UnimplementedAdminServiceHandler) LookupUserGroupToken(context.Context, *v
 
 func (UnimplementedAdminServiceHandler) DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.DeleteUserGroup is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.SuspendUserGroup is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.ResumeUserGroup is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error) {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
 
 
-_UserGroupFields: TypeAlias = Literal["team_id", "token", "name", "provided_id", "mapping", "properties", "api_environment_tag", "etag", "create_time", "update_time", "token_create_time"]
+_UserGroupFields: TypeAlias = Literal["team_id", "token", "name", "provided_id", "mapping", "properties", "api_environment_tag", "etag", "create_time", "update_time", "token_create_time", "expire_time", "suspension"]
 
 class UserGroup(Message[_UserGroupFields]):
     """
@@ -39,7 +39,8 @@ class UserGroup(Message[_UserGroupFields]):
             int64 team_id = 1;
             ```
         token:
-            The user group token. It is a credential: keep it in your back end.
+            The user group token. It is a credential: keep it in your back end. Empty while the group is
+            suspended.
 
             ```proto
             string token = 2;
@@ -100,9 +101,21 @@ class UserGroup(Message[_UserGroupFields]):
             ```proto
             optional google.protobuf.Timestamp token_create_time = 11;
             ```
+        expire_time:
+            From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+
+            ```proto
+            optional google.protobuf.Timestamp expire_time = 12;
+            ```
+        suspension:
+            Set while the group is suspended.
+
+            ```proto
+            optional usergroup.v1.Suspension suspension = 13;
+            ```
     """
 
-    __slots__ = ("team_id", "token", "name", "provided_id", "mapping", "properties", "api_environment_tag", "etag", "create_time", "update_time", "token_create_time")
+    __slots__ = ("team_id", "token", "name", "provided_id", "mapping", "properties", "api_environment_tag", "etag", "create_time", "update_time", "token_create_time", "expire_time", "suspension")
 
     if TYPE_CHECKING:
 
@@ -120,6 +133,8 @@ class UserGroup(Message[_UserGroupFields]):
             create_time: Timestamp | None = None,
             update_time: Timestamp | None = None,
             token_create_time: Timestamp | None = None,
+            expire_time: Timestamp | None = None,
+            suspension: Suspension | None = None,
         ) -> None:
             pass
 
@@ -134,6 +149,67 @@ class UserGroup(Message[_UserGroupFields]):
         create_time: Timestamp | None
         update_time: Timestamp | None
         token_create_time: Timestamp | None
+        expire_time: Timestamp | None
+        suspension: Suspension | None
+
+_SuspensionFields: TypeAlias = Literal["reason", "message", "suspend_time", "until"]
+
+class Suspension(Message[_SuspensionFields]):
+    """
+    The suspension of a user group. While it lasts, ResolveViewer and CreateViewerSession fail with
+    FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
+
+    ```proto
+    message usergroup.v1.Suspension
+    ```
+
+    Attributes:
+        reason:
+            Reason for operators, at most 256 characters without control characters. `EXPIRED` if the
+            `expire_time` of the group has passed. Viewers do not see it.
+
+            ```proto
+            string reason = 1;
+            ```
+        message:
+            Message for the page, at most 512 characters without control characters.
+
+            ```proto
+            string message = 2;
+            ```
+        suspend_time:
+            Time since which the group is suspended.
+
+            ```proto
+            optional google.protobuf.Timestamp suspend_time = 3;
+            ```
+        until:
+            Time at which the suspension ends by itself. Unset if only ResumeUserGroup ends it or, for
+            `EXPIRED`, a later `expire_time`.
+
+            ```proto
+            optional google.protobuf.Timestamp until = 4;
+            ```
+    """
+
+    __slots__ = ("reason", "message", "suspend_time", "until")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            reason: str = "",
+            message: str = "",
+            suspend_time: Timestamp | None = None,
+            until: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        reason: str
+        message: str
+        suspend_time: Timestamp | None
+        until: Timestamp | None
 
 class ApiEnvironmentTag(Enum):
     """
@@ -170,13 +246,14 @@ class ApiEnvironmentTag(Enum):
 
 
 _DESC = file_desc(
-    b'\n\x1dusergroup/v1/user_group.proto\x12\x0cusergroup.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xcb\x04\n\tUserGroup\x12\x17\n\x07team_id\x18\x01 \x01(\x03R\x06teamId\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12\x1f\n\x0bprovided_id\x18\x04 \x01(\tR\nprovidedId\x12>\n\x07mapping\x18\x05 \x03(\x0b2$.usergroup.v1.UserGroup.MappingEntryR\x07mapping\x127\n\nproperties\x18\x06 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12O\n\x13api_environment_tag\x18\x07 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x11apiEnvironmentTag\x12\x12\n\x04etag\x18\x08 \x01(\tR\x04etag\x12;\n\x0bcreate_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12F\n\x11token_create_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*{\n\x11ApiEnvironmentTag\x12#\n\x1fAPI_ENVIRONMENT_TAG_UNSPECIFIED\x10\x00\x12 \n\x1cAPI_ENVIRONMENT_TAG_CUSTOMER\x10\x01\x12\x1f\n\x1bAPI_ENVIRONMENT_TAG_TESTING\x10\x02b\x06proto3',
+    b'\n\x1dusergroup/v1/user_group.proto\x12\x0cusergroup.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xc2\x05\n\tUserGroup\x12\x17\n\x07team_id\x18\x01 \x01(\x03R\x06teamId\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12\x1f\n\x0bprovided_id\x18\x04 \x01(\tR\nprovidedId\x12>\n\x07mapping\x18\x05 \x03(\x0b2$.usergroup.v1.UserGroup.MappingEntryR\x07mapping\x127\n\nproperties\x18\x06 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12O\n\x13api_environment_tag\x18\x07 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x11apiEnvironmentTag\x12\x12\n\x04etag\x18\x08 \x01(\tR\x04etag\x12;\n\x0bcreate_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12F\n\x11token_create_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x12;\n\x0bexpire_time\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x128\n\nsuspension\x18\r \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspension\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"\xaf\x01\n\nSuspension\x12\x16\n\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n\x07message\x18\x02 \x01(\tR\x07message\x12=\n\x0csuspend_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bsuspendTime\x120\n\x05until\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05until*{\n\x11ApiEnvironmentTag\x12#\n\x1fAPI_ENVIRONMENT_TAG_UNSPECIFIED\x10\x00\x12 \n\x1cAPI_ENVIRONMENT_TAG_CUSTOMER\x10\x01\x12\x1f\n\x1bAPI_ENVIRONMENT_TAG_TESTING\x10\x02b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
     ],
     {
         "UserGroup": UserGroup,
+        "Suspension": Suspension,
         "ApiEnvironmentTag": ApiEnvironmentTag,
     },
 )

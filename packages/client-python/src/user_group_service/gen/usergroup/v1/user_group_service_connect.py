@@ -37,7 +37,8 @@ class UserGroupService(Protocol):
     async def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`.
+        request. If it does not exist, the call creates it, which requires the role `manage`. A
+        suspended group comes with its `suspension` and without its token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -133,7 +134,8 @@ class UserGroupServiceClient(ConnectClient):
     ) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`.
+        request. If it does not exist, the call creates it, which requires the role `manage`. A
+        suspended group comes with its `suspension` and without its token.
         """
         return await self.execute_unary(
             request=request,
@@ -205,7 +207,8 @@ class UserGroupServiceSync(Protocol):
     def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`.
+        request. If it does not exist, the call creates it, which requires the role `manage`. A
+        suspended group comes with its `suspension` and without its token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -299,7 +302,8 @@ class UserGroupServiceClientSync(ConnectClientSync):
     ) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`.
+        request. If it does not exist, the call creates it, which requires the role `manage`. A
+        suspended group comes with its `suspension` and without its token.
         """
         return self.execute_unary(
             request=request,

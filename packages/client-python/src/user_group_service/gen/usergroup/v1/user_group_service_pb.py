@@ -13,7 +13,7 @@ from typing import Literal, TYPE_CHECKING, TypeAlias
 
 from protobuf import Message
 from protobuf._codegen import file_desc
-from protobuf.wkt.google.protobuf import duration_pb, field_mask_pb, struct_pb
+from protobuf.wkt.google.protobuf import duration_pb, field_mask_pb, struct_pb, timestamp_pb
 
 from . import user_group_pb
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from protobuf.wkt.google.protobuf.duration_pb import Duration
     from protobuf.wkt.google.protobuf.field_mask_pb import FieldMask
     from protobuf.wkt.google.protobuf.struct_pb import Struct
+    from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
 
     from .user_group_pb import UserGroup
 
 
-_GetUserGroupRequestFields: TypeAlias = Literal["user_group_id", "name", "mapping", "properties"]
+_GetUserGroupRequestFields: TypeAlias = Literal["user_group_id", "name", "mapping", "properties", "expire_time"]
 
 class GetUserGroupRequest(Message[_GetUserGroupRequestFields]):
     """
@@ -59,9 +60,16 @@ class GetUserGroupRequest(Message[_GetUserGroupRequestFields]):
             ```proto
             optional google.protobuf.Struct properties = 4;
             ```
+        expire_time:
+            Time from which a new group is suspended with the reason `EXPIRED`, such as the end of a trial.
+            Default: never.
+
+            ```proto
+            optional google.protobuf.Timestamp expire_time = 5;
+            ```
     """
 
-    __slots__ = ("user_group_id", "name", "mapping", "properties")
+    __slots__ = ("user_group_id", "name", "mapping", "properties", "expire_time")
 
     if TYPE_CHECKING:
 
@@ -72,6 +80,7 @@ class GetUserGroupRequest(Message[_GetUserGroupRequestFields]):
             name: str | None = None,
             mapping: dict[str, str] | None = None,
             properties: Struct | None = None,
+            expire_time: Timestamp | None = None,
         ) -> None:
             pass
 
@@ -79,6 +88,7 @@ class GetUserGroupRequest(Message[_GetUserGroupRequestFields]):
         name: str
         mapping: dict[str, str]
         properties: Struct | None
+        expire_time: Timestamp | None
 
 _GetUserGroupResponseFields: TypeAlias = Literal["user_group", "new_user_group"]
 
@@ -90,7 +100,7 @@ class GetUserGroupResponse(Message[_GetUserGroupResponseFields]):
 
     Attributes:
         user_group:
-            The user group, with its token.
+            The user group, with its token unless it is suspended.
 
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
@@ -118,7 +128,7 @@ class GetUserGroupResponse(Message[_GetUserGroupResponseFields]):
         user_group: UserGroup | None
         new_user_group: bool
 
-_UpdateUserGroupRequestFields: TypeAlias = Literal["user_group_id", "name", "mapping", "properties", "update_mask", "etag"]
+_UpdateUserGroupRequestFields: TypeAlias = Literal["user_group_id", "name", "mapping", "properties", "update_mask", "etag", "expire_time"]
 
 class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
     """
@@ -152,8 +162,8 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             optional google.protobuf.Struct properties = 4;
             ```
         update_mask:
-            Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. If the mask lists a
-            field that is unset, the service clears it. Default: every field that is set.
+            Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the
+            mask lists a field that is unset, the service clears it. Default: every field that is set.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 5;
@@ -165,9 +175,16 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             ```proto
             string etag = 6;
             ```
+        expire_time:
+            New time from which the group is suspended with the reason `EXPIRED`. A time in the past
+            suspends it at once. A later time resumes a group with the reason `EXPIRED`.
+
+            ```proto
+            optional google.protobuf.Timestamp expire_time = 7;
+            ```
     """
 
-    __slots__ = ("user_group_id", "name", "mapping", "properties", "update_mask", "etag")
+    __slots__ = ("user_group_id", "name", "mapping", "properties", "update_mask", "etag", "expire_time")
 
     if TYPE_CHECKING:
 
@@ -180,6 +197,7 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             properties: Struct | None = None,
             update_mask: FieldMask | None = None,
             etag: str = "",
+            expire_time: Timestamp | None = None,
         ) -> None:
             pass
 
@@ -189,6 +207,7 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
         properties: Struct | None
         update_mask: FieldMask | None
         etag: str
+        expire_time: Timestamp | None
 
 _UpdateUserGroupResponseFields: TypeAlias = Literal["user_group"]
 
@@ -200,7 +219,7 @@ class UpdateUserGroupResponse(Message[_UpdateUserGroupResponseFields]):
 
     Attributes:
         user_group:
-            The user group after the change, with its token.
+            The user group after the change, with its token unless it is suspended.
 
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
@@ -279,7 +298,8 @@ class RotateUserGroupTokenResponse(Message[_RotateUserGroupTokenResponseFields])
 
     Attributes:
         user_group:
-            The user group, with its new token.
+            The user group, with its new token unless it is suspended. GetUserGroup returns the new token
+            after the suspension.
 
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
@@ -301,11 +321,12 @@ class RotateUserGroupTokenResponse(Message[_RotateUserGroupTokenResponseFields])
 
 
 _DESC = file_desc(
-    b'\n%usergroup/v1/user_group_service.proto\x12\x0cusergroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1dusergroup/v1/user_group.proto"\xae\x02\n\x13GetUserGroupRequest\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x17\n\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12H\n\x07mapping\x18\x03 \x03(\x0b2..usergroup.v1.GetUserGroupRequest.MappingEntryR\x07mapping\x12<\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructH\x01R\nproperties\x88\x01\x01\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x07\n\x05_nameB\r\n\x0b_properties"t\n\x14GetUserGroupResponse\x126\n\nuser_group\x18\x01 \x01(\x0b2\x17.usergroup.v1.UserGroupR\tuserGroup\x12$\n\x0enew_user_group\x18\x02 \x01(\x08R\x0cnewUserGroup"\xe3\x02\n\x16UpdateUserGroupRequest\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12K\n\x07mapping\x18\x03 \x03(\x0b21.usergroup.v1.UpdateUserGroupRequest.MappingEntryR\x07mapping\x127\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12;\n\x0bupdate_mask\x18\x05 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\x12\n\x04etag\x18\x06 \x01(\tR\x04etag\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"Q\n\x17UpdateUserGroupResponse\x126\n\nuser_group\x18\x01 \x01(\x0b2\x17.usergroup.v1.UserGroupR\tuserGroup"\xdb\x01\n\x1bRotateUserGroupTokenRequest\x12%\n\rcurrent_token\x18\x01 \x01(\tH\x00R\x0ccurrentToken\x12$\n\ruser_group_id\x18\x02 \x01(\tH\x00R\x0buserGroupId\x12G\n\x12previous_token_ttl\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl\x12\x1d\n\nrequest_id\x18\x04 \x01(\tR\trequestIdB\x07\n\x05group"V\n\x1cRotateUserGroupTokenResponse\x126\n\nuser_group\x18\x01 \x01(\x0b2\x17.usergroup.v1.UserGroupR\tuserGroup2\xbd\x02\n\x10UserGroupService\x12Z\n\x0cGetUserGroup\x12!.usergroup.v1.GetUserGroupRequest\x1a".usergroup.v1.GetUserGroupResponse"\x03\x90\x02\x02\x12^\n\x0fUpdateUserGroup\x12$.usergroup.v1.UpdateUserGroupRequest\x1a%.usergroup.v1.UpdateUserGroupResponse\x12m\n\x14RotateUserGroupToken\x12).usergroup.v1.RotateUserGroupTokenRequest\x1a*.usergroup.v1.RotateUserGroupTokenResponseb\x06proto3',
+    b'\n%usergroup/v1/user_group_service.proto\x12\x0cusergroup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto"\xeb\x02\n\x13GetUserGroupRequest\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x17\n\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12H\n\x07mapping\x18\x03 \x03(\x0b2..usergroup.v1.GetUserGroupRequest.MappingEntryR\x07mapping\x12<\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructH\x01R\nproperties\x88\x01\x01\x12;\n\x0bexpire_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x07\n\x05_nameB\r\n\x0b_properties"t\n\x14GetUserGroupResponse\x126\n\nuser_group\x18\x01 \x01(\x0b2\x17.usergroup.v1.UserGroupR\tuserGroup\x12$\n\x0enew_user_group\x18\x02 \x01(\x08R\x0cnewUserGroup"\xa0\x03\n\x16UpdateUserGroupRequest\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12K\n\x07mapping\x18\x03 \x03(\x0b21.usergroup.v1.UpdateUserGroupRequest.MappingEntryR\x07mapping\x127\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12;\n\x0bupdate_mask\x18\x05 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\x12\n\x04etag\x18\x06 \x01(\tR\x04etag\x12;\n\x0bexpire_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"Q\n\x17UpdateUserGroupResponse\x126\n\nuser_group\x18\x01 \x01(\x0b2\x17.usergroup.v1.UserGroupR\tuserGroup"\xdb\x01\n\x1bRotateUserGroupTokenRequest\x12%\n\rcurrent_token\x18\x01 \x01(\tH\x00R\x0ccurrentToken\x12$\n\ruser_group_id\x18\x02 \x01(\tH\x00R\x0buserGroupId\x12G\n\x12previous_token_ttl\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl\x12\x1d\n\nrequest_id\x18\x04 \x01(\tR\trequestIdB\x07\n\x05group"V\n\x1cRotateUserGroupTokenResponse\x126\n\nuser_group\x18\x01 \x01(\x0b2\x17.usergroup.v1.UserGroupR\tuserGroup2\xbd\x02\n\x10UserGroupService\x12Z\n\x0cGetUserGroup\x12!.usergroup.v1.GetUserGroupRequest\x1a".usergroup.v1.GetUserGroupResponse"\x03\x90\x02\x02\x12^\n\x0fUpdateUserGroup\x12$.usergroup.v1.UpdateUserGroupRequest\x1a%.usergroup.v1.UpdateUserGroupResponse\x12m\n\x14RotateUserGroupToken\x12).usergroup.v1.RotateUserGroupTokenRequest\x1a*.usergroup.v1.RotateUserGroupTokenResponseb\x06proto3',
     [
         duration_pb.desc(),
         field_mask_pb.desc(),
         struct_pb.desc(),
+        timestamp_pb.desc(),
         user_group_pb.desc(),
     ],
     {

@@ -37,7 +37,9 @@ class ViewerService(Protocol):
     async def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment.
+        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
+        of ErrorInfo, as `suspension_message`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -45,8 +47,9 @@ class ViewerService(Protocol):
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
-        (PUBLIC_URL_MISSING) if the service does not know its public URL.
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
+        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
+        (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -116,7 +119,9 @@ class ViewerServiceClient(ConnectClient):
     ) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment.
+        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
+        of ErrorInfo, as `suspension_message`.
         """
         return await self.execute_unary(
             request=request,
@@ -141,8 +146,9 @@ class ViewerServiceClient(ConnectClient):
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
-        (PUBLIC_URL_MISSING) if the service does not know its public URL.
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
+        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
+        (PUBLIC_URL_MISSING).
         """
         return await self.execute_unary(
             request=request,
@@ -165,7 +171,9 @@ class ViewerServiceSync(Protocol):
     def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment.
+        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
+        of ErrorInfo, as `suspension_message`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -173,8 +181,9 @@ class ViewerServiceSync(Protocol):
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
-        (PUBLIC_URL_MISSING) if the service does not know its public URL.
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
+        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
+        (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -242,7 +251,9 @@ class ViewerServiceClientSync(ConnectClientSync):
     ) -> ResolveViewerResponse:
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment.
+        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
+        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
+        of ErrorInfo, as `suspension_message`.
         """
         return self.execute_unary(
             request=request,
@@ -267,8 +278,9 @@ class ViewerServiceClientSync(ConnectClientSync):
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
-        (PUBLIC_URL_MISSING) if the service does not know its public URL.
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
+        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
+        (PUBLIC_URL_MISSING).
         """
         return self.execute_unary(
             request=request,

@@ -256,8 +256,8 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             ```
         ttl:
             Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-            VIEWER_SESSION_MAX if that is shorter. A session of a token in its grace period expires no
-            later than the token.
+            VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group, and no later
+            than a token in its grace period that it was created with.
 
             ```proto
             optional google.protobuf.Duration ttl = 4;

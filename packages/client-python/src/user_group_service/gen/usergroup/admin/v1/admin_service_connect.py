@@ -19,7 +19,7 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import admin_service_pb
-from .admin_service_pb import AcceptStoreDataRequest, AcceptStoreDataResponse, CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse, WatchEventsRequest, WatchEventsResponse
+from .admin_service_pb import AcceptStoreDataRequest, AcceptStoreDataResponse, CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, ResumeUserGroupRequest, ResumeUserGroupResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, SuspendUserGroupRequest, SuspendUserGroupResponse, UpdateApiTokenRequest, UpdateApiTokenResponse, WatchEventsRequest, WatchEventsResponse
 from .webhook_pb import CreateWebhookRequest, CreateWebhookResponse, DeleteWebhookRequest, DeleteWebhookResponse, GetWebhookRequest, GetWebhookResponse, ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse, ListWebhooksRequest, ListWebhooksResponse, RedeliverWebhookRequest, RedeliverWebhookResponse, RotateWebhookSecretRequest, RotateWebhookSecretResponse, TestWebhookRequest, TestWebhookResponse, UpdateWebhookRequest, UpdateWebhookResponse
 
 if TYPE_CHECKING:
@@ -147,6 +147,23 @@ class AdminService(Protocol):
         """
         Deletes a user group and revokes its tokens. A group that is created later with the same id
         gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def suspend_user_group(self, request: SuspendUserGroupRequest, ctx: RequestContext[SuspendUserGroupRequest, SuspendUserGroupResponse], /) -> SuspendUserGroupResponse:
+        """
+        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
+        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
+        GetUserGroup returns the group without its token. A host that verifies signatures accepts
+        existing viewer sessions until they expire.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
+        """
+        Ends the suspension of a user group, which has the same token and values as before. Fails with
+        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
+        has passed. Then set a later one with UpdateUserGroup.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -493,6 +510,28 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.delete_user_group,
+                ),
+                "/usergroup.admin.v1.AdminService/SuspendUserGroup": Endpoint.unary(
+                    method=MethodInfo(
+                        name="SuspendUserGroup",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=SuspendUserGroupRequest,
+                        output=SuspendUserGroupResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.suspend_user_group,
+                ),
+                "/usergroup.admin.v1.AdminService/ResumeUserGroup": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ResumeUserGroup",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=ResumeUserGroupRequest,
+                        output=ResumeUserGroupResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.resume_user_group,
                 ),
                 "/usergroup.admin.v1.AdminService/RevokeUserGroupTokens": Endpoint.unary(
                     method=MethodInfo(
@@ -1107,6 +1146,57 @@ class AdminServiceClient(ConnectClient):
                 input=DeleteUserGroupRequest,
                 output=DeleteUserGroupResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def suspend_user_group(
+        self,
+        request: SuspendUserGroupRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SuspendUserGroupResponse:
+        """
+        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
+        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
+        GetUserGroup returns the group without its token. A host that verifies signatures accepts
+        existing viewer sessions until they expire.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SuspendUserGroup",
+                service_name="usergroup.admin.v1.AdminService",
+                input=SuspendUserGroupRequest,
+                output=SuspendUserGroupResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def resume_user_group(
+        self,
+        request: ResumeUserGroupRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResumeUserGroupResponse:
+        """
+        Ends the suspension of a user group, which has the same token and values as before. Fails with
+        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
+        has passed. Then set a later one with UpdateUserGroup.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResumeUserGroup",
+                service_name="usergroup.admin.v1.AdminService",
+                input=ResumeUserGroupRequest,
+                output=ResumeUserGroupResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,
@@ -1750,6 +1840,23 @@ class AdminServiceSync(Protocol):
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def suspend_user_group(self, request: SuspendUserGroupRequest, ctx: RequestContext[SuspendUserGroupRequest, SuspendUserGroupResponse], /) -> SuspendUserGroupResponse:
+        """
+        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
+        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
+        GetUserGroup returns the group without its token. A host that verifies signatures accepts
+        existing viewer sessions until they expire.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
+        """
+        Ends the suspension of a user group, which has the same token and values as before. Fails with
+        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
+        has passed. Then set a later one with UpdateUserGroup.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a token in its grace period. The group gets a
@@ -2091,6 +2198,28 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.delete_user_group,
+                ),
+                "/usergroup.admin.v1.AdminService/SuspendUserGroup": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="SuspendUserGroup",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=SuspendUserGroupRequest,
+                        output=SuspendUserGroupResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.suspend_user_group,
+                ),
+                "/usergroup.admin.v1.AdminService/ResumeUserGroup": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ResumeUserGroup",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=ResumeUserGroupRequest,
+                        output=ResumeUserGroupResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.resume_user_group,
                 ),
                 "/usergroup.admin.v1.AdminService/RevokeUserGroupTokens": EndpointSync.unary(
                     method=MethodInfo(
@@ -2705,6 +2834,57 @@ class AdminServiceClientSync(ConnectClientSync):
                 input=DeleteUserGroupRequest,
                 output=DeleteUserGroupResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def suspend_user_group(
+        self,
+        request: SuspendUserGroupRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SuspendUserGroupResponse:
+        """
+        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
+        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
+        GetUserGroup returns the group without its token. A host that verifies signatures accepts
+        existing viewer sessions until they expire.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SuspendUserGroup",
+                service_name="usergroup.admin.v1.AdminService",
+                input=SuspendUserGroupRequest,
+                output=SuspendUserGroupResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def resume_user_group(
+        self,
+        request: ResumeUserGroupRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResumeUserGroupResponse:
+        """
+        Ends the suspension of a user group, which has the same token and values as before. Fails with
+        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
+        has passed. Then set a later one with UpdateUserGroup.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResumeUserGroup",
+                service_name="usergroup.admin.v1.AdminService",
+                input=ResumeUserGroupRequest,
+                output=ResumeUserGroupResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,

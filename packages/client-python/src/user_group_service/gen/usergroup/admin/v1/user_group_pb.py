@@ -15,13 +15,17 @@ from protobuf import Enum, Message
 from protobuf._codegen import file_desc
 from protobuf.wkt.google.protobuf import struct_pb, timestamp_pb
 
+from ...v1 import user_group_pb
+
 if TYPE_CHECKING:
     from protobuf import DescFile
     from protobuf.wkt.google.protobuf.struct_pb import Struct
     from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
 
+    from ...v1.user_group_pb import Suspension
 
-_UserGroupInfoFields: TypeAlias = Literal["team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token"]
+
+_UserGroupInfoFields: TypeAlias = Literal["team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token", "expire_time", "suspension"]
 
 class UserGroupInfo(Message[_UserGroupInfoFields]):
     """
@@ -106,9 +110,21 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             ```proto
             bool imported_token = 12;
             ```
+        expire_time:
+            From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+
+            ```proto
+            optional google.protobuf.Timestamp expire_time = 13;
+            ```
+        suspension:
+            Set while the group is suspended.
+
+            ```proto
+            optional usergroup.v1.Suspension suspension = 14;
+            ```
     """
 
-    __slots__ = ("team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token")
+    __slots__ = ("team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token", "expire_time", "suspension")
 
     if TYPE_CHECKING:
 
@@ -127,6 +143,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             last_rotation_time: Timestamp | None = None,
             grace_expire_time: Timestamp | None = None,
             imported_token: bool = False,
+            expire_time: Timestamp | None = None,
+            suspension: Suspension | None = None,
         ) -> None:
             pass
 
@@ -142,8 +160,10 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
         last_rotation_time: Timestamp | None
         grace_expire_time: Timestamp | None
         imported_token: bool
+        expire_time: Timestamp | None
+        suspension: Suspension | None
 
-_ImportedUserGroupFields: TypeAlias = Literal["provided_id", "name", "mapping", "properties", "token"]
+_ImportedUserGroupFields: TypeAlias = Literal["provided_id", "name", "mapping", "properties", "token", "expire_time", "suspension"]
 
 class ImportedUserGroup(Message[_ImportedUserGroupFields]):
     """
@@ -186,9 +206,23 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
             ```proto
             optional string token = 5;
             ```
+        expire_time:
+            Time from which the group is suspended with the reason `EXPIRED`. Default: never.
+
+            ```proto
+            optional google.protobuf.Timestamp expire_time = 6;
+            ```
+        suspension:
+            Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
+            reason is `EXPIRED`, which follows from `expire_time`. Default: a group that is not suspended
+            stays so.
+
+            ```proto
+            optional usergroup.v1.Suspension suspension = 7;
+            ```
     """
 
-    __slots__ = ("provided_id", "name", "mapping", "properties", "token")
+    __slots__ = ("provided_id", "name", "mapping", "properties", "token", "expire_time", "suspension")
 
     if TYPE_CHECKING:
 
@@ -200,6 +234,8 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
             mapping: dict[str, str] | None = None,
             properties: Struct | None = None,
             token: str | None = None,
+            expire_time: Timestamp | None = None,
+            suspension: Suspension | None = None,
         ) -> None:
             pass
 
@@ -208,6 +244,8 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
         mapping: dict[str, str]
         properties: Struct | None
         token: str
+        expire_time: Timestamp | None
+        suspension: Suspension | None
 
 _ImportResultFields: TypeAlias = Literal["provided_id", "outcome", "failure", "changed_fields"]
 
@@ -239,7 +277,7 @@ class ImportResult(Message[_ImportResultFields]):
             optional usergroup.admin.v1.ImportResult.Failure failure = 3;
             ```
         changed_fields:
-            Fields with new values: `name`, `mapping`, `properties` or `token`.
+            Fields with new values: `name`, `mapping`, `properties`, `token`, `expire_time` or `suspension`.
 
             ```proto
             repeated string changed_fields = 4;
@@ -365,6 +403,14 @@ class ImportResult(Message[_ImportResultFields]):
                 ```proto
                 OUTCOME_TOKEN_NEWER = 5
                 ```
+            SUSPENDED:
+                The group is suspended and stays so. It keeps its `suspension` and `expire_time`, which differ
+                from the given ones, and a token that is newer than `snapshot_time`. The other fields are as
+                given.
+
+                ```proto
+                OUTCOME_SUSPENDED = 6
+                ```
         """
 
         UNSPECIFIED = 0
@@ -373,13 +419,15 @@ class ImportResult(Message[_ImportResultFields]):
         UNCHANGED = 3
         FAILED = 4
         TOKEN_NEWER = 5
+        SUSPENDED = 6
 
 
 _DESC = file_desc(
-    b'\n#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xab\x05\n\rUserGroupInfo\x12\x17\n\x07team_id\x18\x01 \x01(\x03R\x06teamId\x12\x1f\n\x0bprovided_id\x18\x02 \x01(\tR\nprovidedId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12H\n\x07mapping\x18\x04 \x03(\x0b2..usergroup.admin.v1.UserGroupInfo.MappingEntryR\x07mapping\x127\n\nproperties\x18\x05 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x12\n\x04etag\x18\x06 \x01(\tR\x04etag\x12;\n\x0bcreate_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12F\n\x11token_create_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x12H\n\x12last_rotation_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x10lastRotationTime\x12F\n\x11grace_expire_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x0fgraceExpireTime\x12%\n\x0eimported_token\x18\x0c \x01(\x08R\rimportedToken\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"\xbe\x02\n\x11ImportedUserGroup\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12\x17\n\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12L\n\x07mapping\x18\x03 \x03(\x0b22.usergroup.admin.v1.ImportedUserGroup.MappingEntryR\x07mapping\x127\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x19\n\x05token\x18\x05 \x01(\tH\x01R\x05token\x88\x01\x01\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x07\n\x05_nameB\x08\n\x06_token"\xdc\x03\n\x0cImportResult\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12B\n\x07outcome\x18\x02 \x01(\x0e2(.usergroup.admin.v1.ImportResult.OutcomeR\x07outcome\x12B\n\x07failure\x18\x03 \x01(\x0b2(.usergroup.admin.v1.ImportResult.FailureR\x07failure\x12%\n\x0echanged_fields\x18\x04 \x03(\tR\rchangedFields\x1ai\n\x07Failure\x12\x12\n\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message\x12\x18\n\x07outcome\x18\x04 \x01(\tR\x07outcome"\x90\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_CREATED\x10\x01\x12\x13\n\x0fOUTCOME_UPDATED\x10\x02\x12\x15\n\x11OUTCOME_UNCHANGED\x10\x03\x12\x12\n\x0eOUTCOME_FAILED\x10\x04\x12\x17\n\x13OUTCOME_TOKEN_NEWER\x10\x05b\x06proto3',
+    b'\n#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto"\xa2\x06\n\rUserGroupInfo\x12\x17\n\x07team_id\x18\x01 \x01(\x03R\x06teamId\x12\x1f\n\x0bprovided_id\x18\x02 \x01(\tR\nprovidedId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12H\n\x07mapping\x18\x04 \x03(\x0b2..usergroup.admin.v1.UserGroupInfo.MappingEntryR\x07mapping\x127\n\nproperties\x18\x05 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x12\n\x04etag\x18\x06 \x01(\tR\x04etag\x12;\n\x0bcreate_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12F\n\x11token_create_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x12H\n\x12last_rotation_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x10lastRotationTime\x12F\n\x11grace_expire_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x0fgraceExpireTime\x12%\n\x0eimported_token\x18\x0c \x01(\x08R\rimportedToken\x12;\n\x0bexpire_time\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x128\n\nsuspension\x18\x0e \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspension\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"\xb5\x03\n\x11ImportedUserGroup\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12\x17\n\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12L\n\x07mapping\x18\x03 \x03(\x0b22.usergroup.admin.v1.ImportedUserGroup.MappingEntryR\x07mapping\x127\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x19\n\x05token\x18\x05 \x01(\tH\x01R\x05token\x88\x01\x01\x12;\n\x0bexpire_time\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x128\n\nsuspension\x18\x07 \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspension\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x07\n\x05_nameB\x08\n\x06_token"\xf3\x03\n\x0cImportResult\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12B\n\x07outcome\x18\x02 \x01(\x0e2(.usergroup.admin.v1.ImportResult.OutcomeR\x07outcome\x12B\n\x07failure\x18\x03 \x01(\x0b2(.usergroup.admin.v1.ImportResult.FailureR\x07failure\x12%\n\x0echanged_fields\x18\x04 \x03(\tR\rchangedFields\x1ai\n\x07Failure\x12\x12\n\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message\x12\x18\n\x07outcome\x18\x04 \x01(\tR\x07outcome"\xa7\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_CREATED\x10\x01\x12\x13\n\x0fOUTCOME_UPDATED\x10\x02\x12\x15\n\x11OUTCOME_UNCHANGED\x10\x03\x12\x12\n\x0eOUTCOME_FAILED\x10\x04\x12\x17\n\x13OUTCOME_TOKEN_NEWER\x10\x05\x12\x15\n\x11OUTCOME_SUSPENDED\x10\x06b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
+        user_group_pb.desc(),
     ],
     {
         "UserGroupInfo": UserGroupInfo,

@@ -1,0 +1,15 @@
+-- Suspends a group, or changes its suspension. `untilTime` is empty if only `resume-group` ends it. A group that is suspended already
+-- keeps the time of its suspension.
+-- Returns `no-group`, `unreadable`; or `same` or `done`, and the record.
+local found = redis.call('HMGET', group, 'd', 'c', 'z', 'w', 'h', 'v')
+if not found[1] or not found[2] then
+  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText}
+end
+local isSuspended = found[3] and (tonumber(found[6] or '') or math.huge) > now
+local isSame = isSuspended and found[4] == reason and found[5] == message and (found[6] or '') == untilTime
+if not isSame then
+  audit('g:' .. id, 'suspension')
+  redis.call('HSET', group, 'u', versionText, 'z', isSuspended and found[3] or nowText, 'w', reason, 'h', message)
+  if untilTime == '' then redis.call('HDEL', group, 'v') else redis.call('HSET', group, 'v', untilTime) end
+end
+return {isSame and 'same' or 'done', nowText, unpack(redis.call('HGETALL', group))}
