@@ -24,7 +24,9 @@ import { updateContract } from "./contract/update.ts";
 import { signingKeyContract, viewerSessionContract } from "./contract/viewer-sessions.ts";
 import { webhookContract } from "./contract/webhooks.ts";
 import { apiTokenLayout } from "./layout/api-tokens.ts";
+import { damagedGroupLayout } from "./layout/damaged-groups.ts";
 import { deadlineLayout } from "./layout/deadlines.ts";
+import { environmentLayout } from "./layout/environments.ts";
 import { tamperingLayout } from "./layout/tampering.ts";
 import { tokenIndexLayout } from "./layout/token-index.ts";
 import { wrongTypeLayout } from "./layout/wrong-types.ts";
@@ -72,6 +74,8 @@ export function storeContract(
       tokenIndexLayout(context);
       deadlineLayout(context);
       apiTokenLayout(context);
+      damagedGroupLayout(context);
+      environmentLayout(context);
       if (isShared) wrongTypeLayout(context);
     });
   });

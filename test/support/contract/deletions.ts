@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { EtagMismatch, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { FIELD } from "../../../src/store/groups/group-record.ts";
 import {
   byId,
   byToken,
@@ -143,18 +142,6 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
         { outcome: "created" },
       ]);
       expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("b");
-    });
-
-    it("deletes a group with an incomplete record or an unreadable token", async () => {
-      const environment = await newEnvironment();
-      for (const field of [FIELD.teamId, FIELD.name, FIELD.token, FIELD.keyId, FIELD.digest, FIELD.createVersion]) {
-        const { group } = await store().getOrCreate(environment, newGroup("a"));
-        await redis().hdel(keysOf(environment, "a").group, field);
-        await admin().delete(environment, "a");
-        await fails(store().resolve(environment, group.token), TokenNotFound);
-        expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
-        await admin().delete(environment, "a");
-      }
     });
   });
 }

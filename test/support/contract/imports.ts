@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { type Environment, TEAM_IDS } from "../../../src/domain/environment.ts";
-import { RecordUnreadable, TokenNotFound, TokenNotImportable, UserGroupExists } from "../../../src/domain/errors.ts";
+import { TokenNotFound, TokenNotImportable, UserGroupExists } from "../../../src/domain/errors.ts";
 import type { ImportOutcome } from "../../../src/domain/store.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, Json } from "../../../src/domain/user-group.ts";
 import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
-import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { environmentKey } from "../../../src/store/keys.ts";
 import { AUDIT } from "../stores.ts";
 import {
@@ -15,7 +14,6 @@ import {
   contents,
   fails,
   imported,
-  keysOf,
   newEnvironment,
   newGroup,
   todayKey,
@@ -34,7 +32,6 @@ export function importContract(context: ContractContext): void {
     replacing(context);
     snapshots(context);
     ownTokens(context);
-    damaged(context);
   });
 }
 
@@ -411,21 +408,4 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
     expect(reported(await admin().import(environment, [given]))).toEqual(["created"]);
     expect((await store().resolve(environment, group.token)).providedId).toBe("b");
   });
-}
-
-function damaged({ admin, redis, withGroup }: ContractContext): void {
-  it.each([FIELD.createVersion, FIELD.mapping])(
-    "fails for a record with a damaged %s, and does not change it",
-    async (field) => {
-      const { environment } = await withGroup();
-      await redis().hset(keysOf(environment, "a").group, field, "{");
-      const before = await contents(redis(), environment);
-      const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
-      expect(outcomes[0]).toMatchObject({ error: expect.any(RecordUnreadable) });
-      expect(outcomes[1]).toMatchObject({ outcome: "created" });
-      const after = await contents(redis(), environment);
-      const { group } = keysOf(environment, "a");
-      expect(after[group]).toEqual(before[group]);
-    },
-  );
 }

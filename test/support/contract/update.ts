@@ -1,13 +1,11 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { EtagMismatch, RecordUnreadable, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { FIELD } from "../../../src/store/groups/group-record.ts";
+import { EtagMismatch, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import {
   byId,
   type ContractContext,
   contents,
   fails,
-  keysOf,
   NEXT,
   newEnvironment,
   newGroup,
@@ -95,28 +93,6 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(await contents(redis(), environment)).toEqual(before);
       // The position of the key in the ring does not matter.
       expect((await store({ ring: [NEXT, ...RING] }).update(environment, "a", {})).token).toBe(group.token);
-    });
-
-    it("compares the whole key id, not a part of it", async () => {
-      const { environment } = await create();
-      for (const [keyId, ids] of [
-        ["k1", ["k11", "1k1"]],
-        ["k", ["k1"]],
-        ["", ["k1"]],
-      ] as const) {
-        await redis().hset(keysOf(environment, "a").group, FIELD.keyId, keyId);
-        const before = await contents(redis(), environment);
-        const ring = ids.map((id) => ({ ...NEXT, id }));
-        await fails(store({ ring }).update(environment, "a", { name: "New" }), RecordUnreadable);
-        expect(await contents(redis(), environment)).toEqual(before);
-      }
-    });
-
-    it("reports an unknown outcome if another field of the record is damaged", async () => {
-      const { environment } = await create();
-      await redis().hset(keysOf(environment, "a").group, FIELD.token, "damaged");
-      const update = store().update(environment, "a", { name: "New" });
-      await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "unknown" });
     });
 
     it("a rotation by id succeeds without the key of the group's token", async () => {

@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
+import { RecordUnreadable, TokenNotFound } from "../../../src/domain/errors.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
+import {
+  type ContractContext,
+  contents,
+  fails,
+  imported,
+  keysOf,
+  NEXT,
+  newEnvironment,
+  newGroup,
+} from "../contract/context.ts";
+
+/** Damaged records of groups and lost keys, in imports, updates, lists and deletions. */
+export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractContext): void {
+  const idsOf = async (environment: Environment, size: number) => {
+    const ids: string[] = [];
+    for (let after: string | undefined = ""; after !== undefined; ) {
+      const { items, next } = await admin().list(environment, { after, size, prefix: "" });
+      ids.push(...items.map(({ providedId }) => providedId));
+      after = next;
+    }
+    return ids;
+  };
+
+  describe("a damaged group", () => {
+    it.each([FIELD.createVersion, FIELD.mapping])(
+      "fails for a record with a damaged %s, and does not change it",
+      async (field) => {
+        const { environment } = await withGroup();
+        await redis().hset(keysOf(environment, "a").group, field, "{");
+        const before = await contents(redis(), environment);
+        const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
+        expect(outcomes[0]).toMatchObject({ error: expect.any(RecordUnreadable) });
+        expect(outcomes[1]).toMatchObject({ outcome: "created" });
+        const after = await contents(redis(), environment);
+        const { group } = keysOf(environment, "a");
+        expect(after[group]).toEqual(before[group]);
+      },
+    );
+
+    it("compares the whole key id, not a part of it", async () => {
+      const { environment } = await withGroup();
+      for (const [keyId, ids] of [
+        ["k1", ["k11", "1k1"]],
+        ["k", ["k1"]],
+        ["", ["k1"]],
+      ] as const) {
+        await redis().hset(keysOf(environment, "a").group, FIELD.keyId, keyId);
+        const before = await contents(redis(), environment);
+        const ring = ids.map((id) => ({ ...NEXT, id }));
+        await fails(store({ ring }).update(environment, "a", { name: "New" }), RecordUnreadable);
+        expect(await contents(redis(), environment)).toEqual(before);
+      }
+    });
+
+    it("reports an unknown outcome if another field of the record is damaged", async () => {
+      const { environment } = await withGroup();
+      await redis().hset(keysOf(environment, "a").group, FIELD.token, "damaged");
+      const update = store().update(environment, "a", { name: "New" });
+      await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "unknown" });
+    });
+
+    it("skips list entries without a group, and continues behind them", async () => {
+      const environment = await newEnvironment();
+      for (const id of ["a", "c"]) await store().getOrCreate(environment, newGroup(id));
+      const { prefix } = keysOf(environment, "a");
+      for (const id of ["0", "b", "d"]) await redis().zadd(`${prefix}ids`, 0, id);
+      for (const size of [1, 2, 10]) expect(await idsOf(environment, size)).toEqual(["a", "c"]);
+    });
+
+    it("fails if a record is unreadable", async () => {
+      const environment = await newEnvironment();
+      for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
+      await redis().hset(keysOf(environment, "b").group, FIELD.token, "AAAA");
+      await expect(admin().export(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
+      // A list contains no tokens, so none is decrypted.
+      expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(2);
+      await redis().hset(keysOf(environment, "b").group, FIELD.createVersion, "yesterday");
+      await expect(admin().list(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
+    });
+
+    it("deletes a group with an incomplete record or an unreadable token", async () => {
+      const environment = await newEnvironment();
+      for (const field of [FIELD.teamId, FIELD.name, FIELD.token, FIELD.keyId, FIELD.digest, FIELD.createVersion]) {
+        const { group } = await store().getOrCreate(environment, newGroup("a"));
+        await redis().hdel(keysOf(environment, "a").group, field);
+        await admin().delete(environment, "a");
+        await fails(store().resolve(environment, group.token), TokenNotFound);
+        expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
+        await admin().delete(environment, "a");
+      }
+    });
+  });
+}
