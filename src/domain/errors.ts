@@ -215,7 +215,8 @@ export class WebhookUrlRefused extends failure("InvalidArgument", "WEBHOOK_URL_R
 
 /** There are no events of a requested type. */
 export class EventTypeUnknown extends failure("InvalidArgument", "EVENT_TYPE_UNKNOWN", {
-  text: (...known: readonly string[]) => `event_types may contain ${known.join(", ")}; leave it empty for all types`,
+  text: (...known: readonly string[]) =>
+    `event_types may contain ${known.join(", ")}; leave it empty, or use * alone, for all types`,
   field: "event_types",
 }) {}
 

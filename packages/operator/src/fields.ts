@@ -33,18 +33,25 @@ const LABELS: { readonly [field: string]: string } = {
   "ViewerSession.id": "session",
   "ViewerSession.create_time": "session since",
   "ViewerSession.expire_time": "session expires",
+  "Webhook.id": "webhook",
   active_time: "signs from",
   api_token_count: "API tokens",
   api_token_id: "API token",
   create_time: "created",
   creator: "created by",
+  delivered_time: "delivered until",
   delete_time: "being deleted since",
   display_name: "name",
   expire_time: "expires",
+  failure_start_time: "failing since",
   grace_expire_time: "old token valid until",
   imported_token: "token imported",
   last_rotation_time: "last rotation",
+  http_status: "HTTP status",
+  last_success_time: "last success",
   last_use_time: "last used",
+  next_attempt_time: "next attempt",
+  previous_secret_expire_time: "old secret signs until",
   provided_id: "group",
   retire_time: "signs until",
   rotator: "rotated by",
@@ -53,6 +60,7 @@ const LABELS: { readonly [field: string]: string } = {
   update_time: "updated",
   user_group_count: "user groups",
   viewer_id: "viewer",
+  webhook_id: "webhook",
 };
 
 /** Texts for unset fields. An unset field without a text is omitted. */
@@ -61,11 +69,13 @@ const UNSET: { readonly [field: string]: string } = {
   "ApiToken.last_use_time": "never",
   "GetCallerResponse.environment": "all",
   "GetCallerResponse.expire_time": "never",
+  "Webhook.event_types": "all",
 };
 
 /** Fields that are not facts: credentials, and fields whose value another fact includes. */
 const HIDDEN: ReadonlySet<string> = new Set([
   "token",
+  "secret",
   "tag",
   "api_environment_tag",
   "rotation_grace",

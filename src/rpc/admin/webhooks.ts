@@ -98,6 +98,7 @@ function isPopulated(request: UpdateWebhookRequest, field: (typeof UPDATED_FIELD
 
 /** @throws EventTypeUnknown */
 function eventTypesOf(types: readonly string[]): readonly string[] {
+  if (types.length === 1 && types[0] === "*") return [];
   const known: readonly string[] = EVENT_TYPES;
   if (!types.every((type) => known.includes(type))) throw new EventTypeUnknown(...known);
   return [...new Set(types)].sort();

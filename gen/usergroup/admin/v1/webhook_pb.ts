@@ -259,7 +259,7 @@ export type CreateWebhookRequest = Message<"usergroup.admin.v1.CreateWebhookRequ
   url: string;
 
   /**
-   * Types of the events that it receives. Empty for all types.
+   * Types of the events that it receives. Empty or `*` for all types.
    *
    * @generated from field: repeated string event_types = 4;
    */
@@ -415,7 +415,7 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   url: string;
 
   /**
-   * New types of events. Empty for all types.
+   * New types of events. Empty or `*` for all types.
    *
    * @generated from field: repeated string event_types = 5;
    */

@@ -14,6 +14,7 @@ import { signingKeyCommands } from "./signing-key.ts";
 import { storeCommands } from "./store.ts";
 import { tokenCommands } from "./token.ts";
 import { viewerCommands } from "./viewer.ts";
+import { webhookCommands } from "./webhook.ts";
 import { whoamiCommand } from "./whoami.ts";
 
 /** All commands, in the order of the help. */
@@ -28,6 +29,11 @@ export const COMMANDS: readonly (readonly [name: string, description: string, de
   ["group", "user groups: list, get, create, update, rotate, revoke, delete", groupCommands],
   ["viewer", "viewers: resolve a token or a viewer session; viewer sessions: create, revoke", viewerCommands],
   ["signing-key", "keys that sign viewer sessions: list, rotate", signingKeyCommands],
+  [
+    "webhook",
+    "webhooks: create, list, get, update, enable, disable, rotate-secret, test, redeliver, delete",
+    webhookCommands,
+  ],
   ["import", "import user groups with their tokens, from a file or the hosted service", importCommand],
   ["export", "export user groups for import", exportCommand],
   ["audit", "show changes and who made them; --follow shows new changes as they happen", auditCommand],

@@ -141,6 +141,8 @@ async function passOver(
       for (const id of page?.failedUserGroupIds ?? []) found.failed.push(`${name} ${id}`);
       for (const id of page?.failedSigningKeyIds ?? [])
         found.failed.push(`${name} (its signing key ${id}: to replace it, run ugs signing-key rotate --end-sessions)`);
+      for (const id of page?.failedWebhookIds ?? [])
+        found.failed.push(`${name} (the secrets of its webhook ${id}: delete it, and create another one)`);
       progress.show({ groups: Number(found.looked), fraction: undefined });
     }
   } catch (error) {

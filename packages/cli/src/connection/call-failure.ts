@@ -54,6 +54,8 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_CHANGED: "the API token that you use was revoked at the same time; use another one",
   API_TOKEN_OUTLIVES_CALLER: "revoke it, or use a token that expires no earlier than it does",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows when each was last used",
+  WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",
+  TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused ones",
   TOO_MANY_FAILURES: "check the token first: too many calls from this address had no valid token",
   OVERLOADED: "try again later; nothing was done",
   RATE_LIMITED: "try again later; nothing was done",

@@ -420,7 +420,7 @@ type CreateWebhookRequest struct {
 	// URL that receives the events. It starts with `https://`, and has no user name, password or
 	// fragment. It is no secret: callers of ListWebhooks see it.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	// Types of the events that it receives. Empty for all types.
+	// Types of the events that it receives. Empty or `*` for all types.
 	EventTypes    []string `protobuf:"bytes,4,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -737,7 +737,7 @@ type UpdateWebhookRequest struct {
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// New URL, as in CreateWebhook. Must not be empty if it is updated.
 	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
-	// New types of events. Empty for all types.
+	// New types of events. Empty or `*` for all types.
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	// Whether it receives events. While it is disabled, its events wait for AUDIT_RETENTION.
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`

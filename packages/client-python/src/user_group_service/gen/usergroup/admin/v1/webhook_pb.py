@@ -301,7 +301,7 @@ class CreateWebhookRequest(Message[_CreateWebhookRequestFields]):
             string url = 3;
             ```
         event_types:
-            Types of the events that it receives. Empty for all types.
+            Types of the events that it receives. Empty or `*` for all types.
 
             ```proto
             repeated string event_types = 4;
@@ -527,7 +527,7 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             string url = 4;
             ```
         event_types:
-            New types of events. Empty for all types.
+            New types of events. Empty or `*` for all types.
 
             ```proto
             repeated string event_types = 5;

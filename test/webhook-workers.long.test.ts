@@ -1,0 +1,50 @@
+import { waitFor } from "@user-group-service/testing/wait";
+import { expect, it } from "vitest";
+import { ADMIN_ENV, adminOf, customerOf } from "./support/admin.ts";
+import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
+import { grpcClients } from "./support/rpc.ts";
+import { firstArrivals, newReceiver, verify } from "./support/webhooks.ts";
+
+const EVENTS = 18;
+
+describeWithRedis("webhooks of several workers", () => {
+  it("receive every event in order, one at a time, while workers are killed and the endpoint fails half the time", async () => {
+    const redis = await newRedis();
+    let requests = 0;
+    const receiver = await newReceiver((_, response) =>
+      // The answer takes a moment, so that concurrent deliveries would overlap.
+      setTimeout(() => response.writeHead(requests++ % 2 === 0 ? 503 : 204).end(), 50),
+    );
+    const env = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
+    const options = { redisUrl: redis.url, env };
+    const first = await newServer(options);
+    const start = () => newServer({ ...options, like: first });
+    const workers = [first, await start(), await start()];
+    const environment = customerOf(first);
+    const admin = adminOf(first.url);
+    const values = { environment, displayName: "a", url: receiver.url(), eventTypes: ["user_group.created"] };
+    const { secret } = await admin.createWebhook(values);
+    const expected: string[] = [];
+    for (let i = 0; i < EVENTS; i++) {
+      const id = `group ${i}`;
+      const worker = workers.at(-1) ?? first;
+      await grpcClients(worker).groups.getUserGroup({ userGroupId: id });
+      expected.push(id);
+      if (i % 6 === 5) {
+        // Kills the oldest worker after some deliveries, perhaps in the middle of one.
+        const count = receiver.at().length;
+        await waitFor("deliveries go on", () => receiver.at().length > count + 1);
+        const killed = workers.shift();
+        killed?.signal("SIGKILL");
+        await killed?.exited();
+        workers.push(await start());
+      }
+    }
+    const received = () => [...new Set(receiver.at().map(({ data }) => data["user_group_id"]))];
+    await waitFor("all events arrive", () => received().length === EVENTS, 400_000);
+    expect(received()).toEqual(expected);
+    expect(firstArrivals(receiver.at())).toEqual([...firstArrivals(receiver.at())].sort());
+    expect(receiver.concurrency()).toBe(1);
+    for (const message of receiver.at()) verify(secret, message);
+  }, 600_000);
+});
