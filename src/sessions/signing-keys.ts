@@ -134,7 +134,7 @@ export class SigningKeys {
   }
 
   /**
-   * Returns the keys that verify sessions of an environment. Rejects as the store does.
+   * Returns the keys that verify sessions of an environment. Rejects with the errors of the store.
    *
    * @param kid a required key. If it is missing, the keys are read again, once for all waiting callers. So an unknown key
    *   costs Redis no more than an unknown token
@@ -145,7 +145,7 @@ export class SigningKeys {
     return this.#readings.get(environmentPath(environment)) ?? this.#read(environment);
   }
 
-  /** Returns the active key of an environment. Creates keys if none exist. Rejects as the store does. */
+  /** Returns the active key of an environment. Creates keys if none exist. Rejects with the errors of the store. */
   async signing(environment: Environment): Promise<ReturnType<KnownKeys["signing"]>> {
     let known = await this.#find(environment);
     if (known.set.keys.length === 0) {
@@ -163,7 +163,7 @@ export class SigningKeys {
    * one per environment, one for the list of environments, and a few for unlisted names.
    *
    * @param onWait called before the caller waits for the store. If it throws, the store is not read for this caller
-   * @throws as `onWait`; rejects as the store does
+   * @throws the errors of `onWait` and of the store
    */
   async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
     const path = environmentPath(environment);

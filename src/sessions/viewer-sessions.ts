@@ -68,7 +68,7 @@ export class ViewerSessions {
    * Creates a session. Reads its group and its key at the same time.
    *
    * @returns the session and its times, in milliseconds since 1970
-   * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; as `ViewerSessionStore.sessionSubject`, and as the store does
+   * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of `ViewerSessionStore.sessionSubject` and of the store
    */
   async create(
     store: ViewerSessionStore,
@@ -106,7 +106,7 @@ export class ViewerSessions {
    * Returns the current group of a session, even if it is suspended, and the claims of the session.
    *
    * @param audience the expected audience; empty for any
-   * @throws ViewerSessionInvalid, ViewerSessionExpired; as `ViewerSessionStore.resolveSession`, and as the store does
+   * @throws ViewerSessionInvalid, ViewerSessionExpired; the errors of `ViewerSessionStore.resolveSession` and of the store
    */
   async resolve(
     store: ViewerSessionStore,
@@ -124,7 +124,7 @@ export class ViewerSessions {
    * Returns the published documents of an environment. Undefined if it has never had a session.
    *
    * @param onWait as `SigningKeys.published`
-   * @throws PublicUrlMissing; as `onWait`, and as the store does
+   * @throws PublicUrlMissing; the errors of `onWait` and of the store
    */
   async published(
     environment: EnvironmentName,

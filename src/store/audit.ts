@@ -111,7 +111,7 @@ type ChangeArgs<Key extends string, Arg extends string> = ScriptArgs<
   Exclude<Arg, EventArg>
 >;
 
-/** Sends a script that changes an environment. @returns its answer, which may be a refusal. @throws as `StoreClient.change` */
+/** Sends a script that changes an environment. @returns its answer, which may be a refusal. @throws the errors of `StoreClient.change` */
 export function sendChange<Key extends string, Arg extends string>(
   { client, audit, environment, by }: EnvironmentChange,
   operation: string,
@@ -136,7 +136,7 @@ export async function changeEnvironment<Key extends string, Arg extends string>(
   return requireNoRefusal(await sendChange(change, operation, script, args));
 }
 
-/** Writes an event on its own. @throws as `changeEnvironment` */
+/** Writes an event on its own. @throws the errors of `changeEnvironment` */
 export async function writeEvent(
   change: EnvironmentChange,
   { subject, changedFields }: { readonly subject: string; readonly changedFields: string },

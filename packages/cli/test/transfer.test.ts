@@ -139,7 +139,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of %s with suspended grou
     expect((await copied("dark"))?.suspension).toEqual(userGroup?.suspension);
   });
 
-  it("rejects a state that is none, and imports the other groups", async () => {
+  it("rejects invalid states, and imports the other groups", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     const rows = [

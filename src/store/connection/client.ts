@@ -149,7 +149,7 @@ export class StoreClient implements StoreProbe {
    * trip waits for the replicas. The script is sent again if it was too late by Redis' clock, or if another node has the key. After
    * StoreUnavailable, the change is not made any more. The outcome of the error says whether it may have been made before.
    *
-   * @throws as `run`; TooFewReplicas if the change is committed
+   * @throws the errors of `run`; TooFewReplicas if the change is committed
    */
   change<Key extends string, Arg extends string>(
     operation: string,

@@ -64,7 +64,7 @@ export class GroupReport {
   }
 }
 
-/** What differs although the import does not change it. */
+/** Differences that an import does not change. */
 const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
 
 /** The fields that differ. */

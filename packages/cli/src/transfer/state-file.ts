@@ -74,7 +74,7 @@ export class StateFile<T extends State> {
     if (performance.now() - this.#writtenAt >= EVERY_MS) await this.#flush();
   }
 
-  /** Writes the last state of an unfinished transfer, or deletes the file without one. @throws as `note` does */
+  /** Writes the last state of an unfinished transfer, or deletes the file without one. @throws the errors of `note` */
   async stop(): Promise<void> {
     if (!this.#state) await this.remove();
     else if (!this.#isWritten) await this.#flush();
