@@ -45,7 +45,7 @@ export default defineConfig(({ mode }) => {
     project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" }, isolate: false }),
     // These tests wait for failovers. They need the whole machine for their load.
     project("faults", {
-      include: isShort ? ["test/faults/history.test.ts"] : ["test/faults/*.test.ts"],
+      include: isShort ? ["test/faults/{events,history}.test.ts"] : ["test/faults/*.test.ts"],
       provide: { isShort },
       maxWorkers: 1,
       disableConsoleIntercept: true,
