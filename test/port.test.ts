@@ -190,6 +190,24 @@ describe("pipelined HTTP/1.1 requests", () => {
     expect([most, raw.isClosed()]).toEqual([1, false]);
   });
 
+  it("do not delay requests of another connection", async () => {
+    const order: (string | undefined)[] = [];
+    const own = await open({}, async ({ headers }) => {
+      order.push(headers["x-other"] as string | undefined);
+      return { status: 200, headers: {}, body: "served" };
+    });
+    try {
+      const [raw, other] = [await dial(own.url), await dial(own.url)];
+      raw.send(pipeline);
+      other.send(HTTP1_GET.replace("Host: x", "Host: x\r\nX-Other: yes"));
+      await answeredHttp1(raw, 30);
+      await answeredHttp1(other);
+      expect(order.indexOf("yes")).toBeLessThan(10);
+    } finally {
+      own.destroy();
+    }
+  });
+
   it("are answered before a malformed request behind them", async () => {
     const raw = await dial(port.url, `${pipeline}GET / HTTP/1.1\r\nmalformed\r\n\r\n`);
     await waitFor("it is closed", () => raw.isClosed());

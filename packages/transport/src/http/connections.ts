@@ -214,11 +214,14 @@ export class Http1Connection {
         return 0;
       }
       this.#socket.pause();
-      if (pipelined.push(incoming) === 1) latest?.once("close", this.#serveNext);
+      if (pipelined.push(incoming) === 1) latest?.once("close", this.#serveLater);
       if (pipelined.length === MAX_PIPELINED) this.#isClosing = true;
       return 0;
     };
   }
+
+  /** One request in each turn of the event loop, so that the requests of other connections are read in between. */
+  readonly #serveLater = () => void setImmediate(this.#serveNext);
 
   readonly #serveNext = () => {
     const incoming = this.#isOver ? undefined : this.#pipelined.shift();
@@ -228,8 +231,8 @@ export class Http1Connection {
     }
     this.#serve?.(...incoming);
     if (this.#pipelined.length > 0) {
-      if (this.#latest) this.#latest.once("close", this.#serveNext);
-      else setImmediate(this.#serveNext);
+      if (this.#latest) this.#latest.once("close", this.#serveLater);
+      else this.#serveLater();
       return;
     }
     this.#refuseLast?.();
