@@ -64,11 +64,11 @@ const RULES = [
   ],
   [
     "packages/console/src",
-    ...["gen", "packages/operator/src", "packages/client/src", "@bufbuild/protobuf", "@connectrpc/connect"],
-    ...["@connectrpc/connect-web", "@preact/signals", "preact"],
+    ...["gen", "src/domain/events.ts", "packages/operator/src", "packages/client/src", "@bufbuild/protobuf"],
+    ...["@connectrpc/connect", "@connectrpc/connect-web", "@preact/signals", "preact"],
   ],
   ["packages/testing/src", "vitest"],
-  ["scripts/openapi", "package.json", "src/domain/events.ts", "@bufbuild", "esbuild"],
+  ["scripts/openapi", "package.json", "@bufbuild", "esbuild"],
 ];
 
 /** The rule of the transport's tests. Other services use this library, so its tests do not know this service. */

@@ -58,6 +58,7 @@ const LABELS: { readonly [field: string]: string } = {
   token_create_time: "token since",
   token_expire_time: "token expires",
   update_time: "updated",
+  url: "URL",
   user_group_count: "user groups",
   viewer_id: "viewer",
   webhook_id: "webhook",
@@ -70,6 +71,7 @@ const UNSET: { readonly [field: string]: string } = {
   "GetCallerResponse.environment": "all",
   "GetCallerResponse.expire_time": "never",
   "Webhook.event_types": "all",
+  "Webhook.last_success_time": "never",
 };
 
 /** Fields that are not facts: credentials, and fields whose value another fact includes. */

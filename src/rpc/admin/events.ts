@@ -101,7 +101,7 @@ function startOf({ cursor, start }: WatchEventsRequest): EventStart {
 }
 
 /** Converts an event to a message. */
-function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields }: FeedEvent) {
+function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, changedFields }: FeedEvent) {
   return {
     id,
     type,
@@ -109,7 +109,6 @@ function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, webhoo
     actorId,
     userGroupId: userGroupId ?? "",
     apiTokenId: apiTokenId ?? "",
-    webhookId: webhookId ?? "",
     changedFields: [...changedFields],
   };
 }

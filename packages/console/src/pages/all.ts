@@ -8,6 +8,8 @@ import { OverviewPage } from "./overview.tsx";
 import { SessionsPage } from "./sessions.tsx";
 import { UserGroupPage } from "./user-group.tsx";
 import { UserGroupsPage } from "./user-groups.tsx";
+import { WebhookPage } from "./webhook.tsx";
+import { WebhooksPage } from "./webhooks.tsx";
 
 /** A page of the console. */
 interface ConsolePage {
@@ -28,6 +30,8 @@ export const PAGES: readonly ConsolePage[] = [
   { path: "tokens", link: "API tokens", isOfEnvironment: false, show: ApiTokensPage },
   { path: "token", isOfEnvironment: true, show: ApiTokenPage },
   { path: "sessions", link: "Viewer sessions", isOfEnvironment: true, show: SessionsPage },
+  { path: "webhooks", link: "Webhooks", isOfEnvironment: true, show: WebhooksPage },
+  { path: "webhook", isOfEnvironment: true, show: WebhookPage },
   { path: "audit", link: "Audit", isOfEnvironment: true, show: AuditPage },
   { path: "overview", link: "Overview", isOfEnvironment: false, show: OverviewPage },
 ];

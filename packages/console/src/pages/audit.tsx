@@ -184,7 +184,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
     ...columnsFor(AuditEventSchema, ["create_time", "method"]),
     {
       name: "Subject",
-      of: ({ userGroupId, apiTokenId, apiTokenDisplayName, apiTokenRole, exported }) => {
+      of: ({ userGroupId, apiTokenId, apiTokenDisplayName, apiTokenRole, webhookId, exported }) => {
         if (userGroupId) return <a href={hrefOf("group", { env, id: userGroupId })}>{userGroupId}</a>;
         if (apiTokenId)
           return (
@@ -193,6 +193,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
               {apiTokenRole && `(${apiTokenRole})`}
             </>
           );
+        if (webhookId) return <a href={hrefOf("webhook", { env, id: webhookId })}>{webhookId}</a>;
         if (!exported) return "the environment";
         const prefix = exported.providedIdPrefix;
         return `${countText(exported.count, "user group")}${prefix && `, ids starting with ${prefix}`}`;

@@ -1,6 +1,7 @@
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { focusHeading } from "./focus.ts";
 import { announce } from "./live.tsx";
+import { capitalized } from "./message.tsx";
 
 /**
  * Copies a text. Browsers allow it only with `https:` and on localhost.
@@ -29,17 +30,25 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
   );
 }
 
-/** A token that is shown once. */
+/** A token, or a secret of a webhook, that is shown once. */
 export interface ShownSecret {
   /** The purpose of the token. */
   readonly title: string;
   readonly token: string;
+  /** What it is called. Default: token. */
+  readonly noun?: "token" | "secret";
   /** What to do if the token is lost. */
   readonly lost: string;
 }
 
 /** Shows a token once, until the user confirms that it is stored. */
-export function Secret({ title, token, lost, onClose }: ShownSecret & { readonly onClose: () => void }) {
+export function Secret({
+  title,
+  token,
+  noun = "token",
+  lost,
+  onClose,
+}: ShownSecret & { readonly onClose: () => void }) {
   const id = useId();
   const box = useRef<HTMLElement>(null);
   const field = useRef<HTMLInputElement>(null);
@@ -49,18 +58,20 @@ export function Secret({ title, token, lost, onClose }: ShownSecret & { readonly
     // The user can copy the selected text by keyboard.
     if (!isDone) field.current?.select();
     announce(
-      isDone ? "Copied the token." : "The browser does not allow this page to copy. The token is selected: copy it.",
+      isDone
+        ? `Copied the ${noun}.`
+        : `The browser does not allow this page to copy. The ${noun} is selected: copy it.`,
     );
   };
   return (
     <section class="secret" aria-labelledby={`${id}-title`} ref={box} tabIndex={-1}>
       <h2 id={`${id}-title`}>{title}</h2>
       <p>Store it where it is used. {lost}</p>
-      <label for={id}>Token</label>
+      <label for={id}>{capitalized(noun)}</label>
       <input id={id} ref={field} readOnly value={token} autocomplete="off" spellcheck={false} />
       <p class="buttons">
         <button type="button" class="main" onClick={onCopy}>
-          Copy the token
+          Copy the {noun}
         </button>
         <button
           type="button"

@@ -31,6 +31,8 @@ const HINTS: { readonly [reason: string]: string } = {
   ENVIRONMENT_NOT_FOUND: "It may have been deleted. See the list of environments.",
   ENVIRONMENT_EXISTS: "Choose another name or tag.",
   API_TOKEN_NOT_FOUND: "It may have been revoked or have expired. See the list of API tokens.",
+  WEBHOOK_NOT_FOUND: "It may have been deleted. See the list of webhooks.",
+  TOO_MANY_WEBHOOKS: "Delete webhooks that are no longer used.",
   ENVIRONMENT_NOT_EMPTY: "Select the option that also deletes its user groups.",
   ENVIRONMENT_BEING_DELETED: "Finish its deletion. Then you can create it again.",
   ETAG_MISMATCH: "Somebody else changed it in the meantime. Check its new values, then save again.",

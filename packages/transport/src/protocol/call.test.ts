@@ -15,7 +15,6 @@ const REQUEST: RequestHead = {
   headers: {},
   arrived: Date.now(),
   isDisconnected: false,
-  unreadBytes: 0,
   peerAddress: () => "",
   url: () => URL_OF_CALL,
   pauseConnection: () => undefined,

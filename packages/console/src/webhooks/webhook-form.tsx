@@ -1,0 +1,84 @@
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { EVENT_TYPES } from "../../../../src/domain/events.ts";
+import { limitOf } from "../../../operator/src/fields.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
+import { CheckField, TextField } from "../parts/field.tsx";
+
+/** The values of the form. */
+export interface WebhookValues {
+  readonly displayName: string;
+  readonly url: string;
+  /** Whether it receives all types, also those of later releases. */
+  readonly isOfAllTypes: boolean;
+  /** The chosen types. They stay while all types are chosen. */
+  readonly eventTypes: readonly string[];
+}
+
+/** An empty form. */
+export const NO_VALUES: WebhookValues = { displayName: "", url: "", isOfAllTypes: true, eventTypes: [] };
+
+/** The fields of a request. @throws InvalidInput that names the field */
+export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: WebhookValues) {
+  if (displayName.trim() === "")
+    throw new InvalidInput("Give it a name, such as the system that receives the events.", "Name");
+  if (url.trim() === "") throw new InvalidInput("Give the URL that receives the events.", "URL");
+  if (!isOfAllTypes && eventTypes.length === 0)
+    throw new InvalidInput("Choose at least one event type, or all event types.");
+  return { displayName, url: url.trim(), eventTypes: isOfAllTypes ? [] : [...eventTypes] };
+}
+
+/** The input fields for a webhook. */
+export function WebhookFieldset({
+  values,
+  onValues,
+}: {
+  readonly values: WebhookValues;
+  readonly onValues: (values: WebhookValues) => void;
+}) {
+  const { displayName, url, isOfAllTypes, eventTypes } = values;
+  // A webhook may have types of a later release.
+  const types = [...new Set([...EVENT_TYPES, ...eventTypes])];
+  const choose = (type: string, isChosen: boolean) =>
+    onValues({
+      ...values,
+      eventTypes: types.filter((each) => (each === type ? isChosen : eventTypes.includes(each))).sort(),
+    });
+  return (
+    <>
+      <TextField
+        label="Name"
+        hint="A name for people, such as the system that receives the events."
+        value={displayName}
+        onValue={(value) => onValues({ ...values, displayName: value })}
+        maxLength={limitOf(AdminService.method.createWebhook, "display_name")}
+      />
+      <TextField
+        label="URL"
+        hint="It starts with https://, and its host has a public address. Callers of role admin can read it, so it must not contain a secret."
+        value={url}
+        onValue={(value) => onValues({ ...values, url: value })}
+        maxLength={limitOf(AdminService.method.createWebhook, "url")}
+      />
+      <CheckField
+        label="All event types, also those of later releases"
+        value={isOfAllTypes}
+        onValue={(value) => onValues({ ...values, isOfAllTypes: value })}
+      />
+      {!isOfAllTypes && (
+        <fieldset>
+          <legend>Event types</legend>
+          <div class="columns">
+            {types.map((type) => (
+              <CheckField
+                key={type}
+                label={type}
+                value={eventTypes.includes(type)}
+                onValue={(value) => choose(type, value)}
+              />
+            ))}
+          </div>
+        </fieldset>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,67 @@
+import { type Duration, durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import {
+  DeliveryOutcome as Outcome,
+  Webhook_State as State,
+  type Webhook,
+} from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
+import { countText, timeText } from "../words.ts";
+
+/** Describes the state of a webhook. */
+export function stateText({ state, failedAttempts }: Webhook): string {
+  if (state === State.FAILED) return "disabled by the service after three days of failures";
+  if (state === State.DISABLED) return "disabled";
+  return failedAttempts > 0 ? `enabled, ${countText(failedAttempts, "failed attempt")}` : "enabled";
+}
+
+/** The time from which events may be undelivered, because the webhook is disabled or its deliveries fail. Undefined: neither. */
+export function undeliveredSince({ state, failureStartTime, deliveredTime }: Webhook): Webhook["deliveredTime"] {
+  return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
+}
+
+/** What happened in a failed attempt, and what to do. An attempt with an HTTP status has its status in the text. */
+const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToDo: string] } = {
+  [Outcome.STATUS]: ["the endpoint answered", "See the log of the endpoint."],
+  [Outcome.REDIRECT]: ["the endpoint answered with the redirect", "Set the URL to the target of the redirect."],
+  [Outcome.TIMEOUT]: ["no answer within 10 seconds", "Make the endpoint answer first, and process the event later."],
+  [Outcome.NAME]: ["DNS has no address for the host", "Check the URL."],
+  [Outcome.ADDRESS]: [
+    "the host has an address that is not public",
+    "Use a public host, or ask the operator of the service to add its network to WEBHOOK_ALLOW.",
+  ],
+  [Outcome.CONNECTION]: ["the connection was refused or closed", "Check that the endpoint is running."],
+  [Outcome.TLS]: ["its certificate is not valid for the host", "Renew the certificate, or check the URL."],
+};
+
+/** The result of an attempt or a test. */
+export interface Attempted {
+  readonly outcome: Outcome;
+  /** 0: no answer. */
+  readonly httpStatus: number;
+  readonly duration?: Duration | undefined;
+}
+
+/** Describes the result of an attempt, without advice. */
+export function outcomeText({ outcome, httpStatus }: Attempted): string {
+  const status = httpStatus === 0 ? "" : ` ${httpStatus}`;
+  // A later release may have further outcomes.
+  return outcome === Outcome.DELIVERED ? `delivered,${status}` : `${FAILURES[outcome]?.[0] ?? "failed"}${status}`;
+}
+
+/** Describes the result of a test, and what to do if it failed. */
+export function testText(result: Attempted): string {
+  const { outcome, httpStatus, duration } = result;
+  if (outcome === Outcome.DELIVERED)
+    return `Delivered the test: the endpoint answered ${httpStatus} after ${duration ? durationMs(duration) : 0} ms.`;
+  return `The test was not delivered: ${outcomeText(result)}. ${FAILURES[outcome]?.[1] ?? "See the documentation of webhooks."}`;
+}
+
+/** Describes the effect of RedeliverWebhook. @param start the requested time */
+export function redeliveryText(
+  { state, deliveredTime }: Webhook,
+  start: NonNullable<Webhook["deliveredTime"]>,
+): string {
+  const isAhead = deliveredTime !== undefined && timestampMs(deliveredTime) < timestampMs(start);
+  const from = isAhead ? deliveredTime : start;
+  const when = state === State.ENABLED ? "" : ", once you enable the webhook";
+  return `The events since ${timeText(from)} are delivered${isAhead ? "" : " again"}, in order${when}.`;
+}
