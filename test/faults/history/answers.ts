@@ -8,6 +8,7 @@ const FORESEEN: ReadonlySet<string> = new Set([
   "USER_GROUP_NOT_FOUND",
   "TOKEN_NOT_FOUND",
   "USER_GROUP_EXISTS",
+  "USER_GROUP_SUSPENDED",
   "TOKEN_REPLACED",
   "TOKEN_TAKEN",
 ]);

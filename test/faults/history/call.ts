@@ -8,10 +8,12 @@ export interface Seen {
   readonly name: string;
   /** The mapping. Every change sets it to the name. */
   readonly mapped: string;
-  /** Undefined in answers to viewers. */
+  /** Undefined in answers to viewers, and while the group is suspended. */
   readonly token?: string | undefined;
   /** Undefined in answers to viewers. */
   readonly etag?: string | undefined;
+  /** Undefined: the answer does not say. */
+  readonly isSuspended?: boolean | undefined;
 }
 
 /** How a call ended. */
@@ -50,7 +52,7 @@ export interface Call {
    * call for each. Undefined: the call was not sent.
    */
   readonly id?: string | undefined;
-  readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import";
+  readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import" | "suspend" | "resume";
   readonly worker: string;
   /** The environment of the call. */
   readonly environment: string;

@@ -26,6 +26,11 @@ export const UNKNOWN: Answer = { code: "unavailable", reason: "STORE_UNAVAILABLE
 export const UNREAD: Answer = { code: "unavailable", reason: "STORE_UNAVAILABLE", outcome: undefined };
 export const CUT_OFF: Answer = { code: "aborted", reason: undefined, outcome: undefined };
 export const NO_TOKEN: Answer = { code: "not_found", reason: "TOKEN_NOT_FOUND", outcome: undefined };
+export const SUSPENDED: Answer = {
+  code: "failed_precondition",
+  reason: "USER_GROUP_SUSPENDED",
+  outcome: undefined,
+};
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
 /** A call of a history. Without times, the nth call lasts from 2n to 2n + 1, so it ends before the next one. */
@@ -82,6 +87,16 @@ export function remove(answer: Answer = DONE): CallAt {
  */
 export function revoke(answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): CallAt {
   return call("revoke", answer, more);
+}
+
+/** A SuspendUserGroup. @param answer default: success */
+export function suspend(answer: Answer = shown({ token: undefined, isSuspended: true })): CallAt {
+  return call("suspend", answer);
+}
+
+/** A ResumeUserGroup. @param answer default: success */
+export function resume(answer: Answer = shown({ token: undefined, isSuspended: false })): CallAt {
+  return call("resume", answer);
 }
 
 /**

@@ -17,9 +17,12 @@ import {
   recreate,
   remove,
   resolve,
+  resume,
   revoke,
   rotate,
+  SUSPENDED,
   shown,
+  suspend,
   UNKNOWN,
   UNREAD,
   update,
@@ -38,6 +41,8 @@ const recreated = { teamId: 2, token: "u0", name: "m0" };
 /** The group after an import. */
 const there = { name: "name of f", token: "f" };
 const viewed = (name: string) => shown({ name, token: undefined });
+const dark = { token: undefined, isSuspended: true };
+const lit = { token: undefined, isSuspended: false };
 const foreign = { token: "t0", environment: "other" };
 const revoked = viewed("n0");
 const tooFew: Answer = { code: "unavailable", reason: "TOO_FEW_REPLICAS", outcome: "unknown" };
@@ -191,6 +196,29 @@ describe("passes", () => {
       ],
     ],
     [
+      "suspensions",
+      [
+        at([2, 3], suspend()),
+        at([4, 5], resolve("t0", SUSPENDED)),
+        at([4, 5], get(dark)),
+        at([6, 7], update("n1", shown({ name: "n1", ...dark }))),
+        at([8, 9], rotate(shown({ name: "n1", ...dark }), { token: "t0" })),
+        at([10, 11], resolve("t0", NO_TOKEN)),
+        at([12, 13], resolve("t1", SUSPENDED)),
+        at([14, 15], imported("f")),
+        at([16, 17], resolve("f", SUSPENDED)),
+        at([18, 30], resume(UNKNOWN)),
+        at([19, 20], resolve("f", SUSPENDED)),
+        at([21, 22], resolve("f", viewed("name of f"))),
+        at([31, 40], suspend(UNKNOWN)),
+        at([32, 33], resolve("f", viewed("name of f"))),
+        at([34, 35], resolve("f", SUSPENDED)),
+        at([41, 42], resume(shown({ ...lit, name: "name of f" }))),
+        at([43, 44], resume(shown({ ...lit, name: "name of f" }))),
+        at([45, 46], get({ ...there, isSuspended: false })),
+      ],
+    ],
+    [
       "imports",
       [
         imported("f"),
@@ -222,6 +250,20 @@ describe("finds no order with", () => {
 
   it.each<Case>([
     ["a lost acknowledged change", [update("n1"), get()], FORGETS],
+    ["a lost acknowledged suspension", [suspend(), resolve("t0")], FORGETS],
+    ["a suspended group shown to a viewer", [suspend(), resolve("t0")]],
+    ["a suspended group shown as active", [suspend(), get({ isSuspended: false })]],
+    ["a suspended group shown by its new token", [suspend(), rotate(shown(dark)), resolve("t1")]],
+    ["a suspended group shown after a change", [suspend(), update("n1"), resolve("t0", viewed("n1"))]],
+    ["a suspended group shown after an import", [suspend(), imported("f"), resolve("f", viewed("name of f"))]],
+    ["a suspension that was not made", [suspend(NOT_MADE), resolve("t0", SUSPENDED)]],
+    ["a suspension that nobody requested", [resolve("t0", SUSPENDED)]],
+    ["a resumed group refused to a viewer", [suspend(), resume(), resolve("t0", SUSPENDED)]],
+    [
+      "a suspended group that is refused by a revoked token",
+      [suspend(), rotate(shown(dark)), resolve("t0", SUSPENDED)],
+    ],
+    ["a recreated group that is suspended", [suspend(), remove(), recreate(), resolve("u0", SUSPENDED)]],
     [
       "an acknowledged change replaced by an older one",
       [update("n1", UNKNOWN), update("n2"), get({ name: "n1" })],

@@ -10,6 +10,7 @@ interface Group {
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
+  readonly isSuspended: boolean;
   readonly inGrace?: { readonly token: Token; readonly until: number } | undefined;
 }
 
@@ -28,6 +29,11 @@ interface State {
 }
 
 const NOTHING: State = { group: undefined, life: 0, ended: new Set(), requests: new Map() };
+
+const SUSPENDED = "USER_GROUP_SUSPENDED";
+
+/** Reasons of errors that show the state of a group. */
+const SHOWING: ReadonlySet<string> = new Set(["USER_GROUP_NOT_FOUND", "TOKEN_NOT_FOUND", SUSPENDED]);
 
 /** A call in an order of calls. */
 interface Step {
@@ -83,9 +89,9 @@ class Order {
     if (this.#search(this.#steps, NOTHING, Number.NEGATIVE_INFINITY)) return undefined;
     const { left, state } = this.#furthest;
     const due = left.filter(({ must, end }) => must && end === dueOf(left)).map(({ call }) => textOf(call));
-    const { name, token, teamId } = state.group ?? {};
+    const { name, token, teamId, isSuspended } = state.group ?? {};
     const there = state.group
-      ? `the name ${name}, the token ${hidden(token)} and the team id ${typeof teamId === "number" ? teamId : "unknown"}`
+      ? `${isSuspended ? "a suspended group with " : ""}the name ${name}, the token ${hidden(token)} and the team id ${typeof teamId === "number" ? teamId : "unknown"}`
       : "nothing";
     return `no order of its calls explains ${due.join(" and ")}, where there is ${there}`;
   }
@@ -136,7 +142,7 @@ class Order {
       return group && (group.token === token || madeIn === life) ? undefined : state;
     if (method === "get" && !group) {
       if (isDone(call) && !answer.created) return undefined;
-      return this.#created(state, { name: value, teamId: call, token: call }, answer.seen);
+      return this.#created(state, { name: value, teamId: call, token: call, isSuspended: false }, answer.seen);
     }
     if (method === "import") return this.#imported(state, call);
     if (!group || answer.created) return undefined;
@@ -147,6 +153,9 @@ class Order {
         return this.#resolved(state, call, start);
       case "update":
         return this.#shown({ ...state, group: { ...group, name: value } }, answer.seen);
+      case "suspend":
+      case "resume":
+        return this.#shown({ ...state, group: { ...group, isSuspended: method === "suspend" } }, answer.seen);
       case "delete":
         return { ...state, group: undefined, ended: ended(state, group.token, group.teamId) };
       default:
@@ -164,8 +173,9 @@ class Order {
   #imported(state: State, call: Call): State | undefined {
     const { given = "", value = "" } = call;
     const { group } = state;
-    if (!group) return this.#created(state, { name: value, token: given, teamId: call });
-    return { ...state, group: { teamId: group.teamId, name: value, token: given }, ended: ended(state, group.token) };
+    if (!group) return this.#created(state, { name: value, token: given, teamId: call, isSuspended: false });
+    const { teamId, isSuspended } = group;
+    return { ...state, group: { teamId, name: value, token: given, isSuspended }, ended: ended(state, group.token) };
   }
 
   /** A rotation or revocation whose new token is unknown. */
@@ -184,6 +194,8 @@ class Order {
   }
 
   #resolved(state: State, { token = "", answer }: Call, start: number): State | undefined {
+    // No answer to viewers shows a suspended group.
+    if (state.group?.isSuspended !== (answer.reason === SUSPENDED)) return undefined;
     const inGrace = state.group?.inGrace;
     const current = this.#presented(state, token);
     if (current) return this.#shown(current, answer.seen);
@@ -207,10 +219,11 @@ class Order {
   /** The state, unless the answer contradicts it. */
   #shown(state: State, seen: Seen | undefined): State | undefined {
     if (!seen) return state;
-    const { token, teamId, name } = seen;
+    const { token, teamId, name, isSuspended } = seen;
     const known = token === undefined ? state : this.#presented(state, token);
     const group = known?.group;
     if (!known || !group || group.name !== name) return undefined;
+    if (isSuspended !== undefined && isSuspended !== group.isSuspended) return undefined;
     if (group.teamId === teamId) return known;
     const isNew = typeof group.teamId !== "number" && !state.ended.has(teamId);
     return isNew ? { ...known, group: { ...group, teamId } } : undefined;
@@ -218,7 +231,7 @@ class Order {
 
   #stepOf(call: Call): Step[] {
     const { reason } = call.answer;
-    const must = isDone(call) || reason === "USER_GROUP_NOT_FOUND" || reason === "TOKEN_NOT_FOUND";
+    const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
     // A master that does not know its successor answers reads, and makes changes that it does not acknowledge.
     const isCurrent = call.isFinal || isAcknowledged(call);
@@ -226,9 +239,9 @@ class Order {
   }
 
   #keyOf({ group, life, requests, before }: State): string {
-    const { teamId, token, name, inGrace } = group ?? {};
+    const { teamId, token, name, isSuspended, inGrace } = group ?? {};
     const tokens = [teamId, token, inGrace?.token].map((each) => this.#numbers.get(each as Call) ?? `"${each}"`);
-    return `${tokens} ${name} ${inGrace?.until} ${life} ${[...requests]} ${before ? this.#keyOf(before) : ""}`;
+    return `${tokens} ${name} ${isSuspended} ${inGrace?.until} ${life} ${[...requests]} ${before ? this.#keyOf(before) : ""}`;
   }
 }
 
@@ -237,8 +250,11 @@ function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));
 }
 
+/** Calls whose success does not prove a change. */
+const UNACKNOWLEDGED: ReadonlySet<Call["method"]> = new Set(["get", "resolve", "resume"]);
+
 function isAcknowledged(call: Call): boolean {
-  return isDone(call) && (call.answer.created || (call.method !== "get" && call.method !== "resolve"));
+  return isDone(call) && (call.answer.created || !UNACKNOWLEDGED.has(call.method));
 }
 
 function textOf({ method, start, end, answer, token }: Call): string {

@@ -22,7 +22,7 @@ export interface AdministrationParts {
   note(calls: readonly Call[]): void;
 }
 
-/** Operations of an operator on groups in use: deletes, revokes and imports. */
+/** Operations of an operator on groups in use: deletes, revokes, suspends, resumes and imports. */
 export class Administration {
   /** Imported groups that no caller requests. */
   readonly made: Known[] = [];
@@ -43,6 +43,9 @@ export class Administration {
       () => this.#import(this.#some(groups, known)),
       () => this.#import(this.#some(groups, known)),
       () => this.#contest(known),
+      () => this.#suspend(known),
+      () => this.#resume(known),
+      () => this.#resume(known),
     ];
     await random.pick<() => Promise<unknown>>(acts)();
   }
@@ -54,6 +57,26 @@ export class Administration {
       await admin.deleteUserGroup({ environment, userGroupId: known.id }, options);
       return { shown: undefined };
     });
+    this.#parts.note([call]);
+  }
+
+  /** Each suspension has another reason, so each is a change. */
+  async #suspend(known: Known): Promise<void> {
+    const worker = this.#parts.worker();
+    const { admin, environment } = worker.clients(known.environment);
+    const request = { environment, userGroupId: known.id, reason: this.#parts.name() };
+    const call = await record(requested("suspend", known, worker, {}), async (options) => ({
+      shown: (await admin.suspendUserGroup(request, options)).userGroup,
+    }));
+    this.#parts.note([call]);
+  }
+
+  async #resume(known: Known): Promise<void> {
+    const worker = this.#parts.worker();
+    const { admin, environment } = worker.clients(known.environment);
+    const call = await record(requested("resume", known, worker, {}), async (options) => ({
+      shown: (await admin.resumeUserGroup({ environment, userGroupId: known.id }, options)).userGroup,
+    }));
     this.#parts.note([call]);
   }
 

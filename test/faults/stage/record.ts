@@ -13,6 +13,7 @@ export interface Shown {
   readonly mapping: { readonly [key: string]: string };
   readonly token?: string;
   readonly etag?: string;
+  readonly suspension?: object;
 }
 
 /** The mapping key that every change sets to the name. */
@@ -94,8 +95,9 @@ function answerOf({ shown, created = false }: Answered): Answer {
 }
 
 function seenOf(shown: Shown): Seen {
-  const { providedId, teamId, name, mapping, token, etag } = shown;
-  return { id: providedId, teamId: Number(teamId), name, mapped: mapping[MAPPED] ?? "", token, etag };
+  const { providedId, teamId, name, mapping, token, etag, suspension } = shown;
+  const values = { id: providedId, teamId: Number(teamId), name, mapped: mapping[MAPPED] ?? "" };
+  return { ...values, token: token || undefined, etag, isSuspended: suspension !== undefined };
 }
 
 /** Errors that prove that no worker has received the call. */
