@@ -344,6 +344,23 @@ func TestRejectsInvalidOptionsWithoutShowingTheToken(t *testing.T) {
 	}
 }
 
+func TestReadsTheMessageOfASuspension(t *testing.T) {
+	for _, message := range []string{"Call us.", ""} {
+		suspended := &errdetails.ErrorInfo{Reason: "USER_GROUP_SUSPENDED", Domain: errorDomain}
+		if message != "" {
+			suspended.Metadata = map[string]string{"suspension_message": message}
+		}
+		server, _ := answering(t, failing(400, "failed_precondition", "", suspended))
+		_, err := newClient(t, server.URL).Viewers.ResolveViewer(t.Context(), &usergroupv1.ResolveViewerRequest{})
+		if found, isSuspended := SuspensionOf(err); found != message || !isSuspended {
+			t.Errorf("%q, %v of %v", found, isSuspended, err)
+		}
+	}
+	if found, isSuspended := SuspensionOf(errors.New("so")); found != "" || isSuspended {
+		t.Errorf("%q, %v", found, isSuspended)
+	}
+}
+
 func TestReadsReasonsAndViolations(t *testing.T) {
 	violation := &errdetails.BadRequest_FieldViolation{Field: "name", Description: "is long"}
 	violations := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{violation}}

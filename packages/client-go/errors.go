@@ -37,6 +37,13 @@ func InfoOf(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
+// SuspensionOf returns the message for the page if a call failed because the user group is suspended. The message can be
+// empty.
+func SuspensionOf(err error) (message string, isSuspended bool) {
+	info := InfoOf(err)
+	return info.GetMetadata()["suspension_message"], info.GetReason() == "USER_GROUP_SUSPENDED"
+}
+
 // RequestIDOf returns the request id of a failed call, which the log of the service contains. It is empty if the error is
 // not of a call.
 func RequestIDOf(err error) string {

@@ -28,6 +28,7 @@ from user_group_service import (
     async_pages,
     pages,
     reason_of,
+    suspension_message_of,
     request_id_of,
     violations_of,
 )
@@ -384,6 +385,14 @@ class Errors(unittest.TestCase):
             Code.INVALID_ARGUMENT, "so", [info("VALIDATION_FAILED"), BadRequest(field_violations=[violation])]
         )
         self.assertEqual((reason_of(failed), violations_of(failed)), ("VALIDATION_FAILED", {"name": "is long"}))
+
+    def test_reads_the_message_of_a_suspension(self):
+        for metadata, message in (({"suspension_message": "Call us."}, "Call us."), ({}, "")):
+            details = [ErrorInfo(reason="USER_GROUP_SUSPENDED", domain="user-group-service", metadata=metadata)]
+            failed = ConnectError(Code.FAILED_PRECONDITION, "so", details)
+            self.assertEqual(suspension_message_of(failed), message)
+        for failed in (None, ConnectError(Code.NOT_FOUND, "so", [info("TOKEN_NOT_FOUND")])):
+            self.assertIsNone(suspension_message_of(failed))
 
     def test_errors_of_other_domains_have_no_reason(self):
         for failed in (None, ValueError("so"), ConnectError(Code.INTERNAL, "so"), ConnectError(Code.INTERNAL, "so", [info("X", "a-proxy")])):

@@ -14,6 +14,8 @@ export interface FailureDetails {
   readonly reason: string;
   /** Whether the change was made. Undefined if the call changes nothing, or was refused. */
   readonly outcome: "not_made" | "unknown" | undefined;
+  /** The message for the page of a suspended user group. It can be empty. Undefined for other errors. */
+  readonly suspensionMessage: string | undefined;
   /** The invalid fields of the request, by their names in the proto files. */
   readonly violations: readonly { readonly field: string; readonly description: string }[];
 }
@@ -36,6 +38,7 @@ export function failureDetails(error: unknown): FailureDetails | undefined {
   return {
     reason: info.reason,
     outcome: outcome === "not_made" || outcome === "unknown" ? outcome : undefined,
+    suspensionMessage: info.reason === "USER_GROUP_SUSPENDED" ? (info.metadata["suspension_message"] ?? "") : undefined,
     violations: error
       .findDetails(BadRequestSchema)
       .flatMap(({ fieldViolations }) => fieldViolations)

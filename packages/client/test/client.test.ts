@@ -59,6 +59,20 @@ describe("the client", () => {
     expect(await root.admin.getCaller({})).toMatchObject({ role: "root" });
   });
 
+  it("returns the message for the page of a suspended group, which can be empty", async () => {
+    const { admin } = newClient({ url: server.url, token: ADMIN_TOKEN });
+    const { userGroups, viewers } = newClient({ url: server.url, token: server.tokens.customer });
+    const userGroupId = newId();
+    const { userGroup } = await userGroups.getUserGroup({ userGroupId });
+    for (const message of ["Please call us.", ""]) {
+      await admin.suspendUserGroup({ environment: customerOf(server), userGroupId, message });
+      const failed = await failureOf(viewers.resolveViewer({ token: userGroup?.token ?? "" }));
+      expect(failureDetails(failed)).toMatchObject({ reason: "USER_GROUP_SUSPENDED", suspensionMessage: message });
+    }
+    const unknown = failureDetails(await failureOf(viewers.resolveViewer({ token: "nobody-has" })));
+    expect([unknown?.reason, unknown?.suspensionMessage]).toEqual(["TOKEN_NOT_FOUND", undefined]);
+  });
+
   it("returns the reason, the invalid fields and the request id of a refused call", async () => {
     const { userGroups, viewers } = newClient({ url: server.url, token: server.tokens.customer });
     const unknown = await failureOf(viewers.resolveViewer({ token: "nobody-has" }));

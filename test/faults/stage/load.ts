@@ -94,8 +94,9 @@ export class Load {
       const environment = call?.environment as EnvironmentId;
       const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
       for (const worker of this.#workers) await this.#get(known, worker, true);
-      for (const worker of this.#workers) {
-        await this.#resolve(known, known.tokens.at(-1) ?? "", { worker, isFinal: true });
+      // No answer shows the token of a suspended group.
+      for (const token of known.tokens.slice(-1)) {
+        for (const worker of this.#workers) await this.#resolve(known, token, { worker, isFinal: true });
       }
     });
     const reader = async () => {

@@ -94,7 +94,10 @@ function answered(error: ConnectError, { reason, outcome, violations }: FailureD
 }
 
 /** The hint for errors whose reason is not in `HINTS`. */
-function hintOf(code: Code, { outcome, violations }: Omit<FailureDetails, "reason">): string | undefined {
+function hintOf(
+  code: Code,
+  { outcome, violations }: Pick<FailureDetails, "outcome" | "violations">,
+): string | undefined {
   if (violations.some(({ field }) => field === "environment")) return "give --env NAME, NAME/Customer or NAME/Testing";
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "nothing was changed; try again";

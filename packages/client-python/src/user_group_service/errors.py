@@ -35,6 +35,14 @@ def violations_of(error: BaseException | None) -> dict[str, str]:
     return {each.field: each.description for each in details.field_violations} if details else {}
 
 
+def suspension_message_of(error: BaseException | None) -> str | None:
+    """Return the message for the page, which can be empty, of a suspended user group. None for other errors."""
+    info = info_of(error)
+    if not info or info.reason != "USER_GROUP_SUSPENDED":
+        return None
+    return info.metadata.get("suspension_message", "")
+
+
 def request_id_of(error: BaseException | None) -> str | None:
     """Return the request id of a failed call, which the log of the service contains."""
     found = getattr(error, _REQUEST_ID, None)
