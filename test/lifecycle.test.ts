@@ -146,6 +146,35 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   withRedis(
+    "on SIGTERM answers all pipelined requests that have arrived, and announces the end in the last",
+    async () => {
+      const { server, proxy } = await slowServer(runtime);
+      const raw = await connectAndSend(server, "");
+      const authorization = `authorization: Token ${server.tokens.customer}`;
+      const responses = () =>
+        raw
+          .received()
+          .toString("latin1")
+          .split(/(?=HTTP\/1\.1 )/);
+      await inFlight(
+        { server, proxy },
+        {
+          ...{ grpc_method: "GetUserGroup", protocol: "rest" },
+          call: async () =>
+            raw.send(`GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\n${authorization}\r\n\r\n`.repeat(20)),
+        },
+      );
+      server.signal("SIGTERM");
+      await waitFor("new connections are refused", () => isRefused(server));
+      proxy.allow(Number.POSITIVE_INFINITY);
+      expect(await server.exited()).toBe(0);
+      await waitFor("the connection is closed", () => raw.isClosed());
+      expect(responses()).toHaveLength(20);
+      expect(responses().filter((text) => /^connection: close/im.test(text))).toEqual(responses().slice(-1));
+    },
+  );
+
+  withRedis(
     "after SHUTDOWN_TIMEOUT abandons an endless request, and a call without a response of the store",
     async () => {
       const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });

@@ -221,6 +221,8 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
           stopChecks();
           resolve();
         });
+        // Deno destroys a connection after each response of a server that does not listen, also before pipelined requests.
+        Object.defineProperty(server, "listening", { value: true });
         const stopChecks = connections.drain(quietMs);
       }),
     destroy: () => connections.destroy(),
