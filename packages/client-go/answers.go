@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 )
@@ -12,7 +13,7 @@ import (
 // Maximum size of a response, in bytes after decompression. A page of groups has a few MiB.
 const maxAnswerBytes = 64 << 20
 
-// wholeAnswers reads each response completely before connect processes it. connect does not limit the size of errors, and
+// wholeAnswers reads each response completely, except streams, before connect processes it. connect does not limit the size of errors, and
 // has several codes for broken connections.
 type wholeAnswers struct{ client connect.HTTPClient }
 
@@ -23,6 +24,10 @@ func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
 	response, err := w.client.Do(request)
 	if err != nil {
 		return nil, broken(request, err)
+	}
+	// The format of streams.
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/connect+") {
+		return response, nil
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))

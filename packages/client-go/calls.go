@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"connectrpc.com/connect"
@@ -38,7 +39,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			request.Header().Set(requestIDHeader, id)
 		}
 		for tries := 1; ; tries++ {
-			if err := c.present(ctx, request); err != nil {
+			if err := c.present(ctx, request.Header()); err != nil {
 				return nil, err
 			}
 			response, err := next(ctx, request)
@@ -66,17 +67,35 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient implements [connect.Interceptor]. All methods of the service are unary.
-func (*calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
+// WrapStreamingClient implements [connect.Interceptor]. Streams have no time limit, and WatchEvents repeats them.
+func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
+		stream := next(ctx, spec)
+		if stream.RequestHeader().Get(requestIDHeader) == "" {
+			stream.RequestHeader().Set(requestIDHeader, newRequestID())
+		}
+		if err := c.present(ctx, stream.RequestHeader()); err != nil {
+			return failedStream{stream, err}
+		}
+		return stream
+	}
 }
+
+// failedStream is a stream without an API token.
+type failedStream struct {
+	connect.StreamingClientConn
+	err error
+}
+
+// Send implements [connect.StreamingClientConn].
+func (s failedStream) Send(any) error { return s.err }
 
 // WrapStreamingHandler implements [connect.Interceptor].
 func (*calls) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return next
 }
 
-func (c *calls) present(ctx context.Context, request connect.AnyRequest) error {
+func (c *calls) present(ctx context.Context, header http.Header) error {
 	token, err := c.currentToken(ctx)
 	if err != nil {
 		return err
@@ -85,7 +104,7 @@ func (c *calls) present(ctx context.Context, request connect.AnyRequest) error {
 	if err != nil {
 		return err
 	}
-	request.Header().Set("Authorization", value)
+	header.Set("Authorization", value)
 	return nil
 }
 

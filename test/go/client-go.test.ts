@@ -7,6 +7,7 @@ import { newFolder, newProcess } from "@user-group-service/testing/opened";
 import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
+import { followsEvents } from "../support/follows-events.ts";
 import { newServer, redisUrl } from "../support/opened.ts";
 import { CALLS, restartUnder, TIMEOUT_MS } from "../support/restarts.ts";
 
@@ -76,6 +77,23 @@ describe.skipIf(!hasGo)("the client in Go", () => {
         };
       });
       expect(failures).toEqual([]);
+    },
+  );
+
+  it.skipIf(redisUrl === undefined)(
+    "follows events over a restart of the service, until its token is revoked",
+    async () => {
+      const folder = newFolder();
+      copyFileSync(join(ROOT, "test/go/watch/main.go"), join(folder, "main.go"));
+      const install = `go mod init example.com/watch
+      go mod edit -replace=example.com/user-group-service/client-go=${PACKAGE}
+      go mod edit -require=example.com/user-group-service/client-go@v0.0.0
+      go mod tidy
+      go build -o watch .`;
+      await run("sh", ["-ec", install], { cwd: folder });
+      await followsEvents((url, token) =>
+        newProcess(startProcess([join(folder, "watch"), url], { env: { ...process.env, API_TOKEN: token } })),
+      );
     },
   );
 

@@ -1,0 +1,122 @@
+package usergroups
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"iter"
+	mathrand "math/rand/v2"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
+	"example.com/user-group-service/client-go/gen/usergroup/admin/v1/adminv1connect"
+)
+
+const (
+	// Maximum pause between two attempts to open a stream.
+	maxStreamPause = 30 * time.Second
+	// The service sends a response at least every 15 seconds. Without one for this time, the connection is lost.
+	silence = time.Minute
+)
+
+// WatchEvents iterates over the events of an environment, and connects again with the last cursor when the stream ends or
+// breaks:
+//
+//	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
+//
+// Store the cursor after each response is processed, and begin with it the next time. Responses without content only move
+// the cursor. The first error is the last element: the error of ctx, or a failure that stays, such as EVENT_CURSOR_EXPIRED or
+// a revoked API token. WatchEvents does not change the request.
+func WatchEvents(
+	ctx context.Context, admin adminv1connect.AdminServiceClient, request *adminv1.WatchEventsRequest,
+) iter.Seq2[*adminv1.WatchEventsResponse, error] {
+	return func(yield func(*adminv1.WatchEventsResponse, error) bool) {
+		next := proto.CloneOf(request)
+		for failures := 0; ; failures++ {
+			received, goesOn, err := watchOnce(ctx, admin, next, yield)
+			if !goesOn {
+				return
+			}
+			if ctx.Err() != nil {
+				yield(nil, ctx.Err())
+				return
+			}
+			if received {
+				failures = 0
+			}
+			if err == nil && received {
+				continue
+			}
+			if err != nil && !isTemporary(err) {
+				yield(nil, err)
+				return
+			}
+			var wait time.Duration
+			var failed *connect.Error
+			if errors.As(err, &failed) {
+				wait, _ = retryAfter(failed)
+			}
+			// Half of the pause is random, so that clients do not connect at the same time.
+			half := min(firstPause<<min(failures, 10), maxStreamPause) / 2
+			timer := time.NewTimer(wait + half + mathrand.N(half))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				yield(nil, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// watchOnce reads one stream, and moves the request to the last cursor. It returns whether it received a response, whether
+// the loop of the caller goes on, and the error of the stream.
+func watchOnce(
+	ctx context.Context, admin adminv1connect.AdminServiceClient, next *adminv1.WatchEventsRequest,
+	yield func(*adminv1.WatchEventsResponse, error) bool,
+) (received, goesOn bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.AfterFunc(silence, cancel)
+	defer timer.Stop()
+	stream, err := admin.WatchEvents(ctx, next)
+	if err != nil {
+		return false, true, err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		timer.Stop()
+		received = true
+		response := stream.Msg()
+		next.Cursor, next.Start = response.GetCursor(), adminv1.WatchEventsRequest_START_UNSPECIFIED
+		if !yield(response, nil) {
+			// Closing a stream reads its rest, so it must end first.
+			cancel()
+			return received, false, nil
+		}
+		timer.Reset(silence)
+	}
+	err = stream.Err()
+	cancel()
+	return received, true, err
+}
+
+// isTemporary returns whether another attempt may succeed.
+func isTemporary(err error) bool {
+	if errors.As(err, new(*tls.CertificateVerificationError)) {
+		return false
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeUnavailable, connect.CodeResourceExhausted, connect.CodeDeadlineExceeded, connect.CodeAborted:
+		return true
+	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeInternal, connect.CodeInvalidArgument:
+		// The stream broke without an error of the service. connect reports a broken message as an invalid argument.
+		return InfoOf(err) == nil && errors.As(err, new(*connect.Error))
+	default:
+		return false
+	}
+}
