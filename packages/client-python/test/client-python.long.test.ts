@@ -8,6 +8,7 @@ import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { followsEvents } from "../../../test/support/follows-events.ts";
 import { newServer, redisUrl } from "../../../test/support/opened.ts";
 import { pythonPrograms } from "../../../test/support/python.ts";
 import { CALLS, restartUnder, TIMEOUT_MS } from "../../../test/support/restarts.ts";
@@ -160,6 +161,17 @@ describe.skipIf(programs === "")("the client in Python", () => {
     });
     expect(failures).toEqual([]);
   });
+
+  it.skipIf(redisUrl === undefined)(
+    "follows events over a restart of the service, until its token is revoked",
+    async () => {
+      await followsEvents((url, token) =>
+        newProcess(
+          startProcess([python, join(PACKAGE, "test/watch.py"), url], { env: { ...process.env, API_TOKEN: token } }),
+        ),
+      );
+    },
+  );
 
   it("has types for mypy and pyright", async () => {
     const mypy = join(programs, "mypy");

@@ -8,6 +8,7 @@ from protobuf.wkt import Duration, FieldMask, Struct, Timestamp
 from ._session_rules import InvalidViewerSession
 from .client import AsyncClient, Client
 from .errors import info_of, reason_of, request_id_of, suspension_message_of, violations_of
+from .events import watch_events
 from .gen.usergroup.v1.user_group_pb import ApiEnvironmentTag, UserGroup
 from .gen.usergroup.v1.user_group_service_pb import (
     GetUserGroupRequest,
@@ -62,4 +63,5 @@ __all__ = [
     "suspension_message_of",
     "verify_viewer_session",
     "violations_of",
+    "watch_events",
 ]

@@ -9,7 +9,7 @@ import inspect
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -53,6 +53,16 @@ class SyncCalls:
                 except ConnectError as error:
                     pause = call.pause_after(error, answer)
             time.sleep(pause)
+
+    def intercept_server_stream_sync(
+        self,
+        call_next: Callable[[REQ, RequestContext[REQ, RES]], Iterator[RES]],
+        request: REQ,
+        ctx: RequestContext[REQ, RES],
+    ) -> Iterator[RES]:
+        call = _Call(request, ctx)
+        call.present(self._token if isinstance(self._token, str) else _by_thread(self._token, call.left()))
+        return call_next(call.request, ctx)
 
 
 class AsyncCalls:

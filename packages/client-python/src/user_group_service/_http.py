@@ -12,6 +12,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 import httpcore
@@ -23,6 +24,8 @@ from pyqwest import FullResponse, Headers
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
 _MAX_CONNECTIONS = 100
+# How long a stream may be silent, in seconds.
+_SILENCE = 60.0
 # How long an idle connection stays open, in seconds.
 _KEEPALIVE = 30.0
 
@@ -30,6 +33,20 @@ _KEEPALIVE = 30.0
 _deadline: ContextVar[float] = ContextVar("deadline")
 
 Pairs = Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class StreamAnswer:
+    """A response that is read as it arrives. The generated clients expect these attributes of pyqwest."""
+
+    status: int
+    headers: Headers
+    content: Iterator[bytes]
+    trailers: Headers
+
+
+def _chunks(answer: httpcore.Response) -> Iterator[bytes]:
+    yield from answer.iter_stream()
 
 
 class Http:
@@ -58,6 +75,30 @@ class Http:
     def post(self, url: str, headers: Headers, content: bytes, timeout: float) -> FullResponse:
         """Send a POST request. The generated clients expect this signature of pyqwest."""
         return self._request("POST", url, headers.items(), content, timeout)
+
+    @contextmanager
+    def stream(
+        self, method: str, url: str, headers: Headers, content: bytes, timeout: float | None
+    ) -> Iterator[StreamAnswer]:
+        """Send a request, and read the response as it arrives, on a connection of its own. `timeout` is not used.
+
+        The service sends at least every 15 seconds, so the connection is lost after a minute of silence.
+        """
+        pool = httpcore.ConnectionPool(
+            ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
+        )
+        timeouts = {"connect": _CONNECT_TIMEOUT, "read": _SILENCE, "write": _SILENCE}
+        try:
+            with (
+                pool,
+                pool.stream(
+                    method, url, headers=list(headers.items()), content=content, extensions={"timeout": timeouts}
+                ) as answer,
+            ):
+                received = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers])
+                yield StreamAnswer(answer.status, received, _chunks(answer), Headers())
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError) as error:
+            raise _failure(error, url) from error
 
     def close(self) -> None:
         """Close the connections of this process."""
