@@ -1,6 +1,6 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { Webhook_State as State } from "../gen/usergroup/admin/v1/webhook_pb.ts";
+import { WebhookState as State } from "../gen/usergroup/admin/v1/webhook_pb.ts";
 import { adminOf, customerOf, ROLE_VALUES } from "./support/admin.ts";
 import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
 import { openConsole } from "./support/console.ts";

@@ -4,7 +4,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
-import { DeliveryOutcome as Outcome, Webhook_State as State } from "../gen/usergroup/admin/v1/webhook_pb.ts";
+import { DeliveryOutcome as Outcome, WebhookState as State } from "../gen/usergroup/admin/v1/webhook_pb.ts";
 import { ADMIN_ENV, adminOf, customerOf } from "./support/admin.ts";
 import { newRedis, newServer, redisUrl } from "./support/opened.ts";
 import { metricsTextOf } from "./support/operations.ts";

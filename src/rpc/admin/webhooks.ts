@@ -1,6 +1,6 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type { UpdateWebhookRequest } from "../../../gen/usergroup/admin/v1/webhook_pb.ts";
-import { DeliveryOutcome as Outcome, Webhook_State as State } from "../../../gen/usergroup/admin/v1/webhook_pb.ts";
+import { DeliveryOutcome as Outcome, WebhookState as State } from "../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import type { Network } from "../../domain/client-address.ts";
 import { EventTypeUnknown } from "../../domain/errors.ts";
 import { EVENT_TYPES } from "../../domain/events.ts";

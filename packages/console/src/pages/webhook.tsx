@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import {
-  Webhook_State as State,
+  WebhookState as State,
   type Webhook,
   WebhookDeliverySchema,
   WebhookSchema,

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import {
   DeliveryOutcomeSchema,
   DeliveryOutcome as Outcome,
-  Webhook_State as State,
+  WebhookState as State,
   WebhookSchema,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "./webhooks.ts";

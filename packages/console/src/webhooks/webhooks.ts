@@ -1,7 +1,7 @@
 import { type Duration, durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   DeliveryOutcome as Outcome,
-  Webhook_State as State,
+  WebhookState as State,
   type Webhook,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { countText, timeText } from "../words.ts";

@@ -24,6 +24,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// State of a webhook.
+type WebhookState int32
+
+const (
+	WebhookState_WEBHOOK_STATE_UNSPECIFIED WebhookState = 0
+	// Receives events.
+	WebhookState_WEBHOOK_STATE_ENABLED WebhookState = 1
+	// Disabled by UpdateWebhook.
+	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
+	// Disabled by the service, because all deliveries of three days failed.
+	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
+)
+
+// Enum value maps for WebhookState.
+var (
+	WebhookState_name = map[int32]string{
+		0: "WEBHOOK_STATE_UNSPECIFIED",
+		1: "WEBHOOK_STATE_ENABLED",
+		2: "WEBHOOK_STATE_DISABLED",
+		3: "WEBHOOK_STATE_FAILED",
+	}
+	WebhookState_value = map[string]int32{
+		"WEBHOOK_STATE_UNSPECIFIED": 0,
+		"WEBHOOK_STATE_ENABLED":     1,
+		"WEBHOOK_STATE_DISABLED":    2,
+		"WEBHOOK_STATE_FAILED":      3,
+	}
+)
+
+func (x WebhookState) Enum() *WebhookState {
+	p := new(WebhookState)
+	*p = x
+	return p
+}
+
+func (x WebhookState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WebhookState) Descriptor() protoreflect.EnumDescriptor {
+	return file_usergroup_admin_v1_webhook_proto_enumTypes[0].Descriptor()
+}
+
+func (WebhookState) Type() protoreflect.EnumType {
+	return &file_usergroup_admin_v1_webhook_proto_enumTypes[0]
+}
+
+func (x WebhookState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WebhookState.Descriptor instead.
+func (WebhookState) EnumDescriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_webhook_proto_rawDescGZIP(), []int{0}
+}
+
 // Result of an attempt to deliver an event.
 type DeliveryOutcome int32
 
@@ -85,11 +141,11 @@ func (x DeliveryOutcome) String() string {
 }
 
 func (DeliveryOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_usergroup_admin_v1_webhook_proto_enumTypes[0].Descriptor()
+	return file_usergroup_admin_v1_webhook_proto_enumTypes[1].Descriptor()
 }
 
 func (DeliveryOutcome) Type() protoreflect.EnumType {
-	return &file_usergroup_admin_v1_webhook_proto_enumTypes[0]
+	return &file_usergroup_admin_v1_webhook_proto_enumTypes[1]
 }
 
 func (x DeliveryOutcome) Number() protoreflect.EnumNumber {
@@ -98,63 +154,7 @@ func (x DeliveryOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeliveryOutcome.Descriptor instead.
 func (DeliveryOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_webhook_proto_rawDescGZIP(), []int{0}
-}
-
-// State of a webhook.
-type Webhook_State int32
-
-const (
-	Webhook_STATE_UNSPECIFIED Webhook_State = 0
-	// Receives events.
-	Webhook_STATE_ENABLED Webhook_State = 1
-	// Disabled by UpdateWebhook.
-	Webhook_STATE_DISABLED Webhook_State = 2
-	// Disabled by the service, because all deliveries of three days failed.
-	Webhook_STATE_FAILED Webhook_State = 3
-)
-
-// Enum value maps for Webhook_State.
-var (
-	Webhook_State_name = map[int32]string{
-		0: "STATE_UNSPECIFIED",
-		1: "STATE_ENABLED",
-		2: "STATE_DISABLED",
-		3: "STATE_FAILED",
-	}
-	Webhook_State_value = map[string]int32{
-		"STATE_UNSPECIFIED": 0,
-		"STATE_ENABLED":     1,
-		"STATE_DISABLED":    2,
-		"STATE_FAILED":      3,
-	}
-)
-
-func (x Webhook_State) Enum() *Webhook_State {
-	p := new(Webhook_State)
-	*p = x
-	return p
-}
-
-func (x Webhook_State) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Webhook_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_usergroup_admin_v1_webhook_proto_enumTypes[1].Descriptor()
-}
-
-func (Webhook_State) Type() protoreflect.EnumType {
-	return &file_usergroup_admin_v1_webhook_proto_enumTypes[1]
-}
-
-func (x Webhook_State) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Webhook_State.Descriptor instead.
-func (Webhook_State) EnumDescriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_webhook_proto_rawDescGZIP(), []int{0, 0}
+	return file_usergroup_admin_v1_webhook_proto_rawDescGZIP(), []int{1}
 }
 
 // An HTTPS endpoint that receives the events of an environment, without its secret.
@@ -169,7 +169,7 @@ type Webhook struct {
 	// Types of the events that it receives. Empty for all types.
 	EventTypes []string `protobuf:"bytes,4,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	// State of the webhook.
-	State Webhook_State `protobuf:"varint,5,opt,name=state,proto3,enum=usergroup.admin.v1.Webhook_State" json:"state,omitempty"`
+	State WebhookState `protobuf:"varint,5,opt,name=state,proto3,enum=usergroup.admin.v1.WebhookState" json:"state,omitempty"`
 	// Time of its creation.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time of its last change.
@@ -248,11 +248,11 @@ func (x *Webhook) GetEventTypes() []string {
 	return nil
 }
 
-func (x *Webhook) GetState() Webhook_State {
+func (x *Webhook) GetState() WebhookState {
 	if x != nil {
 		return x.State
 	}
-	return Webhook_STATE_UNSPECIFIED
+	return WebhookState_WEBHOOK_STATE_UNSPECIFIED
 }
 
 func (x *Webhook) GetCreateTime() *timestamppb.Timestamp {
@@ -1399,14 +1399,14 @@ var File_usergroup_admin_v1_webhook_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_webhook_proto_rawDesc = "" +
 	"\n" +
-	" usergroup/admin/v1/webhook.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$usergroup/admin/v1/environment.proto\"\x9c\x06\n" +
+	" usergroup/admin/v1/webhook.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$usergroup/admin/v1/environment.proto\"\xc2\x05\n" +
 	"\aWebhook\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x10\n" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x1f\n" +
 	"\vevent_types\x18\x04 \x03(\tR\n" +
-	"eventTypes\x127\n" +
-	"\x05state\x18\x05 \x01(\x0e2!.usergroup.admin.v1.Webhook.StateR\x05state\x12;\n" +
+	"eventTypes\x126\n" +
+	"\x05state\x18\x05 \x01(\x0e2 .usergroup.admin.v1.WebhookStateR\x05state\x12;\n" +
 	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vupdate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -1417,12 +1417,7 @@ const file_usergroup_admin_v1_webhook_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x0flastSuccessTime\x12H\n" +
 	"\x12failure_start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x10failureStartTime\x12'\n" +
 	"\x0ffailed_attempts\x18\f \x01(\x05R\x0efailedAttempts\x12F\n" +
-	"\x11next_attempt_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\"W\n" +
-	"\x05State\x12\x15\n" +
-	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
-	"\rSTATE_ENABLED\x10\x01\x12\x12\n" +
-	"\x0eSTATE_DISABLED\x10\x02\x12\x10\n" +
-	"\fSTATE_FAILED\x10\x03\"\xb9\x02\n" +
+	"\x11next_attempt_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime\"\xb9\x02\n" +
 	"\x0fWebhookDelivery\x12;\n" +
 	"\vcreate_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x19\n" +
@@ -1502,7 +1497,12 @@ const file_usergroup_admin_v1_webhook_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"Q\n" +
 	"\x18RedeliverWebhookResponse\x125\n" +
-	"\awebhook\x18\x01 \x01(\v2\x1b.usergroup.admin.v1.WebhookR\awebhook*\xa1\x02\n" +
+	"\awebhook\x18\x01 \x01(\v2\x1b.usergroup.admin.v1.WebhookR\awebhook*~\n" +
+	"\fWebhookState\x12\x1d\n" +
+	"\x19WEBHOOK_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15WEBHOOK_STATE_ENABLED\x10\x01\x12\x1a\n" +
+	"\x16WEBHOOK_STATE_DISABLED\x10\x02\x12\x18\n" +
+	"\x14WEBHOOK_STATE_FAILED\x10\x03*\xa1\x02\n" +
 	"\x0fDeliveryOutcome\x12 \n" +
 	"\x1cDELIVERY_OUTCOME_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aDELIVERY_OUTCOME_DELIVERED\x10\x01\x12\x1b\n" +
@@ -1530,8 +1530,8 @@ func file_usergroup_admin_v1_webhook_proto_rawDescGZIP() []byte {
 var file_usergroup_admin_v1_webhook_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_usergroup_admin_v1_webhook_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_usergroup_admin_v1_webhook_proto_goTypes = []any{
-	(DeliveryOutcome)(0),                  // 0: usergroup.admin.v1.DeliveryOutcome
-	(Webhook_State)(0),                    // 1: usergroup.admin.v1.Webhook.State
+	(WebhookState)(0),                     // 0: usergroup.admin.v1.WebhookState
+	(DeliveryOutcome)(0),                  // 1: usergroup.admin.v1.DeliveryOutcome
 	(*Webhook)(nil),                       // 2: usergroup.admin.v1.Webhook
 	(*WebhookDelivery)(nil),               // 3: usergroup.admin.v1.WebhookDelivery
 	(*CreateWebhookRequest)(nil),          // 4: usergroup.admin.v1.CreateWebhookRequest
@@ -1558,7 +1558,7 @@ var file_usergroup_admin_v1_webhook_proto_goTypes = []any{
 	(*fieldmaskpb.FieldMask)(nil),         // 25: google.protobuf.FieldMask
 }
 var file_usergroup_admin_v1_webhook_proto_depIdxs = []int32{
-	1,  // 0: usergroup.admin.v1.Webhook.state:type_name -> usergroup.admin.v1.Webhook.State
+	0,  // 0: usergroup.admin.v1.Webhook.state:type_name -> usergroup.admin.v1.WebhookState
 	22, // 1: usergroup.admin.v1.Webhook.create_time:type_name -> google.protobuf.Timestamp
 	22, // 2: usergroup.admin.v1.Webhook.update_time:type_name -> google.protobuf.Timestamp
 	22, // 3: usergroup.admin.v1.Webhook.previous_secret_expire_time:type_name -> google.protobuf.Timestamp
@@ -1567,7 +1567,7 @@ var file_usergroup_admin_v1_webhook_proto_depIdxs = []int32{
 	22, // 6: usergroup.admin.v1.Webhook.failure_start_time:type_name -> google.protobuf.Timestamp
 	22, // 7: usergroup.admin.v1.Webhook.next_attempt_time:type_name -> google.protobuf.Timestamp
 	22, // 8: usergroup.admin.v1.WebhookDelivery.create_time:type_name -> google.protobuf.Timestamp
-	0,  // 9: usergroup.admin.v1.WebhookDelivery.outcome:type_name -> usergroup.admin.v1.DeliveryOutcome
+	1,  // 9: usergroup.admin.v1.WebhookDelivery.outcome:type_name -> usergroup.admin.v1.DeliveryOutcome
 	23, // 10: usergroup.admin.v1.WebhookDelivery.duration:type_name -> google.protobuf.Duration
 	24, // 11: usergroup.admin.v1.CreateWebhookRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	2,  // 12: usergroup.admin.v1.CreateWebhookResponse.webhook:type_name -> usergroup.admin.v1.Webhook
@@ -1582,7 +1582,7 @@ var file_usergroup_admin_v1_webhook_proto_depIdxs = []int32{
 	24, // 21: usergroup.admin.v1.RotateWebhookSecretRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	2,  // 22: usergroup.admin.v1.RotateWebhookSecretResponse.webhook:type_name -> usergroup.admin.v1.Webhook
 	24, // 23: usergroup.admin.v1.TestWebhookRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	0,  // 24: usergroup.admin.v1.TestWebhookResponse.outcome:type_name -> usergroup.admin.v1.DeliveryOutcome
+	1,  // 24: usergroup.admin.v1.TestWebhookResponse.outcome:type_name -> usergroup.admin.v1.DeliveryOutcome
 	23, // 25: usergroup.admin.v1.TestWebhookResponse.duration:type_name -> google.protobuf.Duration
 	24, // 26: usergroup.admin.v1.ListWebhookDeliveriesRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	3,  // 27: usergroup.admin.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> usergroup.admin.v1.WebhookDelivery

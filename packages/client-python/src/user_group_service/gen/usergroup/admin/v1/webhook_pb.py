@@ -65,7 +65,7 @@ class Webhook(Message[_WebhookFields]):
             State of the webhook.
 
             ```proto
-            usergroup.admin.v1.Webhook.State state = 5;
+            usergroup.admin.v1.WebhookState state = 5;
             ```
         create_time:
             Time of its creation.
@@ -128,7 +128,7 @@ class Webhook(Message[_WebhookFields]):
             display_name: str = "",
             url: str = "",
             event_types: list[str] | None = None,
-            state: Webhook.State | None = None,
+            state: WebhookState | None = None,
             create_time: Timestamp | None = None,
             update_time: Timestamp | None = None,
             previous_secret_expire_time: Timestamp | None = None,
@@ -144,7 +144,7 @@ class Webhook(Message[_WebhookFields]):
         display_name: str
         url: str
         event_types: list[str]
-        state: Webhook.State
+        state: WebhookState
         create_time: Timestamp | None
         update_time: Timestamp | None
         previous_secret_expire_time: Timestamp | None
@@ -153,44 +153,6 @@ class Webhook(Message[_WebhookFields]):
         failure_start_time: Timestamp | None
         failed_attempts: int
         next_attempt_time: Timestamp | None
-
-    class State(Enum):
-        """
-        State of a webhook.
-
-        ```proto
-        enum usergroup.admin.v1.Webhook.State
-        ```
-
-        Attributes:
-            UNSPECIFIED:
-                ```proto
-                STATE_UNSPECIFIED = 0
-                ```
-            ENABLED:
-                Receives events.
-
-                ```proto
-                STATE_ENABLED = 1
-                ```
-            DISABLED:
-                Disabled by UpdateWebhook.
-
-                ```proto
-                STATE_DISABLED = 2
-                ```
-            FAILED:
-                Disabled by the service, because all deliveries of three days failed.
-
-                ```proto
-                STATE_FAILED = 3
-                ```
-        """
-
-        UNSPECIFIED = 0
-        ENABLED = 1
-        DISABLED = 2
-        FAILED = 3
 
 _WebhookDeliveryFields: TypeAlias = Literal["create_time", "event_id", "event_type", "attempt", "outcome", "http_status", "duration"]
 
@@ -963,6 +925,44 @@ class RedeliverWebhookResponse(Message[_RedeliverWebhookResponseFields]):
 
         webhook: Webhook | None
 
+class WebhookState(Enum):
+    """
+    State of a webhook.
+
+    ```proto
+    enum usergroup.admin.v1.WebhookState
+    ```
+
+    Attributes:
+        UNSPECIFIED:
+            ```proto
+            WEBHOOK_STATE_UNSPECIFIED = 0
+            ```
+        ENABLED:
+            Receives events.
+
+            ```proto
+            WEBHOOK_STATE_ENABLED = 1
+            ```
+        DISABLED:
+            Disabled by UpdateWebhook.
+
+            ```proto
+            WEBHOOK_STATE_DISABLED = 2
+            ```
+        FAILED:
+            Disabled by the service, because all deliveries of three days failed.
+
+            ```proto
+            WEBHOOK_STATE_FAILED = 3
+            ```
+    """
+
+    UNSPECIFIED = 0
+    ENABLED = 1
+    DISABLED = 2
+    FAILED = 3
+
 class DeliveryOutcome(Enum):
     """
     Result of an attempt to deliver an event.
@@ -1039,7 +1039,7 @@ class DeliveryOutcome(Enum):
 
 
 _DESC = file_desc(
-    b'\n usergroup/admin/v1/webhook.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$usergroup/admin/v1/environment.proto"\x9c\x06\n\x07Webhook\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x10\n\x03url\x18\x03 \x01(\tR\x03url\x12\x1f\n\x0bevent_types\x18\x04 \x03(\tR\neventTypes\x127\n\x05state\x18\x05 \x01(\x0e2!.usergroup.admin.v1.Webhook.StateR\x05state\x12;\n\x0bcreate_time\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12Y\n\x1bprevious_secret_expire_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x18previousSecretExpireTime\x12A\n\x0edelivered_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\rdeliveredTime\x12F\n\x11last_success_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x0flastSuccessTime\x12H\n\x12failure_start_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x10failureStartTime\x12\'\n\x0ffailed_attempts\x18\x0c \x01(\x05R\x0efailedAttempts\x12F\n\x11next_attempt_time\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime"W\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_ENABLED\x10\x01\x12\x12\n\x0eSTATE_DISABLED\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03"\xb9\x02\n\x0fWebhookDelivery\x12;\n\x0bcreate_time\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08event_id\x18\x02 \x01(\tR\x07eventId\x12\x1d\n\nevent_type\x18\x03 \x01(\tR\teventType\x12\x18\n\x07attempt\x18\x04 \x01(\x05R\x07attempt\x12=\n\x07outcome\x18\x05 \x01(\x0e2#.usergroup.admin.v1.DeliveryOutcomeR\x07outcome\x12\x1f\n\x0bhttp_status\x18\x06 \x01(\x05R\nhttpStatus\x125\n\x08duration\x18\x07 \x01(\x0b2\x19.google.protobuf.DurationR\x08duration"\xb3\x01\n\x14CreateWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x10\n\x03url\x18\x03 \x01(\tR\x03url\x12\x1f\n\x0bevent_types\x18\x04 \x03(\tR\neventTypes"f\n\x15CreateWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook\x12\x16\n\x06secret\x18\x02 \x01(\tR\x06secret"y\n\x11GetWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"K\n\x12GetWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook"\\\n\x13ListWebhooksRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"O\n\x14ListWebhooksResponse\x127\n\x08webhooks\x18\x01 \x03(\x0b2\x1b.usergroup.admin.v1.WebhookR\x08webhooks"\xa9\x02\n\x14UpdateWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId\x12!\n\x0cdisplay_name\x18\x03 \x01(\tR\x0bdisplayName\x12\x10\n\x03url\x18\x04 \x01(\tR\x03url\x12\x1f\n\x0bevent_types\x18\x05 \x03(\tR\neventTypes\x12\x18\n\x07enabled\x18\x06 \x01(\x08R\x07enabled\x12;\n\x0bupdate_mask\x18\x07 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask"N\n\x15UpdateWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook"|\n\x14DeleteWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"\x17\n\x15DeleteWebhookResponse"\x82\x01\n\x1aRotateWebhookSecretRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"l\n\x1bRotateWebhookSecretResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook\x12\x16\n\x06secret\x18\x02 \x01(\tR\x06secret"z\n\x12TestWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"\xac\x01\n\x13TestWebhookResponse\x12=\n\x07outcome\x18\x01 \x01(\x0e2#.usergroup.admin.v1.DeliveryOutcomeR\x07outcome\x12\x1f\n\x0bhttp_status\x18\x02 \x01(\x05R\nhttpStatus\x125\n\x08duration\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x08duration"\x84\x01\n\x1cListWebhookDeliveriesRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"d\n\x1dListWebhookDeliveriesResponse\x12C\n\ndeliveries\x18\x01 \x03(\x0b2#.usergroup.admin.v1.WebhookDeliveryR\ndeliveries"\xba\x01\n\x17RedeliverWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId\x129\n\nstart_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime"Q\n\x18RedeliverWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook*\xa1\x02\n\x0fDeliveryOutcome\x12 \n\x1cDELIVERY_OUTCOME_UNSPECIFIED\x10\x00\x12\x1e\n\x1aDELIVERY_OUTCOME_DELIVERED\x10\x01\x12\x1b\n\x17DELIVERY_OUTCOME_STATUS\x10\x02\x12\x1d\n\x19DELIVERY_OUTCOME_REDIRECT\x10\x03\x12\x1c\n\x18DELIVERY_OUTCOME_TIMEOUT\x10\x04\x12\x19\n\x15DELIVERY_OUTCOME_NAME\x10\x05\x12\x1c\n\x18DELIVERY_OUTCOME_ADDRESS\x10\x06\x12\x1f\n\x1bDELIVERY_OUTCOME_CONNECTION\x10\x07\x12\x18\n\x14DELIVERY_OUTCOME_TLS\x10\x08b\x06proto3',
+    b'\n usergroup/admin/v1/webhook.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$usergroup/admin/v1/environment.proto"\xc2\x05\n\x07Webhook\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x10\n\x03url\x18\x03 \x01(\tR\x03url\x12\x1f\n\x0bevent_types\x18\x04 \x03(\tR\neventTypes\x126\n\x05state\x18\x05 \x01(\x0e2 .usergroup.admin.v1.WebhookStateR\x05state\x12;\n\x0bcreate_time\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12Y\n\x1bprevious_secret_expire_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x18previousSecretExpireTime\x12A\n\x0edelivered_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\rdeliveredTime\x12F\n\x11last_success_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x0flastSuccessTime\x12H\n\x12failure_start_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x10failureStartTime\x12\'\n\x0ffailed_attempts\x18\x0c \x01(\x05R\x0efailedAttempts\x12F\n\x11next_attempt_time\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\x0fnextAttemptTime"\xb9\x02\n\x0fWebhookDelivery\x12;\n\x0bcreate_time\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08event_id\x18\x02 \x01(\tR\x07eventId\x12\x1d\n\nevent_type\x18\x03 \x01(\tR\teventType\x12\x18\n\x07attempt\x18\x04 \x01(\x05R\x07attempt\x12=\n\x07outcome\x18\x05 \x01(\x0e2#.usergroup.admin.v1.DeliveryOutcomeR\x07outcome\x12\x1f\n\x0bhttp_status\x18\x06 \x01(\x05R\nhttpStatus\x125\n\x08duration\x18\x07 \x01(\x0b2\x19.google.protobuf.DurationR\x08duration"\xb3\x01\n\x14CreateWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x10\n\x03url\x18\x03 \x01(\tR\x03url\x12\x1f\n\x0bevent_types\x18\x04 \x03(\tR\neventTypes"f\n\x15CreateWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook\x12\x16\n\x06secret\x18\x02 \x01(\tR\x06secret"y\n\x11GetWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"K\n\x12GetWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook"\\\n\x13ListWebhooksRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"O\n\x14ListWebhooksResponse\x127\n\x08webhooks\x18\x01 \x03(\x0b2\x1b.usergroup.admin.v1.WebhookR\x08webhooks"\xa9\x02\n\x14UpdateWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId\x12!\n\x0cdisplay_name\x18\x03 \x01(\tR\x0bdisplayName\x12\x10\n\x03url\x18\x04 \x01(\tR\x03url\x12\x1f\n\x0bevent_types\x18\x05 \x03(\tR\neventTypes\x12\x18\n\x07enabled\x18\x06 \x01(\x08R\x07enabled\x12;\n\x0bupdate_mask\x18\x07 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask"N\n\x15UpdateWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook"|\n\x14DeleteWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"\x17\n\x15DeleteWebhookResponse"\x82\x01\n\x1aRotateWebhookSecretRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"l\n\x1bRotateWebhookSecretResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook\x12\x16\n\x06secret\x18\x02 \x01(\tR\x06secret"z\n\x12TestWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"\xac\x01\n\x13TestWebhookResponse\x12=\n\x07outcome\x18\x01 \x01(\x0e2#.usergroup.admin.v1.DeliveryOutcomeR\x07outcome\x12\x1f\n\x0bhttp_status\x18\x02 \x01(\x05R\nhttpStatus\x125\n\x08duration\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x08duration"\x84\x01\n\x1cListWebhookDeliveriesRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId"d\n\x1dListWebhookDeliveriesResponse\x12C\n\ndeliveries\x18\x01 \x03(\x0b2#.usergroup.admin.v1.WebhookDeliveryR\ndeliveries"\xba\x01\n\x17RedeliverWebhookRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1d\n\nwebhook_id\x18\x02 \x01(\tR\twebhookId\x129\n\nstart_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime"Q\n\x18RedeliverWebhookResponse\x125\n\x07webhook\x18\x01 \x01(\x0b2\x1b.usergroup.admin.v1.WebhookR\x07webhook*~\n\x0cWebhookState\x12\x1d\n\x19WEBHOOK_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15WEBHOOK_STATE_ENABLED\x10\x01\x12\x1a\n\x16WEBHOOK_STATE_DISABLED\x10\x02\x12\x18\n\x14WEBHOOK_STATE_FAILED\x10\x03*\xa1\x02\n\x0fDeliveryOutcome\x12 \n\x1cDELIVERY_OUTCOME_UNSPECIFIED\x10\x00\x12\x1e\n\x1aDELIVERY_OUTCOME_DELIVERED\x10\x01\x12\x1b\n\x17DELIVERY_OUTCOME_STATUS\x10\x02\x12\x1d\n\x19DELIVERY_OUTCOME_REDIRECT\x10\x03\x12\x1c\n\x18DELIVERY_OUTCOME_TIMEOUT\x10\x04\x12\x19\n\x15DELIVERY_OUTCOME_NAME\x10\x05\x12\x1c\n\x18DELIVERY_OUTCOME_ADDRESS\x10\x06\x12\x1f\n\x1bDELIVERY_OUTCOME_CONNECTION\x10\x07\x12\x18\n\x14DELIVERY_OUTCOME_TLS\x10\x08b\x06proto3',
     [
         duration_pb.desc(),
         field_mask_pb.desc(),
@@ -1048,7 +1048,6 @@ _DESC = file_desc(
     ],
     {
         "Webhook": Webhook,
-        "Webhook.State": Webhook.State,
         "WebhookDelivery": WebhookDelivery,
         "CreateWebhookRequest": CreateWebhookRequest,
         "CreateWebhookResponse": CreateWebhookResponse,
@@ -1068,6 +1067,7 @@ _DESC = file_desc(
         "ListWebhookDeliveriesResponse": ListWebhookDeliveriesResponse,
         "RedeliverWebhookRequest": RedeliverWebhookRequest,
         "RedeliverWebhookResponse": RedeliverWebhookResponse,
+        "WebhookState": WebhookState,
         "DeliveryOutcome": DeliveryOutcome,
     },
 )
