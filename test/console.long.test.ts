@@ -271,6 +271,19 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Revoke its tokens …");
     await enter("To continue, type it's acme", "it's acme");
     await says("Revoked the tokens of the user group it's acme.");
+
+    await press("button", "Suspend the user group …");
+    await page.getByLabel("Reason").fill("unpaid <b>");
+    await page.getByLabel("Resume it at").fill("7d");
+    await page.getByText("ugs group suspend --reason 'unpaid <b>' --until 7d 'it'\\''s acme'").waitFor();
+    await enter("To continue, type it's acme", "it's acme");
+    await says("Suspended the user group it's acme.");
+    await page.getByText("Suspended: unpaid <b>").waitFor();
+    await press("button", "Resume the user group …");
+    await enter("To continue, type it's acme", "it's acme");
+    await says("Resumed the user group it's acme.");
+    await page.getByText("Suspended: unpaid <b>").waitFor({ state: "detached" });
+
     await press("button", "Delete the user group …");
     await enter("To continue, type it's acme", "it's acme");
     await says("Deleted the user group it's acme.");
