@@ -101,7 +101,7 @@ function startOf({ cursor, start }: WatchEventsRequest): EventStart {
 }
 
 /** Converts an event to a message. */
-function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, changedFields }: FeedEvent) {
+function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields }: FeedEvent) {
   return {
     id,
     type,
@@ -109,6 +109,7 @@ function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, change
     actorId,
     userGroupId: userGroupId ?? "",
     apiTokenId: apiTokenId ?? "",
+    webhookId: webhookId ?? "",
     changedFields: [...changedFields],
   };
 }

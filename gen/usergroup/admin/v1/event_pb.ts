@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/event.proto.
  */
 export const file_usergroup_admin_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKpAQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAkiNwoQVXNlckdyb3VwVmVyc2lvbhIVCg11c2VyX2dyb3VwX2lkGAEgASgJEgwKBGV0YWcYAiABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK9AQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAkSEgoKd2ViaG9va19pZBgIIAEoCSI3ChBVc2VyR3JvdXBWZXJzaW9uEhUKDXVzZXJfZ3JvdXBfaWQYASABKAkSDAoEZXRhZxgCIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A change, or an export of tokens, for other systems. Contains no values and no tokens. The audit
@@ -70,6 +70,13 @@ export type Event = Message<"usergroup.admin.v1.Event"> & {
    * @generated from field: repeated string changed_fields = 7;
    */
   changedFields: string[];
+
+  /**
+   * The webhook of the event. Unset for another resource.
+   *
+   * @generated from field: string webhook_id = 8;
+   */
+  webhookId: string;
 };
 
 /**

@@ -41,6 +41,8 @@ type Event struct {
 	// Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
 	// or `token`.
 	ChangedFields []string `protobuf:"bytes,7,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
+	// The webhook of the event. Unset for another resource.
+	WebhookId     string `protobuf:"bytes,8,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -124,6 +126,13 @@ func (x *Event) GetChangedFields() []string {
 	return nil
 }
 
+func (x *Event) GetWebhookId() string {
+	if x != nil {
+		return x.WebhookId
+	}
+	return ""
+}
+
 // A user group of a snapshot. It has changed if its etag has changed.
 type UserGroupVersion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -183,7 +192,7 @@ var File_usergroup_admin_v1_event_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x01\n" +
+	"\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x02\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12;\n" +
@@ -193,7 +202,9 @@ const file_usergroup_admin_v1_event_proto_rawDesc = "" +
 	"\ruser_group_id\x18\x05 \x01(\tR\vuserGroupId\x12 \n" +
 	"\fapi_token_id\x18\x06 \x01(\tR\n" +
 	"apiTokenId\x12%\n" +
-	"\x0echanged_fields\x18\a \x03(\tR\rchangedFields\"J\n" +
+	"\x0echanged_fields\x18\a \x03(\tR\rchangedFields\x12\x1d\n" +
+	"\n" +
+	"webhook_id\x18\b \x01(\tR\twebhookId\"J\n" +
 	"\x10UserGroupVersion\x12\"\n" +
 	"\ruser_group_id\x18\x01 \x01(\tR\vuserGroupId\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etagB\xd7\x01\n" +

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
 
 
-_EventFields: TypeAlias = Literal["id", "type", "create_time", "actor_id", "user_group_id", "api_token_id", "changed_fields"]
+_EventFields: TypeAlias = Literal["id", "type", "create_time", "actor_id", "user_group_id", "api_token_id", "changed_fields", "webhook_id"]
 
 class Event(Message[_EventFields]):
     """
@@ -75,9 +75,15 @@ class Event(Message[_EventFields]):
             ```proto
             repeated string changed_fields = 7;
             ```
+        webhook_id:
+            The webhook of the event. Unset for another resource.
+
+            ```proto
+            string webhook_id = 8;
+            ```
     """
 
-    __slots__ = ("id", "type", "create_time", "actor_id", "user_group_id", "api_token_id", "changed_fields")
+    __slots__ = ("id", "type", "create_time", "actor_id", "user_group_id", "api_token_id", "changed_fields", "webhook_id")
 
     if TYPE_CHECKING:
 
@@ -91,6 +97,7 @@ class Event(Message[_EventFields]):
             user_group_id: str = "",
             api_token_id: str = "",
             changed_fields: list[str] | None = None,
+            webhook_id: str = "",
         ) -> None:
             pass
 
@@ -101,6 +108,7 @@ class Event(Message[_EventFields]):
         user_group_id: str
         api_token_id: str
         changed_fields: list[str]
+        webhook_id: str
 
 _UserGroupVersionFields: TypeAlias = Literal["user_group_id", "etag"]
 
@@ -144,7 +152,7 @@ class UserGroupVersion(Message[_UserGroupVersionFields]):
 
 
 _DESC = file_desc(
-    b'\n\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\xf0\x01\n\x05Event\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12;\n\x0bcreate_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x04 \x01(\tR\x07actorId\x12"\n\ruser_group_id\x18\x05 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x06 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\x07 \x03(\tR\rchangedFields"J\n\x10UserGroupVersion\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x02 \x01(\tR\x04etagb\x06proto3',
+    b'\n\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\x8f\x02\n\x05Event\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12;\n\x0bcreate_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x04 \x01(\tR\x07actorId\x12"\n\ruser_group_id\x18\x05 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x06 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\x07 \x03(\tR\rchangedFields\x12\x1d\n\nwebhook_id\x18\x08 \x01(\tR\twebhookId"J\n\x10UserGroupVersion\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x02 \x01(\tR\x04etagb\x06proto3',
     [
         timestamp_pb.desc(),
     ],
