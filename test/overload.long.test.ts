@@ -171,7 +171,7 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
     const authorization = bearer();
     const flood: Calls[] = [];
     while (flood.length * STREAMS < MAX_CALLS) {
-      flood.push(...newFlood(server.url, 32).map((calls) => calls.get(STREAMS, { authorization })));
+      flood.push(...newFlood(server.url, 64).map((calls) => calls.get(STREAMS, { authorization })));
       await waitFor("the calls are in flight", async () => (await metric(IN_FLIGHT)) === flood.length * STREAMS);
     }
     const message = envelope(
