@@ -23,7 +23,7 @@ import {
   RESPONSE_BYTES,
   UNANSWERED_CHECKS,
 } from "../packages/transport/src/limits.ts";
-import { MAX_WAIT_MS } from "../packages/transport/src/protocol/call-queue.ts";
+import { CALL_BYTES, MAX_DEADLINE_WAIT_MS, MAX_WAIT_MS } from "../packages/transport/src/protocol/call-queue.ts";
 import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
 import { loadConfig } from "../src/config/config.ts";
@@ -134,7 +134,7 @@ describe("the documented limits equal those of the code", () => {
         ...[STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
       ],
       ["reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
-      ["calls that wait or are in flight per worker", MAX_CALLS, MAX_WAIT_MS],
+      ["calls that wait or are in flight per worker", MAX_CALLS, CALL_BYTES, MAX_WAIT_MS, MAX_DEADLINE_WAIT_MS],
       // The last figure is the measured time of a read from Redis, in microseconds.
       ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
       ["rate limit keys per worker and limit", MAX_KEYS],

@@ -73,6 +73,7 @@ const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind:
   "too-many-streams": { kind: "too-many-streams" },
   "too-many-bodies": { kind: "too-many-bodies" },
   overloaded: { kind: "overloaded", cause: "queue-full", retryAfterSeconds: 1 },
+  "deadline-exceeded": { kind: "deadline-exceeded" },
   "not-found": { kind: "not-found" },
   "http-method": { kind: "http-method", httpMethod: "PATCH", allowed: [] },
   "content-type": { kind: "content-type" },

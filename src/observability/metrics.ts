@@ -10,7 +10,13 @@ const RATE_LIMITS = ["api-token", "address"] as const;
 export type RateLimitName = (typeof RATE_LIMITS)[number];
 
 /** The reasons to refuse a request because a worker is busy: see the refusals of the transport. */
-const OVERLOAD_CAUSES = ["queue-full", "waited-too-long", "too-many-bodies", "too-many-streams"] as const;
+const OVERLOAD_CAUSES = [
+  "queue-full",
+  "waited-too-long",
+  "deadline-exceeded",
+  "too-many-bodies",
+  "too-many-streams",
+] as const;
 
 /** Whether a refusal is due to the load of the worker. */
 export function isOverload(cause: string): cause is (typeof OVERLOAD_CAUSES)[number] {
@@ -48,7 +54,7 @@ export class Metrics {
   );
   readonly overloaded = this.#counter(
     "ugs_overloaded_total",
-    "Calls refused by a busy worker, by cause: queue-full, waited-too-long, too-many-bodies or too-many-streams",
+    "Calls refused by a busy worker, by cause: queue-full, waited-too-long, deadline-exceeded, too-many-bodies or too-many-streams",
     "cause",
   );
   /** Records the time that a call waited in the queue, in seconds. */

@@ -1,6 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import type { CallHead, ClientOf } from "@user-group-service/transport";
+import type { Caller, CallHead, ClientOf } from "@user-group-service/transport";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -219,15 +219,18 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that names the caller of a request, so that callers take turns when the worker is busy: the API token, or
- * the client address if the owner of the token is not known.
+ * Creates the function that names the caller of a request, so that callers take turns when the worker is busy. Each environment is
+ * a group, in which its API tokens take turns: otherwise an environment with many API tokens would have many turns. `ADMIN_TOKEN` is
+ * a group. All client addresses without a known API token are one group, so that many addresses do not delay environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
-  return (request: Pick<CallHead, "headers" | "peerAddress">): string => {
+  return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
     const { headers } = request;
     const token = tokenFromHeader(credentialIn(headers) ?? "");
-    const principal = token === undefined ? undefined : authenticator.lastOwner(token);
-    return principal ? keyOf(principal) : `address ${clientOf(request.peerAddress(), headers)}`;
+    const owner = token === undefined ? undefined : authenticator.lastOwner(token);
+    if (!owner) return { group: "addresses", name: clientOf(request.peerAddress(), headers) ?? "" };
+    const { environment, id } = owner;
+    return { group: environment ? environmentPath(environment) : "root", name: id };
   };
 }
 

@@ -21,6 +21,9 @@ const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
 ];
 const NAMED_TYPE = /\bgoogle\.protobuf\.\w+|(?<=^cannot decode enum )[\w.]+/;
 
+const DEADLINE_EXCEEDED =
+  "the deadline passed while the call waited, and the call did not begin; set a longer deadline, or try again later";
+
 /** The time after which a stream or a body may find room, in seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
@@ -68,6 +71,8 @@ export function refusedError(
       return withoutStackTrace(() =>
         retryLater("the server is overloaded; try again later", "OVERLOADED", refusal.retryAfterSeconds),
       );
+    case "deadline-exceeded":
+      return callError(Code.DeadlineExceeded, DEADLINE_EXCEEDED, { reason: "DEADLINE_EXCEEDED" });
     case "not-found":
       return protocolName === undefined || protocolName === "connect"
         ? callError(Code.NotFound, NOTHING_HERE, { reason: "PATH_NOT_FOUND" })

@@ -14,6 +14,8 @@ export interface RequestHead {
   readonly arrived: number;
   /** Whether the client has disconnected. */
   readonly isDisconnected: boolean;
+  /** The number of bytes of the body that have arrived before it is read. */
+  readonly unreadBytes: number;
   /** The IP address of the peer; empty if it is not known. */
   peerAddress(): string;
   /** The absolute URL. */

@@ -14,7 +14,7 @@ export type { HeaderRecord, HttpRequest, HttpResponse, RequestHead } from "./htt
 export type { ClientOf } from "./limits.ts";
 export type { Authorize } from "./protocol/admission.ts";
 export type { CallHead } from "./protocol/call.ts";
-export { CallQueue } from "./protocol/call-queue.ts";
+export { type Caller, CallQueue } from "./protocol/call-queue.ts";
 export { headerValue, recordOf } from "./protocol/headers.ts";
 export {
   type OnRefused,

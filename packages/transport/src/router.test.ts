@@ -49,6 +49,7 @@ function request(body: string, target = PATH, headers: HeaderRecord = JSON_TYPE)
     ...{ httpMethod: "POST", target, headers, body: Buffer.from(body) },
     arrived: Date.now(),
     isDisconnected: false,
+    unreadBytes: 0,
     peerAddress: () => "",
     url: () => `http://x${target}`,
     pauseConnection: () => undefined,

@@ -109,6 +109,10 @@ class Http1Request extends ServerRequest<ServerResponse> {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
   }
 
+  get unreadBytes(): number {
+    return this.req.readableLength;
+  }
+
   pauseConnection(): undefined {}
 
   peerAddress(): string {

@@ -91,6 +91,10 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     return this.isResetting || this.response.destroyed || this.response.closed;
   }
 
+  get unreadBytes(): number {
+    return this.response.readableLength;
+  }
+
   peerAddress(): string {
     return peerOfSession(this.session);
   }

@@ -33,6 +33,7 @@ class SourceRequest extends ServerRequest {
   readonly headers = {};
   protected readonly hasBody: boolean = true;
   readonly isDisconnected = false;
+  readonly unreadBytes = 0;
   protected readonly isEncrypted = false;
   protected isWritten = false;
   readonly #source: Readable;

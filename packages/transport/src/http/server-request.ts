@@ -86,6 +86,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected abstract get isEncrypted(): boolean;
   /** Whether the client has disconnected. Later failures are a consequence and are not reported. */
   abstract get isDisconnected(): boolean;
+  abstract get unreadBytes(): number;
   /** Whether the request has a body, which may be empty. */
   protected abstract readonly hasBody: boolean;
   /** Returns the body. Sends 100 Continue to a client that waits for it. */

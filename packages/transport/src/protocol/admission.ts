@@ -1,7 +1,10 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import type { RequestHead } from "../http-types.ts";
+import type { HeaderRecord, RequestHead } from "../http-types.ts";
 import { Call, type CallGate, type CallHead, type CallInit, type ContextValuesOf } from "./call.ts";
 import { CallQueue } from "./call-queue.ts";
+import { connectProtocol } from "./connect.ts";
+import { grpcProtocol } from "./grpc.ts";
+import { headerValue } from "./headers.ts";
 import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
 
 /**
@@ -46,11 +49,13 @@ export class Admission implements CallGate {
     const isQueued = method.methodKind === "unary" && !isOpen;
     const call = { method, protocolName, request, isOpen, gate: this };
     if (!isQueued || this.queue.tryBegin()) return this.#authorize(call, isQueued);
-    return this.queue.wait(request).then((cause) => {
+    const { headers, arrived } = request;
+    return this.queue.wait(request, timeoutOf(protocolName, headers)).then((cause) => {
       if (cause === undefined) return this.#authorize(call, true);
-      const { headers, arrived } = request;
       const { retryAfterSeconds } = this.queue;
-      return this.refuse({ kind: "overloaded", cause, retryAfterSeconds }, { method, protocolName, headers, arrived });
+      const refusal: Refusal =
+        cause === "deadline-exceeded" ? { kind: cause } : { kind: "overloaded", cause, retryAfterSeconds };
+      return this.refuse(refusal, { method, protocolName, headers, arrived });
     });
   }
 
@@ -76,4 +81,10 @@ export class Admission implements CallGate {
   refuse(refusal: Refusal, request: RefusedRequest): Refused {
     return refuse(refusal, request, this.#options.onRefused);
   }
+}
+
+/** The time until the deadline of a call, in milliseconds. Undefined without a valid one. */
+function timeoutOf(protocolName: string, headers: HeaderRecord): number | undefined {
+  const { timeoutHeader, parseTimeout } = protocolName.startsWith("grpc") ? grpcProtocol : connectProtocol;
+  return parseTimeout(headerValue(headers, timeoutHeader), Number.POSITIVE_INFINITY).timeoutMs;
 }

@@ -7,17 +7,21 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnection: () => undefined };
+
 /** A queue whose worker is busy: as many calls have begun in this turn as may. */
 function busyQueue(options: CallQueueOptions = {}) {
-  const queue = new CallQueue({ callerOf: ({ target }) => target, ...options });
+  const callerOf = ({ target }: RequestHead) => {
+    const [group = "", name = ""] = target.split("/");
+    return { group, name };
+  };
+  const queue = new CallQueue({ callerOf, ...options });
   let begun = 0;
   while (begun < 1000 && queue.tryBegin()) begun++;
   const order: string[] = [];
-  const wait = (
-    caller: string,
-    { isDisconnected = false, pauseConnection = () => undefined }: Partial<RequestHead> = {},
-  ) => {
-    const waiting = queue.wait({ target: caller, headers: {}, isDisconnected, pauseConnection } as RequestHead);
+  const wait = (caller: string, { timeoutMs, ...request }: Partial<RequestHead> & { timeoutMs?: number } = {}) => {
+    const head = { ...IDLE, target: caller, ...request };
+    const waiting = queue.wait(head as RequestHead, timeoutMs);
     void waiting.then((refused) => order.push(refused ? `${caller} ${refused}` : caller));
     return waiting;
   };
@@ -72,24 +76,85 @@ it("begins more calls after a turn that took long", async () => {
   expect(order).toHaveLength(300);
 });
 
-it("is full when the headers of the waiting calls use too much memory", async () => {
-  const { queue, order, wait } = busyQueue();
-  for (let i = 0; i < 1000; i++) void wait("flood");
-  const headers = { cookie: "x".repeat(1024 * 1024) };
-  for (let i = 0; i < 70; i++) void queue.wait({ target: "flood", headers, pauseConnection: () => undefined } as never);
-  void wait("small");
-  // 64 MiB hold at most 63 of the long calls, so the oldest calls, all short ones, and some long ones made room.
-  expect(queue.length).toBe(64);
+it("lets groups take turns, and the callers of a group within its turns", async () => {
+  const { order, wait } = busyQueue();
+  for (let i = 0; i < 10; i++) for (const name of ["1", "2", "3"]) void wait(`many/${name}`);
+  for (let i = 0; i < 3; i++) void wait("one/1");
+  await turns(1);
+  expect(order.slice(0, 7)).toEqual(["many/1", "one/1", "many/2", "one/1", "many/3", "one/1", "many/1"]);
+});
+
+it("refuses a call of the largest group first, although each of its callers has few", async () => {
+  const { order, wait } = busyQueue({ maxCalls: 100 });
+  for (let i = 0; i < 80; i++) void wait(`many/${i % 40}`);
+  for (let i = 0; i < 20; i++) void wait("one/1");
+  for (let i = 0; i < 10; i++) void wait("one/1");
   await turns(10);
-  expect(order.filter((text) => text === "flood queue-full")).toHaveLength(1000);
-  expect([order.includes("small"), queue.length]).toEqual([true, 0]);
+  expect(order.filter((text) => text.endsWith("queue-full"))).toHaveLength(10);
+  expect(order.filter((text) => text.startsWith("one/1 "))).toEqual([]);
+});
+
+it("counts a call that uses much memory as several, and refuses calls of the caller that uses the most", async () => {
+  const { queue, order, wait } = busyQueue({ maxCalls: 1000 });
+  for (let i = 0; i < 200; i++) void wait("small");
+  // Each counts as 8 calls of 4 KiB.
+  for (let i = 0; i < 150; i++) void wait("fat", { headers: { cookie: "x".repeat(32 * 1024 - 20) } });
+  expect(queue.length).toBe(200 + 100);
+  await turns(30);
+  expect(new Set(order.filter((text) => text.endsWith("queue-full")))).toEqual(new Set(["fat queue-full"]));
+});
+
+it("makes room when bodies arrive for waiting calls", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  vi.advanceTimersByTime(1000);
+  const { queue, order, wait } = busyQueue({ maxCalls: 1000 });
+  const fat = { ...IDLE, target: "fat" };
+  for (let i = 0; i < 500; i++) void queue.wait(fat as unknown as RequestHead);
+  for (let i = 0; i < 500; i++) void wait("small");
+  // Each counts as 16 calls of 4 KiB.
+  fat.unreadBytes = 60 * 1024;
+  await turns(1);
+  // The small calls leave room for 31 others. Of the 31, and of the small calls, 8 begin in this turn.
+  expect(queue.length).toBe(500 + 31 - 16);
+  await turns(100);
+  expect(order).toEqual(Array(500).fill("small"));
+});
+
+it("ends calls whose deadline passes, without beginning them, and lets calls with a longer one wait", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { order, wait } = busyQueue();
+  void wait("short", { timeoutMs: 100 });
+  void wait("long", { timeoutMs: 5000 });
+  void wait("none");
+  void wait("longest", { timeoutMs: 60_000 });
+  vi.advanceTimersByTime(4000);
+  await turns(1);
+  expect(order).toEqual(["short deadline-exceeded", "long", "none waited-too-long", "longest"]);
+  for (let i = 0; i < 64; i++) void wait("longest", { timeoutMs: 60_000 });
+  vi.advanceTimersByTime(10_001);
+  await turns(1);
+  expect(order.slice(4)).toEqual(Array(64).fill("longest waited-too-long"));
+});
+
+it("refuses a limited number of late calls in one turn", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { queue, order, wait } = busyQueue();
+  for (let i = 0; i < 1000; i++) void wait(`late ${i}`);
+  vi.advanceTimersByTime(2001);
+  // This turn has taken long, but the later ones do not.
+  await turns(1);
+  const before = queue.length;
+  await turns(1);
+  expect(before - queue.length).toBeLessThanOrEqual(64);
+  await turns(20);
+  expect([queue.length, order.length]).toEqual([0, 1000]);
 });
 
 it("counts calls in flight as well", async () => {
   const queue = new CallQueue({ maxCalls: 1 });
   queue.inFlight++;
   expect(queue.tryBegin()).toBe(false);
-  expect(await queue.wait({ target: "", headers: {} } as RequestHead)).toBe("queue-full");
+  expect(await queue.wait({ ...IDLE, target: "" } as unknown as RequestHead)).toBe("queue-full");
   queue.inFlight--;
   expect(queue.tryBegin()).toBe(true);
 });
@@ -111,7 +176,9 @@ it("skips calls whose client has disconnected", async () => {
   for (let i = 0; i < 1000; i++) void wait("gone", { isDisconnected: true });
   void wait("a");
   await turns(1);
-  expect([order, queue.length]).toEqual([["a"], 0]);
+  expect(order).toEqual(["a"]);
+  await turns(20);
+  expect(queue.length).toBe(0);
 });
 
 it("derives Retry-After from the number of waiting calls and the rate of the queue", async () => {

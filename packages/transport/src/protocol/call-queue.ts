@@ -12,78 +12,124 @@ const PER_TURN = 16;
 const PER_MS = 3;
 
 /**
- * The number of waiting calls, in equal parts for the callers. The connections of a caller with more are not read: each read
+ * The number of waiting calls, in equal parts for the groups and the callers of a group. The connections of a caller with more are not read: each read
  * call would cost memory and collections. With 1000 connections that want 20 calls each, a worker without this limit answers a
  * sixth of what it can.
  */
 const READ_AHEAD = 4096;
 
-/** The longest wait of a call, in milliseconds. Then it is refused. */
+/**
+ * The maximum number of waiting calls, for each that may begin, that one turn takes from the queue. Calls that are too late are
+ * refused, which costs about as much as beginning them.
+ */
+const TAKEN_PER_BEGUN = 4;
+
+/** The longest wait of a call without a deadline, in milliseconds. Then it is refused. */
 export const MAX_WAIT_MS = 2000;
 
-/** The memory for the headers of waiting calls, in bytes. If it is exceeded, the queue is full. */
-const MAX_HEADER_MEMORY = 64 * 1024 * 1024;
+/** The bytes that a waiting call may use. A call that uses more counts as several calls. */
+export const CALL_BYTES = 4096;
 
 /** The longest time in `Retry-After`, in seconds. */
 const MAX_RETRY_AFTER = 10;
 
-/** The interval at which the rate of the queue is measured, in milliseconds. */
+/** The longest wait of a call with a deadline, in milliseconds. Its client waits, instead of calling again after that time. */
+export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
+
+/** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
+
+/** The caller of a call. Groups take turns, and the callers of a group take turns within it. */
+export interface Caller {
+  readonly group: string;
+  /** The name of the caller within its group. */
+  readonly name: string;
+}
+
+const SOLE_CALLER: Caller = { group: "", name: "" };
 
 /** The options of a queue of calls. */
 export interface CallQueueOptions {
   /** The maximum number of calls that wait or are in flight. More are refused. Default: no limit. */
   readonly maxCalls?: number;
-  /** Returns the caller of a request, such as the id of its API token. Callers take turns. Default: one caller. */
-  readonly callerOf?: (request: RequestHead) => string;
+  /** Returns the caller of a request. Default: one caller. */
+  readonly callerOf?: (request: RequestHead) => Caller;
   /** Called when a call has waited. */
   readonly onWaited?: (seconds: number) => void;
 }
 
-/** Why a call is refused: too many calls wait or are in flight, or the call has waited for two seconds. */
-export type OverloadCause = "queue-full" | "waited-too-long";
+/** Why a call is refused: too many calls wait or are in flight, it has waited for too long, or its deadline has passed. */
+export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceeded";
 
 /** A call that waits. */
 interface Waiting {
   readonly request: RequestHead;
-  /** The size of its headers. */
-  readonly bytes: number;
+  /** The size of its headers, in bytes. */
+  readonly headerBytes: number;
+  /** The number of calls that it counts as. */
+  units: number;
   /** When it began to wait, by `performance.now()`. */
   readonly since: number;
+  /** When it is too late to begin, by `performance.now()`. */
+  readonly until: number;
+  /** The cause of its refusal at that time. */
+  readonly lateCause: OverloadCause;
   /** @param refused undefined if the call begins */
   readonly end: (refused?: OverloadCause) => void;
 }
 
-/** A caller with waiting calls. */
-interface Caller {
-  /** Oldest first. */
-  readonly calls: Waiting[];
+/** The waiting calls of a caller, oldest first. */
+class Line {
+  readonly key: string;
+  readonly calls: Waiting[] = [];
   /** Functions that continue to read its paused connections, oldest first. */
-  readonly paused: (() => void)[];
+  readonly paused: (() => void)[] = [];
+  units = 0;
+
+  constructor(key: string) {
+    this.key = key;
+  }
+}
+
+/** The callers of a group that have waiting calls. The first is the next. */
+class Group {
+  readonly key: string;
+  readonly lines = new Map<string, Line>();
+  units = 0;
+  /** The line with the most units, of those that have grown since the last measure. */
+  largest = new Line("");
+
+  constructor(key: string) {
+    this.key = key;
+  }
 }
 
 /**
  * Begins calls in a fair order. While a worker has time, a call begins at once. Otherwise the call waits, and the callers take
  * turns: a caller with many waiting calls does not delay the calls of another.
  *
- * A waiting call uses only the memory of its request. Its body is neither read nor decoded.
+ * A waiting call uses only the memory of its request: its headers, and the part of its body that has arrived.
  */
 export class CallQueue {
   readonly #options: CallQueueOptions;
   readonly #max: number;
-  /** The callers with waiting calls. The first is the next. */
-  readonly #callers = new Map<string, Caller>();
+  /** The groups that have waiting calls. The first is the next. */
+  readonly #groups = new Map<string, Group>();
+  /** The group with the most units, of those that have grown since the last measure. */
+  #largest = new Group("");
   #waiting = 0;
+  /** The units of all waiting calls. */
+  #units = 0;
   /** The rate at which waiting calls begin or are refused. Measured while calls wait. */
   #perSecond = Number.POSITIVE_INFINITY;
   #measuredSince = 0;
   #ended = 0;
   /** The number of calls that began in this turn of the event loop. */
   #begun = 0;
-  /** The time of the first begin in this turn, by `performance.now()`. */
+  /** Whether `#endTurn` is scheduled. */
+  #isScheduled = false;
+  /** When it was scheduled, by `performance.now()`. */
   #turnBegan = 0;
-  /** The size of the headers of all waiting calls, in bytes. */
-  #bytes = 0;
   /** The number of calls in flight. The owner of a call counts it. */
   inFlight = 0;
 
@@ -112,94 +158,169 @@ export class CallQueue {
   /**
    * Waits until a call begins, which resolves to undefined, or is refused. Does not resolve if the client disconnects, because
    * then nobody needs the answer.
+   *
+   * @param timeoutMs the time until the deadline of the call, in milliseconds. Undefined without one
    */
-  wait(request: RequestHead): Promise<OverloadCause | undefined> {
-    const name = this.#options.callerOf?.(request) ?? "";
-    const bytes = sizeOf(request);
-    // One call with long headers may need the memory of many.
-    while (this.#waiting + this.inFlight >= this.#max || this.#bytes + bytes > MAX_HEADER_MEMORY)
-      if (!this.#makeRoom(name)) return Promise.resolve("queue-full");
+  wait(request: RequestHead, timeoutMs?: number): Promise<OverloadCause | undefined> {
+    const { group: key, name } = this.#options.callerOf?.(request) ?? SOLE_CALLER;
+    const headerBytes = sizeOf(request);
+    const units = unitsOf(request, headerBytes);
+    // A call that uses much memory may need the room of many.
+    while (this.#units + this.inFlight + units > this.#max) {
+      const group = this.#groups.get(key);
+      if (!this.#makeRoom(group, group?.lines.get(name))) return Promise.resolve("queue-full");
+    }
+    const since = performance.now();
+    const hasDeadline = timeoutMs !== undefined && timeoutMs <= MAX_DEADLINE_WAIT_MS;
+    const maxMs = timeoutMs === undefined ? MAX_WAIT_MS : Math.min(timeoutMs, MAX_DEADLINE_WAIT_MS);
     return new Promise((end) => {
-      const caller = this.#callers.get(name) ?? { calls: [], paused: [] };
-      caller.calls.push({ request, bytes, since: performance.now(), end });
-      this.#callers.set(name, caller);
-      this.#bytes += bytes;
+      const lateCause = hasDeadline ? "deadline-exceeded" : "waited-too-long";
+      const group = getOrCreate(this.#groups, key, Group);
+      const line = getOrCreate(group.lines, name, Line);
+      line.calls.push({ request, headerBytes, units, since, until: since + maxMs, lateCause, end });
       this.#waiting++;
-      if (!this.#mayRead(caller)) {
-        const resume = request.pauseConnection();
-        if (resume) caller.paused.push(resume);
-      }
+      this.#count(group, line, units);
+      const resume = this.#mayRead(group, line) ? undefined : request.pauseConnection();
+      if (resume) line.paused.push(resume);
     });
   }
 
   /** Whether further calls of a caller should be read. */
-  #mayRead({ calls }: Caller): boolean {
-    return calls.length === 0 || calls.length <= READ_AHEAD / this.#callers.size;
+  #mayRead({ lines }: Group, { calls }: Line): boolean {
+    return calls.length <= Math.max(1, READ_AHEAD / (this.#groups.size * lines.size));
+  }
+
+  /** Adds units to a line. */
+  #count(group: Group, line: Line, units: number): void {
+    this.#units += units;
+    group.units += units;
+    line.units += units;
+    if (line.units > group.largest.units) group.largest = line;
+    if (group.units > this.#largest.units) this.#largest = group;
   }
 
   /**
-   * Refuses the oldest call of the caller with the most waiting calls, which may be this caller: the client of a newer call is more
-   * likely to wait for the answer. Returns false if no call waits that can make room.
+   * Makes room for a new call: refuses the oldest call of the caller with the most, because the client of a newer call is more
+   * likely to wait for the answer. Returns false if it is the new call that must be refused.
+   *
+   * @param group the group of the new call, and its line. They lose a call unless another is larger, with the new call
    */
-  #makeRoom(name: string): boolean {
-    let largest = this.#callers.get(name)?.calls ?? [];
-    for (const { calls } of this.#callers.values()) if (calls.length > largest.length + 1) largest = calls;
-    if (largest.length < 2) return false;
-    this.#end(largest.shift() as Waiting, "queue-full");
+  #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
+    const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
+    const from = isOwn ? group : this.#largest;
+    if (!from) return false;
+    const loser = isOwn && line && line.units + 1 >= from.largest.units ? line : from.largest;
+    if (isOwn && loser.calls.length < 2) return false;
+    this.#refuseOldest(from, loser);
     return true;
   }
 
+  /** @param line the line that loses a call. If it is empty, the next one does */
+  #refuseOldest(group: Group, line: Line): void {
+    const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
+    this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
+    if (loser.calls.length > 0) return;
+    group.lines.delete(loser.key);
+    if (group.lines.size === 0) this.#groups.delete(group.key);
+  }
+
   #begin(): void {
-    if (this.#begun++ > 0) return;
+    this.#begun++;
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
     this.#turnBegan = performance.now();
     setImmediate(this.#endTurn);
   }
 
   readonly #endTurn = () => {
     this.#begun = 0;
+    this.#isScheduled = false;
     if (this.#waiting === 0) return;
-    this.#measureRate();
+    this.#measure();
     const max = Math.max(PER_TURN, PER_MS * (performance.now() - this.#turnBegan));
-    while (this.#waiting > 0 && this.#begun < max) this.#beginNext();
+    for (let taken = 0; taken < TAKEN_PER_BEGUN * max && this.#begun < max && this.#waiting > 0; taken++)
+      this.#beginNext();
+    if (this.#waiting > 0) this.#schedule();
   };
 
-  #measureRate(): void {
+  /** Measures the rate of the queue, and the memory of the waiting calls, whose bodies arrive. */
+  #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
     // After a pause without waiting calls, there is nothing to measure.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
+    this.#largest = new Group("");
+    for (const group of this.#groups.values()) {
+      group.largest = new Line("");
+      for (const line of group.lines.values()) {
+        let added = 0;
+        for (const call of line.calls) {
+          const units = unitsOf(call.request, call.headerBytes);
+          added += units - call.units;
+          call.units = units;
+        }
+        this.#count(group, line, added);
+      }
+    }
+    while (this.#waiting > 0 && this.#units + this.inFlight > this.#max) {
+      const [largest] = this.#largest.units > 0 ? [this.#largest] : this.#groups.values();
+      this.#refuseOldest(largest as Group, (largest as Group).largest);
+    }
   }
 
   /**
-   * Begins the oldest call of the next caller. If that call has waited for too long, refuses it and begins the newest, because all
-   * old ones would be late. The caller's next call begins after those of the other callers.
+   * Begins the oldest call of the next caller. If that call is too late, refuses it and begins the newest, because the other old
+   * ones would be late. The next call of the group, and of the caller, begins after those of the others.
    */
   #beginNext(): void {
-    const [name, caller] = this.#callers.entries().next().value as [string, Caller];
-    const { calls, paused } = caller;
-    const oldest = calls.shift() as Waiting;
-    const isLate = performance.now() - oldest.since > MAX_WAIT_MS;
-    const next = isLate ? calls.pop() : oldest;
-    this.#callers.delete(name);
-    if (calls.length > 0) this.#callers.set(name, caller);
-    // One connection for each call, so that not all are read at once. Without a waiting call, none may stay paused.
-    const resumed = calls.length === 0 ? paused.length : Number(this.#mayRead(caller));
-    for (const resume of paused.splice(0, resumed)) resume();
-    if (isLate) this.#end(oldest, "waited-too-long");
+    const group = this.#groups.values().next().value as Group;
+    const line = group.lines.values().next().value as Line;
+    const now = performance.now();
+    const oldest = line.calls.shift() as Waiting;
+    let next: Waiting | undefined = oldest;
+    if (now > oldest.until) {
+      this.#end(oldest, group, line, oldest.lateCause);
+      next = line.calls.pop();
+    }
+    group.lines.delete(line.key);
+    if (line.calls.length > 0) group.lines.set(line.key, line);
+    this.#groups.delete(group.key);
+    if (group.lines.size > 0) this.#groups.set(group.key, group);
     if (!next) return;
-    if (!next.request.isDisconnected) this.#begin();
-    this.#end(next, undefined);
+    const cause = now > next.until ? next.lateCause : undefined;
+    if (!cause && !next.request.isDisconnected) this.#begin();
+    this.#end(next, group, line, cause);
   }
 
-  #end({ request, bytes, since, end }: Waiting, refused: OverloadCause | undefined): void {
+  /** Ends the wait of a call that has been taken from its line. */
+  #end(call: Waiting, group: Group, line: Line, refused: OverloadCause | undefined): void {
     this.#waiting--;
-    this.#bytes -= bytes;
+    this.#count(group, line, -call.units);
     this.#ended++;
-    this.#options.onWaited?.((performance.now() - since) / 1000);
-    if (!request.isDisconnected) end(refused);
+    // One connection for each call, so that not all are read at once. Without a waiting call, none may stay paused.
+    const resumed = line.calls.length === 0 ? line.paused.length : Number(this.#mayRead(group, line));
+    for (const resume of line.paused.splice(0, resumed)) resume();
+    this.#options.onWaited?.((performance.now() - call.since) / 1000);
+    if (!call.request.isDisconnected) call.end(refused);
   }
+}
+
+/** The value of a key, which is created if it is missing. */
+function getOrCreate<Value>(map: Map<string, Value>, key: string, Type: new (key: string) => Value): Value {
+  const value = map.get(key) ?? new Type(key);
+  map.set(key, value);
+  return value;
+}
+
+/** The number of calls that a waiting call counts as. */
+function unitsOf({ unreadBytes }: RequestHead, headerBytes: number): number {
+  return Math.max(1, Math.ceil((headerBytes + unreadBytes) / CALL_BYTES));
 }
 
 /** The size of the target and the headers of a request, in bytes. */

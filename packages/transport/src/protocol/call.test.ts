@@ -15,6 +15,7 @@ const REQUEST: RequestHead = {
   headers: {},
   arrived: Date.now(),
   isDisconnected: false,
+  unreadBytes: 0,
   peerAddress: () => "",
   url: () => URL_OF_CALL,
   pauseConnection: () => undefined,

@@ -18,7 +18,13 @@ export type Refusal =
   | { readonly kind: "too-many-streams" }
   /** Incomplete bodies exceed their memory budget. */
   | { readonly kind: "too-many-bodies" }
-  | { readonly kind: "overloaded"; readonly cause: OverloadCause; readonly retryAfterSeconds: number }
+  | {
+      readonly kind: "overloaded";
+      readonly cause: Exclude<OverloadCause, "deadline-exceeded">;
+      readonly retryAfterSeconds: number;
+    }
+  /** The deadline of the call passed before it began. */
+  | { readonly kind: "deadline-exceeded" }
   /** The path is unknown. */
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
