@@ -5,7 +5,10 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { DeliveryOutcome as Outcome, WebhookState as State } from "../gen/usergroup/admin/v1/webhook_pb.ts";
+import { EVENT_TYPES } from "../src/domain/events.ts";
+import { MISSED_TYPE, TEST_TYPE } from "../src/webhooks/payload.ts";
 import { ADMIN_ENV, adminOf, customerOf } from "./support/admin.ts";
+import { DOCUMENT, faultOf } from "./support/openapi/document.ts";
 import { newRedis, newServer, redisUrl } from "./support/opened.ts";
 import { metricsTextOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
@@ -15,6 +18,23 @@ const ENV = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
 
 /** Stores of the service: the embedded one and, if there is one, a Redis of its own. */
 const STORES = redisUrl === undefined ? (["embedded"] as const) : (["embedded", "Redis"] as const);
+
+/** Why a message does not match its schema in the OpenAPI document. */
+function faultIn(type: string, body: string): string | undefined {
+  const schema = DOCUMENT.webhooks[type]?.post.requestBody?.content["application/json"]?.schema;
+  return schema ? faultOf(schema, JSON.parse(body)) : `no schema of ${type}`;
+}
+
+it("the OpenAPI document has a schema of each type, which requires the id of its resource", () => {
+  const types = [...EVENT_TYPES, TEST_TYPE, MISSED_TYPE];
+  expect(Object.keys(DOCUMENT.webhooks).sort()).toEqual([...types].sort());
+  const message = (type: string, data: object) => JSON.stringify({ type, timestamp: new Date().toISOString(), data });
+  const common = { event_id: "1", environment: "a", actor_id: "root", changed_fields: [] };
+  expect(faultIn("user_group.created", message("user_group.created", common))).toContain("user_group_id");
+  expect(faultIn("api_token.created", message("api_token.created", common))).toContain("api_token_id");
+  expect(faultIn("environment.created", message("environment.created", common))).toBeUndefined();
+  expect(faultIn("environment.created", message("environment.deleted", common))).toContain("type");
+});
 
 describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
   it.each(STORES)("receive the changes of their environment, with the %s store", async (store) => {
@@ -41,6 +61,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     expect(receiver.at("/hook").map(({ data }) => data["user_group_id"])).toEqual(["acme", "acme", undefined, "acme"]);
     expect(receiver.at("/hook")[1]?.data["changed_fields"]).toEqual(["name"]);
     for (const message of receiver.at("/hook")) verify(secret, message);
+    for (const { type, body } of receiver.at("/hook")) expect(faultIn(type, body), body).toBeUndefined();
     // Ids and names only.
     expect(JSON.stringify(receiver.at("/hook").map(({ body }) => body))).not.toMatch(/Acme|ugt_|ugk_/);
 
@@ -51,6 +72,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
       receiver.at("/hook").find(({ type }) => type === "webhook.test"),
     );
     for (const each of [secret, next]) verify(each, sent);
+    expect(faultIn(sent.type, sent.body)).toBeUndefined();
     expect((await failureOf(admin.testWebhook({ environment, webhookId }))).reason).toBe("WEBHOOK_TEST_LIMITED");
 
     const { deliveries } = await admin.listWebhookDeliveries({ environment, webhookId });

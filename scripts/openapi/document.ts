@@ -6,6 +6,7 @@ import type { JsonSchema } from "./rules.ts";
 import { FieldRulesReader } from "./rules.ts";
 import { Schemas } from "./schemas.ts";
 import { readTables } from "./tables.ts";
+import { webhooksOf } from "./webhooks.ts";
 
 /** The sources of a document. */
 interface DocumentSources {
@@ -62,9 +63,11 @@ export function documentOf({ services, registry, api, version }: DocumentSources
     tags: [
       { name: "REST", description: "JSON over HTTP, for back ends without gRPC or Connect." },
       ...services.map(({ name, typeName }) => ({ name, description: `\`${typeName}\`` })),
+      { name: "Webhooks", description: "Messages that the service sends to webhooks, signed by Standard Webhooks." },
       { name: "Operation", description: "For operators. If `METRICS_PORT` is set, only that port serves them." },
     ],
     paths,
+    webhooks: webhooksOf(),
     components: {
       securitySchemes: {
         bearer: {

@@ -59,6 +59,7 @@ export interface Operation {
 /** gen/openapi.json. */
 export const DOCUMENT = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as {
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
+  readonly webhooks: { readonly [type: string]: { readonly post: Operation } };
   readonly components: {
     readonly schemas: { readonly [name: string]: Schema };
     readonly responses: { readonly [name: string]: Response };

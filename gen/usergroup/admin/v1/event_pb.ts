@@ -72,7 +72,7 @@ export type Event = Message<"usergroup.admin.v1.Event"> & {
   changedFields: string[];
 
   /**
-   * The webhook of the event. Unset for another resource.
+   * The webhook that was created, changed, disabled or deleted. Unset for another resource.
    *
    * @generated from field: string webhook_id = 8;
    */

@@ -41,7 +41,7 @@ type Event struct {
 	// Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
 	// or `token`.
 	ChangedFields []string `protobuf:"bytes,7,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
-	// The webhook of the event. Unset for another resource.
+	// The webhook that was created, changed, disabled or deleted. Unset for another resource.
 	WebhookId     string `protobuf:"bytes,8,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -76,7 +76,7 @@ class Event(Message[_EventFields]):
             repeated string changed_fields = 7;
             ```
         webhook_id:
-            The webhook of the event. Unset for another resource.
+            The webhook that was created, changed, disabled or deleted. Unset for another resource.
 
             ```proto
             string webhook_id = 8;
