@@ -6,6 +6,7 @@ import { type FieldRules, field } from "../gen/buf/validate/validate_pb.ts";
 import {
   ImportUserGroupsRequestSchema,
   ListUserGroupsRequestSchema,
+  SuspendUserGroupRequestSchema,
 } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportedUserGroupSchema } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { json } from "../gen/usergroup/v1/json_rules_pb.ts";
@@ -36,6 +37,7 @@ import {
 } from "../src/domain/capacity.ts";
 import { IPV6_PREFIX_HEXTETS } from "../src/domain/client-address.ts";
 import { ENVIRONMENT_NUMBERS, TEAM_IDS } from "../src/domain/environment.ts";
+import { DELIVERY_TIMEOUT_MS, MAX_WEBHOOKS } from "../src/domain/webhook.ts";
 import { LOG_FIELDS } from "../src/observability/log.ts";
 import { MAX_ETAGS } from "../src/rest/user.ts";
 import { MAX_ERROR_BYTES, MAX_QUOTED, MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
@@ -43,6 +45,8 @@ import { PROBE_KEPT_MS } from "../src/rpc/readiness.ts";
 import { MAX_FILE_BYTES, MAX_QUESTIONS } from "../src/rpc/reflection.ts";
 import { REQUEST_TTL_MS } from "../src/store/groups/rotations.ts";
 import { MAX_PAGE_BYTES } from "../src/store/groups/user-group-admin.ts";
+import { MAX_ACTIVE } from "../src/webhooks/engine.ts";
+import { MAX_ANSWER_BYTES } from "../src/webhooks/sender.ts";
 
 /** Returns the rules of one kind of a field. */
 function rulesOf<Kind extends NonNullable<FieldRules["type"]["case"]>>(
@@ -87,6 +91,8 @@ describe("the documented limits equal those of the code", () => {
     const properties = getOption(GetUserGroupRequestSchema.field.properties, json);
     const ttl = rulesOf(RotateUserGroupTokenRequestSchema, "previousTokenTtl", "duration");
     const requestId = rulesOf(RotateUserGroupTokenRequestSchema, "requestId", "string");
+    const reason = rulesOf(SuspendUserGroupRequestSchema, "reason", "string");
+    const message = rulesOf(SuspendUserGroupRequestSchema, "message", "string");
     const groups = rulesOf(ImportUserGroupsRequestSchema, "userGroups", "repeated");
     const page = rulesOf(ListUserGroupsRequestSchema, "pageSize", "int32");
     const imported = rulesOf(ImportedUserGroupSchema, "token", "string");
@@ -98,6 +104,7 @@ describe("the documented limits equal those of the code", () => {
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
       // The largest number is a power minus one.
       ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
+      ["reason and message of a suspension", reason.maxLen, message.maxLen],
       ["durations and times in the binary format", 1e9, 1, 9999],
       ["previous_token_ttl", Number((ttl.lessThan.value as Duration).seconds) * 1000],
       ["request_id, Idempotency-Key", requestId.maxLen, REQUEST_TTL_MS],
@@ -139,6 +146,7 @@ describe("the documented limits equal those of the code", () => {
       ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
       ["rate limit keys per worker and limit", MAX_KEYS],
       ["requests for published keys that wait for Redis, per worker", MAX_KEY_REQUESTS],
+      ["webhooks", MAX_WEBHOOKS, MAX_ACTIVE, DELIVERY_TIMEOUT_MS, MAX_ANSWER_BYTES],
       ["health checks of Redis", PROBE_KEPT_MS],
       ["error details", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
     ];

@@ -55,6 +55,18 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
     await answeredHttp2(raw);
   });
 
+  it.each(["/nope", "/usergroup.v1.UserGroupService/GetUserGroup"])(
+    "serves the next request of a connection after a refused one to %s whose body arrives later",
+    async (path) => {
+      const raw = await dial(server.url);
+      raw.send(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`);
+      await answeredHttp1(raw);
+      raw.send("{}");
+      await raw.send(HTTP1_GET);
+      await answeredHttp1(raw, 2);
+    },
+  );
+
   it("serves HTTP/1.1 that arrives byte by byte, and keeps the connection open", async () => {
     const raw = await dial(server.url);
     await raw.sendSlowly(HTTP1_GET);

@@ -33,7 +33,7 @@ it("the OpenAPI document has a schema of each type, which requires the id of its
   expect(faultIn("user_group.created", message("user_group.created", common))).toContain("user_group_id");
   expect(faultIn("api_token.created", message("api_token.created", common))).toContain("api_token_id");
   expect(faultIn("environment.created", message("environment.created", common))).toBeUndefined();
-  expect(faultIn("environment.created", message("environment.deleted", common))).toContain("type");
+  expect(faultIn("environment.created", message("environment.updated", common))).toContain("type");
 });
 
 describe.each(RUNTIMES)("webhooks on %s", (runtime) => {

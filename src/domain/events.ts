@@ -26,7 +26,6 @@ export const EVENT_TYPES = [
   "webhook.deleted",
   "environment.created",
   "environment.updated",
-  "environment.deleted",
 ] as const;
 
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -55,7 +54,6 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   DisableWebhook: "webhook.disabled",
   DeleteWebhook: "webhook.deleted",
   CreateEnvironment: "environment.created",
-  DeleteEnvironment: "environment.deleted",
 };
 
 /**

@@ -15,6 +15,7 @@ describe("an address", () => {
     ...["255.255.255.255", "::", "::1", "fe80::1", "fc00::1", "fd00:ec2::254", "fec0::1", "ff02::1", "100::1"],
     ...["::ffff:127.0.0.1", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1"],
     ...["2002:a9fe:a9fe::1", "2001::1", "2001:db8::1", "::ffff:0:a9fe:a9fe", "", "x", "fe80::1%eth0"],
+    ...["::127.0.0.1", "::a00:1", "1000::1", "4000::1"],
   ])("%s is not public", (address) => {
     expect(isAllowedAddress(address, [])).toBe(false);
   });

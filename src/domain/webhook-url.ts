@@ -5,14 +5,18 @@ import { WebhookUrlRefused } from "./errors.ts";
 /** The maximum length of a URL, in characters. */
 const MAX_URL_LENGTH = 2048;
 
+const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
+
 /**
  * Whether the service may connect to an address: a public unicast address, or one of `allowed`. Private, link-local, loopback,
  * multicast, shared (CGNAT) and reserved addresses are not public, and neither are IPv6 addresses that contain an IPv4 address
- * (mapped, NAT64, 6to4, Teredo).
+ * (mapped, NAT64, 6to4, Teredo). All public IPv6 addresses are in 2000::/3.
  */
 export function isAllowedAddress(text: string, allowed: readonly Network[]): boolean {
   const address = parseAddress(text);
-  return address !== undefined && (address.range() === "unicast" || isOneOf(allowed, address));
+  if (!address) return false;
+  const isPublic = address.range() === "unicast" && (!(address instanceof ipaddr.IPv6) || address.match(PUBLIC_IPV6));
+  return isPublic || isOneOf(allowed, address);
 }
 
 /** The hosts to which `http` is possible, and their addresses. */

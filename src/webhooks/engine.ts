@@ -37,7 +37,7 @@ const POLL_MS = 1000;
 const POLL_MS_PER_ENVIRONMENT = 2;
 
 /** The maximum number of webhooks that a worker delivers to concurrently, and of those whose last attempt failed. */
-const MAX_ACTIVE = 200;
+export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
 
 /** The number of environments that are read concurrently, and per page. */

@@ -155,6 +155,10 @@ describe("a sender", () => {
         write();
       },
     ],
+    [
+      "only informational responses",
+      (socket: Socket) => void socket.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(20)),
+    ],
     ["no HTTP", (socket: Socket) => socket.end("SSH-2.0-OpenSSH_9.9\r\n")],
     ["the end of the connection", (socket: Socket) => socket.end()],
     ["a reset", (socket: Socket) => socket.resetAndDestroy()],
@@ -162,6 +166,14 @@ describe("a sender", () => {
     const { url, sockets } = await rawEndpoint(answer);
     const sent = newSender({ timeoutMs: 5000 }).send(messageTo(url));
     expect(await sent).toMatchObject({ outcome: "connection", status: undefined });
+    await waitFor("the connection is closed", () => sockets.size === 0);
+  });
+
+  it("reports another protocol than HTTP as a failed status, and closes the connection", async () => {
+    const { url, sockets } = await rawEndpoint((socket) =>
+      socket.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
+    );
+    expect(await newSender().send(messageTo(url))).toMatchObject({ outcome: "status", status: 101 });
     await waitFor("the connection is closed", () => sockets.size === 0);
   });
 

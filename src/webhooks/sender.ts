@@ -7,13 +7,16 @@ import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome } from "../domain/webhook.ts"
 import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
 
 /** The maximum number of bytes of the body of an answer. The connection of a longer answer is closed. */
-const MAX_ANSWER_BYTES = 4096;
+export const MAX_ANSWER_BYTES = 4096;
 
 /** How long the body of an answer may take, in milliseconds. The connection is closed after that. */
 const BODY_MS = 1000;
 
 /** The maximum number of bytes of the headers of an answer. */
 const MAX_HEADER_BYTES = 8192;
+
+/** The maximum number of informational responses (1xx) before an answer. */
+const MAX_INFORMATION = 10;
 
 /** How long an unused connection stays open, in milliseconds. */
 const IDLE_MS = 5000;
@@ -83,6 +86,7 @@ export class Sender {
 
   /** Sends a message. Never rejects, except with the reason of `signal` if it aborts. */
   async send(message: Message, signal?: AbortSignal): Promise<SendResult> {
+    signal?.throwIfAborted();
     const started = performance.now();
     const ended = new AbortController();
     const abort = () => ended.abort();
@@ -94,7 +98,7 @@ export class Sender {
       durationMs: performance.now() - started,
     });
     try {
-      const { status } = await this.answerTo(message, ended.signal);
+      const { status } = await untilAborted(this.answerTo(message, ended.signal), ended.signal);
       if (status >= 200 && status < 300) return result("delivered", status);
       return result(status >= 300 && status < 400 ? "redirect" : "status", status);
     } catch (error) {
@@ -114,7 +118,8 @@ export class Sender {
 
   private async answerTo(message: Message, ended: AbortSignal): Promise<Answer> {
     const url = new URL(message.url);
-    const addresses = await untilAborted(this.addressesOf(url.hostname), ended);
+    const addresses = await this.addressesOf(url.hostname);
+    ended.throwIfAborted();
     const answered = this.request(url, message, { addresses, ended });
     return answered.catch((error: unknown) => {
       // The endpoint closed the idle connection at the same time.
@@ -156,6 +161,15 @@ export class Sender {
         signal: ended,
       });
       request.on("error", (error) => reject(Object.assign(error, { isReused: request.reusedSocket })));
+      let informations = 0;
+      request.on("information", () => {
+        if (++informations > MAX_INFORMATION) request.destroy();
+      });
+      // Without a listener, a response 101 would end neither the request nor its signal.
+      request.on("upgrade", ({ statusCode = 0 }, socket) => {
+        socket.destroy();
+        resolve({ status: statusCode });
+      });
       request.on("response", (response) => {
         drop(response);
         resolve({ status: response.statusCode ?? 0 });

@@ -207,7 +207,8 @@ export class Http1Connection {
       const pipelined = this.#pipelined;
       if (this.#isOver) return 0;
       const [latest, [req]] = [this.#latest, incoming];
-      if (!latest && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
+      // A refused request stays the latest until its body has arrived. The next one comes after that.
+      if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
       // Only node:http can pass on a request for another protocol, and only at once.
       if (this.#isClosing || req.upgrade) {
         this.closeAfterNext();
@@ -231,7 +232,7 @@ export class Http1Connection {
     }
     this.#serve?.(...incoming);
     if (this.#pipelined.length > 0) {
-      if (this.#latest) this.#latest.once("close", this.#serveLater);
+      if (this.#latest?.writableFinished === false) this.#latest.once("close", this.#serveLater);
       else this.#serveLater();
       return;
     }
