@@ -148,6 +148,30 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await logged.filter({ hasText: "the endpoint answered 500" }).first().waitFor();
     await page.getByText(/The webhook is enabled, \d+ failed attempts?\. Events since/).waitFor();
     await checkViews("a webhook that fails");
+    // The service refuses tests in quick succession.
+    const refused = page.locator(".live", {
+      hasText: "The test was not delivered: the endpoint answered 500. See the log",
+    });
+    await waitFor("the result of the test is shown", async () => {
+      await press("button", "Send a test");
+      await page.getByRole("button", { name: "Wait …" }).waitFor({ state: "detached" });
+      return (await refused.count()) > 0;
+    });
+    // As after three days of failures.
+    await page.route(
+      "**/GetWebhook",
+      async (route) => {
+        const response = await route.fetch();
+        const { webhook } = (await response.json()) as { readonly webhook: object };
+        await route.fulfill({ response, json: { webhook: { ...webhook, state: "STATE_FAILED" } } });
+      },
+      { times: 1 },
+    );
+    await press("button", "Read again");
+    await page.getByText("The webhook is disabled by the service after three days of failures.").waitFor();
+    await page.getByText("Repair the endpoint, send a test, then enable the webhook").waitFor();
+    await page.getByRole("button", { name: "Enable" }).waitFor();
+    await press("button", "Read again");
 
     await press("button", "Disable");
     await says(`Disabled the webhook ${id}.`);
