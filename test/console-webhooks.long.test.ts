@@ -163,7 +163,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
       async (route) => {
         const response = await route.fetch();
         const { webhook } = (await response.json()) as { readonly webhook: object };
-        await route.fulfill({ response, json: { webhook: { ...webhook, state: "STATE_FAILED" } } });
+        await route.fulfill({ response, json: { webhook: { ...webhook, state: "WEBHOOK_STATE_FAILED" } } });
       },
       { times: 1 },
     );
