@@ -13,12 +13,16 @@ type Operation = { readonly operationId: string; readonly tags: readonly string[
 
 const document = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as {
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
+  readonly webhooks: { readonly [type: string]: { readonly post: Operation } };
 };
 
 const OPERATIONS = Object.values(document.paths).flatMap((methods) => Object.values(methods));
 
 /** Returns the id of an operation in the page. */
 const idOf = ({ operationId, tags }: Operation) => `operations-${tags[0]}-${operationId}`;
+
+/** The ids of the messages of webhooks in the page. */
+const WEBHOOK_IDS = Object.values(document.webhooks).map(({ post }) => `operations-webhooks-${post.operationId}`);
 
 const GET_USER = "operations-REST-getUser";
 const LOOKUP = "operations-AdminService-AdminService_ListUserGroups";
@@ -47,7 +51,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await page.goto(`${server.url}/docs/`);
     await page.waitForSelector(".opblock");
     const shown = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
-    expect(shown.toSorted()).toEqual(OPERATIONS.map(idOf).toSorted());
+    expect(shown.toSorted()).toEqual([...OPERATIONS.map(idOf), ...WEBHOOK_IDS].toSorted());
     // One of each kind: opening all takes minutes on a busy machine.
     const opened = [GET_USER, LOOKUP, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
     await page.evaluate((ids) => {

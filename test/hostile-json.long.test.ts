@@ -108,7 +108,8 @@ const WAYS: readonly Way[] = [
         type: `application/${protocol}${codec}`,
         isBinary: codec === "proto",
         isEnveloped: protocol !== "",
-        methods: METHODS,
+        // Connect encloses the messages of streams.
+        methods: METHODS.filter(({ methodKind }) => protocol !== "" || methodKind === "unary"),
         pathOf: ({ parent, name }) => ["POST", `/${parent.typeName}/${name}`],
       }),
     ),

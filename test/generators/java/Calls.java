@@ -29,7 +29,7 @@ public final class Calls {
                     .putPropertiesItem("plan", "gold")
                     .putPropertiesItem("seats", Arrays.asList(1, null)))
             .getUserGroup();
-    var rest = new RestApi(client).getUser(userGroupId, null, null, null).getUserGroup();
+    var rest = new RestApi(client).getUser(userGroupId, null, null, null, null).getUserGroup();
     long teamId = rest.getTeamId();
     String session =
         viewers

@@ -1,9 +1,9 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
-/** A Connect transport for unary calls by grpc-js, so Connect clients behave like those of grpc-js. */
+/** A Connect transport for calls by grpc-js without client streams, so Connect clients behave like those of grpc-js. */
 export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {
   // 2 is gzip (https://github.com/grpc/grpc/blob/master/doc/compression.md).
   const options = gzip ? { "grpc.default_compression_algorithm": 2 } : {};
@@ -11,8 +11,6 @@ export function openGrpcJsTransport(url: string, { gzip = false } = {}): { trans
   const transport: Transport = {
     unary: (method, _signal, _timeoutMs, header, input, _contextValues) =>
       new Promise((resolve, reject) => {
-        const metadata = new Metadata();
-        for (const [name, value] of new Headers(header)) metadata.set(name, value);
         const received = new Headers();
         const trailer = new Headers();
         const call = client.makeUnaryRequest(
@@ -20,7 +18,7 @@ export function openGrpcJsTransport(url: string, { gzip = false } = {}): { trans
           (message) => Buffer.from(toBinary(method.input, message)),
           (bytes) => fromBinary(method.output, bytes),
           create(method.input, input),
-          metadata,
+          metadataOf(header),
           (error, message) => {
             if (error) return reject(connectError(error, received));
             if (!message) return reject(new ConnectError("no message", Code.Internal));
@@ -30,9 +28,39 @@ export function openGrpcJsTransport(url: string, { gzip = false } = {}): { trans
         call.on("metadata", (fields) => copy(fields, received));
         call.on("status", ({ metadata: fields }) => copy(fields, trailer));
       }),
-    stream: () => Promise.reject(new ConnectError("this transport does not support streams", Code.Unimplemented)),
+    stream: async (method, signal, _timeoutMs, header, input) => {
+      if (method.methodKind !== "server_streaming")
+        throw new ConnectError("this transport does not support client streams", Code.Unimplemented);
+      const { value } = await input[Symbol.asyncIterator]().next();
+      const received = new Headers();
+      const trailer = new Headers();
+      const call = client.makeServerStreamRequest(
+        `/${method.parent.typeName}/${method.name}`,
+        (message: MessageShape<typeof method.input>) => Buffer.from(toBinary(method.input, message)),
+        (bytes) => fromBinary(method.output, bytes),
+        create(method.input, value),
+        metadataOf(header),
+      );
+      signal?.addEventListener("abort", () => call.cancel());
+      call.on("metadata", (fields) => copy(fields, received));
+      call.on("status", ({ metadata: fields }) => copy(fields, trailer));
+      async function* messages() {
+        try {
+          yield* call;
+        } catch (error) {
+          throw connectError(error as ServiceError, received);
+        }
+      }
+      return { stream: true, service: method.parent, method, header: received, message: messages(), trailer };
+    },
   };
   return { transport, close: () => client.close() };
+}
+
+function metadataOf(header: HeadersInit | undefined): Metadata {
+  const metadata = new Metadata();
+  for (const [name, value] of new Headers(header)) metadata.set(name, value);
+  return metadata;
 }
 
 /** Converts a grpc-js error to a ConnectError, as Connect does with gRPC trailers. */
