@@ -16,7 +16,7 @@ import type { Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
 import type { RateLimitName } from "../observability/metrics.ts";
 import { type CallContext, callOf } from "./call-context.ts";
-import { credentialIn, tokenFromHeader } from "./credentials.ts";
+import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
@@ -214,7 +214,7 @@ export function authorizeAgain(
     requireRole(principal.role, method);
     if (principal.environment?.number !== call.caller.environment?.number) throw new EnvironmentNotFound();
   };
-  const found = authenticator.authenticate(tokenFromHeader(credentialIn(call.received.headers) ?? "") ?? "");
+  const found = authenticator.authenticate(apiTokenIn(call.received.headers) ?? "");
   return found instanceof Promise ? found.then(check) : check(found);
 }
 
@@ -226,7 +226,7 @@ export function authorizeAgain(
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
     const { headers } = request;
-    const token = tokenFromHeader(credentialIn(headers) ?? "");
+    const token = apiTokenIn(headers);
     const owner = token === undefined ? undefined : authenticator.lastOwner(token);
     if (!owner) return { group: "addresses", name: clientOf(request.peerAddress(), headers) ?? "" };
     const { environment, id } = owner;

@@ -27,6 +27,11 @@ export function credentialIn(headers: HeaderRecord): string | null {
   return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
 }
 
+/** The API token of the headers. Undefined if there is none, or the header is malformed. */
+export function apiTokenIn(headers: HeaderRecord): string | undefined {
+  return tokenFromHeader(credentialIn(headers) ?? "");
+}
+
 /** Redacts tokens of this service, and the API token of the headers in any form, from a string of the caller. */
 export function withoutTokens(text: string, headers: HeaderRecord): string {
   const redacted = text.replace(TOKEN_IN_TEXT, REDACTED).replace(SESSION_IN_TEXT, REDACTED);

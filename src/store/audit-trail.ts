@@ -39,7 +39,10 @@ const EVENT_FIELD = {
   actorName: "n",
   role: "r",
   method: "m",
-  /** `c:` with the id of a created group, `g:` with that of a changed one, `t:` with an API token, `w:` with the id of a webhook, `x:` with an export. Empty for the environment. */
+  /**
+   * The changed resource: `c:` and the id of a created group, `g:` and the id of another group, `t:` and an API token, `w:` and the id of a
+   * webhook, or `x:` and an export. Empty for the environment.
+   */
   subject: "i",
   /** Separated by commas. */
   changedFields: "f",
@@ -161,8 +164,15 @@ function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilt
   );
 }
 
-/** @throws RecordUnreadable */
-function eventFrom([streamId, fields]: readonly [string, readonly string[]]): AuditEvent {
+/** An entry of a stream of events: its id, and its fields and values. */
+type Entry = readonly [streamId: string, fields: readonly string[]];
+
+function eventFrom(entry: Entry): AuditEvent {
+  return decoded(entry).event;
+}
+
+/** An event, and whether it created a user group. @throws RecordUnreadable */
+function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
   const [id = ""] = streamId.split("-");
   const record = recordFromAnswer(fields, 0);
   const text = (field: string) => textOf(record, field, `the audit event ${id}`);
@@ -173,7 +183,7 @@ function eventFrom([streamId, fields]: readonly [string, readonly string[]]): Au
   const subject = text(EVENT_FIELD.subject);
   const [kind, named] = [subject.slice(0, 2), subject.slice(2)];
   const changedFields = text(EVENT_FIELD.changedFields);
-  return {
+  const event: AuditEvent = {
     id,
     time: Math.floor(Number(id) / 1000),
     actorId: text(EVENT_FIELD.actorId),
@@ -188,13 +198,13 @@ function eventFrom([streamId, fields]: readonly [string, readonly string[]]): Au
     requestId: text(EVENT_FIELD.requestId),
     peer: text(EVENT_FIELD.peer),
   };
+  return { event, isCreation: kind === "c:" };
 }
 
 /** @throws RecordUnreadable */
-function feedEventFrom(entry: readonly [string, readonly string[]]): FeedEvent {
-  const event = eventFrom(entry);
+function feedEventFrom(entry: Entry): FeedEvent {
+  const { event, isCreation } = decoded(entry);
   const { id, time, actorId, userGroupId, apiToken, webhookId, changedFields } = event;
-  const isCreation = recordFromAnswer(entry[1], 0)[EVENT_FIELD.subject]?.startsWith("c:") === true;
   const type = eventTypeOf(event, isCreation);
   return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, webhookId, changedFields };
 }

@@ -18,6 +18,7 @@ import {
   type DueWebhook,
   EXPIRY_DAYS,
   LEASE_MS,
+  type Settlement,
   type WebhookTarget,
   wants,
 } from "../domain/webhook.ts";
@@ -226,34 +227,26 @@ export class DeliveryEngine {
     if (!target) return;
     const turnEnd = leased + TURN_MS;
     const sender = new Sender({ allowed, resolve, timeoutMs: times?.timeoutMs });
-    let from: DeliveryPosition = target.webhook;
     /** Stores a result. @returns whether to continue with the next event of the page */
-    const settle = async (to: DeliveryPosition, attempt: Attempt | undefined, release: boolean): Promise<boolean> => {
+    const settle = async ({ from, to, attempt, release }: Settlement): Promise<boolean> => {
       const begun = performance.now();
       const isReleased = release || (attempt !== undefined && attempt.outcome !== "delivered");
-      const before = from;
-      from = to;
-      const next = await store
-        .settle(claim, { from: before, to, attempt, release: isReleased })
-        .catch((error: unknown) => {
-          from = before;
-          throw error;
-        });
+      const next = await store.settle(claim, { from, to, attempt, release: isReleased });
       if (attempt) this.observe(claim, attempt, next);
       leased = begun;
       target = isReleased ? undefined : next;
-      if (target) from = target.webhook;
-      return target !== undefined && target.webhook.cursor === to.cursor && target.webhook.state === "enabled";
+      return target?.webhook.cursor === to.cursor && target.webhook.state === "enabled";
     };
     const isOver = () => this.closing.signal.aborted || (performance.now() > turnEnd && this.active.size >= MAX_ACTIVE);
     try {
       while (target?.webhook.state === "enabled") {
+        const from: DeliveryPosition = target.webhook;
         const page = await this.read(claim, from);
         if (!page) {
           const missed: SentEvent = { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() };
           const attempt = await this.send(claim, target, missed, { sender, leased });
           const cursor = Math.max(from.cursor - OVERLAP_MICROS, 0);
-          await settle({ cursor, cursorTime: undefined }, attempt, isOver());
+          await settle({ from, to: { cursor, cursorTime: undefined }, attempt, release: isOver() });
           continue;
         }
         let isCurrent = true;
@@ -261,16 +254,18 @@ export class DeliveryEngine {
           if (!wants(target.webhook, event.type)) continue;
           const attempt: Attempt = await this.send(claim, target, event, { sender, leased });
           const { id: cursor, time: cursorTime } = positionAfter(event, claim.environment);
-          isCurrent = await settle({ cursor, cursorTime }, attempt, isOver());
+          isCurrent = await settle({ from: target.webhook, to: { cursor, cursorTime }, attempt, release: isOver() });
           if (!isCurrent) break;
         }
         if (!isCurrent) continue;
         const { id: cursor, time: cursorTime } = page.next;
-        await settle({ cursor, cursorTime }, undefined, !page.hasMore || isOver());
+        await settle({ from: target.webhook, to: { cursor, cursorTime }, release: !page.hasMore || isOver() });
       }
     } finally {
       sender.close();
-      if (target) await store.settle(claim, { from, to: from, release: true }).catch(() => {});
+      // Gives back the lease. The position stays.
+      const position = target?.webhook;
+      if (position) await store.settle(claim, { from: position, to: position, release: true }).catch(() => {});
     }
   }
 

@@ -1,7 +1,7 @@
 import { Resolver } from "node:dns/promises";
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
-import type { LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import type { Network } from "../domain/client-address.ts";
 import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome } from "../domain/webhook.ts";
 import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
@@ -132,12 +132,11 @@ export class Sender {
   /** The addresses of a host. @throws SendFailure if it has none, or one that is not allowed */
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
-    const found = isAddress(host)
-      ? [host]
-      : (loopbackAddresses(hostname) ?? (await this.resolve(host).catch(() => [])));
-    if (found.length === 0) throw new SendFailure("name");
-    const addresses = found === loopbackAddresses(hostname) ? found.filter((each) => this.isAllowed(each)) : found;
-    if (addresses.length === 0 || !addresses.every((each) => this.isAllowed(each))) throw new SendFailure("address");
+    // One allowed address of localhost is enough.
+    const loopback = loopbackAddresses(hostname)?.filter((each) => this.isAllowed(each));
+    const addresses = loopback ?? (isIP(host) !== 0 ? [host] : await this.resolve(host).catch(() => []));
+    if (addresses.length === 0) throw new SendFailure(loopback ? "address" : "name");
+    if (!addresses.every((each) => this.isAllowed(each))) throw new SendFailure("address");
     return addresses;
   }
 
@@ -208,10 +207,6 @@ async function resolveByDns(host: string): Promise<readonly string[]> {
   const queries = [resolver.resolve4(host), resolver.resolve6(host)];
   const found = await Promise.all(queries.map((query) => query.catch(() => [])));
   return found.flat();
-}
-
-function isAddress(host: string): boolean {
-  return host.includes(":") || /^\d+(?:\.\d+){3}$/.test(host);
 }
 
 /** Rejects as soon as the signal aborts. */

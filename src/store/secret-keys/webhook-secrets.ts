@@ -29,8 +29,7 @@ export async function reencryptWebhooks(
     if (isDryRun || secrets.every(({ keyId }) => keyId === cipher.currentKeyId)) return;
     const next = secrets.map((secret) => {
       const plain = unsealSecret(cipher, environment, id, secret);
-      const [keyId = "", text = ""] = sealSecret(cipher, environment, id, plain).split(".");
-      return { ...secret, keyId, text };
+      return { ...sealSecret(cipher, environment, id, plain), expireTime: secret.expireTime };
     });
     const expected = textOf(record, "secrets");
     const args = { webhook: webhookKey(number, id), expected, secrets: formatSecrets(next) };

@@ -3,10 +3,8 @@ import { RecordUnreadable } from "../../domain/errors.ts";
 import {
   DELIVERY_OUTCOMES,
   type Delivery,
-  type DeliveryOutcome,
   WEBHOOK_STATES,
   type Webhook,
-  type WebhookState,
   type WebhookTarget,
 } from "../../domain/webhook.ts";
 import type { TokenCipher } from "../encryption.ts";
@@ -20,10 +18,10 @@ interface StoredSecret {
   readonly expireTime: number | undefined;
 }
 
-/** Encrypts a secret of a webhook. */
-export function sealSecret(cipher: TokenCipher, environment: Environment, id: string, secret: string): string {
+/** Encrypts a new secret of a webhook. */
+export function sealSecret(cipher: TokenCipher, environment: Environment, id: string, secret: string): StoredSecret {
   const { keyId, text } = cipher.seal(environment, nameOf(id), secret);
-  return `${keyId}.${text}`;
+  return { keyId, text, expireTime: undefined };
 }
 
 /** The name of a secret in `TokenCipher.seal`. */
@@ -42,7 +40,7 @@ export function storedSecrets(record: StoredRecord, what: string): readonly Stor
     });
 }
 
-/** Formats a result of `storedSecrets` whose texts were encrypted again. */
+/** Formats secrets as `storedSecrets` parses them. */
 export function formatSecrets(secrets: readonly StoredSecret[]): string {
   return secrets
     .map(({ keyId, text, expireTime }) => `${keyId}.${text}${expireTime === undefined ? "" : `:${expireTime}`}`)
@@ -59,6 +57,11 @@ export function unsealSecret(
   return cipher.unseal(environment, nameOf(id), secret);
 }
 
+/** The webhook of an answer that has Redis' clock and the record. @throws RecordUnreadable */
+export function webhookFromAnswer(id: string, answer: readonly string[]): Webhook {
+  return webhookFrom(id, recordFromAnswer(answer), Number(answer[1]));
+}
+
 /** @param now Redis' clock. @throws RecordUnreadable */
 export function webhookFrom(id: string, record: StoredRecord, now: number): Webhook {
   const what = `the webhook ${id}`;
@@ -73,7 +76,7 @@ export function webhookFrom(id: string, record: StoredRecord, now: number): Webh
     displayName: textOf(record, "display_name", what),
     url: textOf(record, "url", what),
     eventTypes: types === "" ? [] : types.split(","),
-    state: state satisfies WebhookState,
+    state,
     createTime: integerOf(record, "create_time", what),
     updateTime: integerOf(record, "update_time", what),
     previousSecretExpireTime: latest > now ? latest : undefined,
@@ -121,7 +124,7 @@ export function deliveryFrom([streamId, fields]: readonly [string, readonly stri
     eventId,
     eventType,
     attempt: integerOf(record, "n", "a delivery"),
-    outcome: DELIVERY_OUTCOMES.find((each) => each === outcome) ?? ("connection" satisfies DeliveryOutcome),
+    outcome: DELIVERY_OUTCOMES.find((each) => each === outcome) ?? "connection",
     status: status === "-" ? undefined : Number(status),
     durationMs: Number(duration),
   };

@@ -34,7 +34,14 @@ import {
   READ_WEBHOOKS,
 } from "../scripts.ts";
 import { TESTER } from "./deliveries.ts";
-import { deliveryFrom, sealSecret, targetFrom, webhookFrom } from "./webhook-record.ts";
+import {
+  deliveryFrom,
+  formatSecrets,
+  sealSecret,
+  targetFrom,
+  webhookFrom,
+  webhookFromAnswer,
+} from "./webhook-record.ts";
 
 /** Webhooks in Redis. `TOKEN_KEYS` encrypts their secrets. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
@@ -43,6 +50,10 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     if (!isWebhookId(id)) throw new WebhookNotFound();
     return webhookKey(number, id);
   };
+
+  /** A new secret as the record holds it. */
+  const sealed = (environment: Environment, id: string, secret: string): string =>
+    formatSecrets([sealSecret(cipher, environment, id, secret)]);
 
   const readAnswer = async (environment: Environment, id: string): Promise<string[]> => {
     const answer = await client.ask("webhook", READ, { key: keyOf(environment, id) });
@@ -65,7 +76,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       since,
       extraArgs: Object.entries(fields).flat(),
     });
-    return afterChange(() => webhookFrom(id, recordFromAnswer(answer), Number(answer[1])));
+    return afterChange(() => webhookFromAnswer(id, answer));
   };
 
   return {
@@ -79,7 +90,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
         display_name: displayName,
         url,
         event_types: eventTypes.join(","),
-        secrets: sealSecret(cipher, environment, id, secret),
+        secrets: sealed(environment, id, secret),
       };
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-webhook", CREATE_WEBHOOK, {
         webhooks: webhooksKey(number),
@@ -88,13 +99,13 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
         maxWebhooks: MAX_WEBHOOKS,
         extraArgs: Object.entries(fields).flat(),
       });
-      const webhook = afterChange(() => webhookFrom(id, recordFromAnswer(answer), Number(answer[1])));
+      const webhook = afterChange(() => webhookFromAnswer(id, answer));
       return { webhook, secret };
     },
 
     async get(environment, id) {
       const answer = await readAnswer(environment, id);
-      return webhookFrom(id, recordFromAnswer(answer), Number(answer[1]));
+      return webhookFromAnswer(id, answer);
     },
 
     async list({ number }) {
@@ -124,8 +135,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
 
     async rotateSecret(environment, id, by) {
       const secret = newWebhookSecret();
-      const sealed = isWebhookId(id) ? sealSecret(cipher, environment, id, secret) : "";
-      return { webhook: await change(environment, id, by, { secret: sealed }), secret };
+      return { webhook: await change(environment, id, by, { secret: sealed(environment, id, secret) }), secret };
     },
 
     async deliveries(environment, id) {

@@ -29,8 +29,10 @@ local function audit(subject, changedFields)
   nextVersion = nextVersion + 1.0
   if length % 64 > 0 or length <= maxLength then return 0 end
   local removed = redis.call('XTRIM', trail, 'MAXLEN', '~', maxUpdates)
-  -- Readers of events must notice the gap.
-  local first = redis.call('XRANGE', trail, '-', '+', 'COUNT', '1')[1][1]
-  if removed > 0 then redis.call('HSET', environment, 'trimmed', string.match(first, '%d+')) end
+  if removed > 0 then
+    -- Readers of events must notice the gap.
+    local first = redis.call('XRANGE', trail, '-', '+', 'COUNT', '1')[1][1]
+    redis.call('HSET', environment, 'trimmed', string.match(first, '%d+'))
+  end
   return removed
 end
