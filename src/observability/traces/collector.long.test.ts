@@ -49,6 +49,18 @@ it("sends spans after a second, and the remaining spans at the shutdown", async 
   expect(lost).toEqual({});
 });
 
+it("waits at the shutdown for the response to a request in flight", async () => {
+  let answer = (_: { status: number }) => {};
+  const collector = await newCollector(() => new Promise((resolve) => (answer = resolve)));
+  const { endSpans, close, lost } = newSender(collector.url);
+  endSpans(1);
+  await waitFor("the request comes", () => collector.bytes().length > 0);
+  const closed = close();
+  answer({ status: 200 });
+  await closed;
+  expect(lost).toEqual({});
+});
+
 it.each([429, 503])("retries after status %i at the time in Retry-After", async (status) => {
   const collector = await newCollector((request) =>
     request === 1 ? { status, headers: { "retry-after": "1" } } : { status: 200 },

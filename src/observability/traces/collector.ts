@@ -1,6 +1,6 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
-import { ExportResultCode } from "@opentelemetry/core";
+import { type ExportResult, ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
@@ -41,6 +41,8 @@ export class Collector implements SpanProcessor {
   #exporter: SpanExporter;
   /** The connections of the exporter. Undefined before its first request. */
   #agent: HttpAgent | undefined;
+  /** The batches in flight. */
+  readonly #exports = new Set<Promise<void>>();
   #waiting = 0;
   #isClosed = false;
 
@@ -78,10 +80,11 @@ export class Collector implements SpanProcessor {
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);
-      // `#export` has reported the spans of a failed batch.
+      // `#export` has reported the spans of a failed batch. The processor does not wait for batches that are already in flight.
       this.#batches
         .shutdown()
         .catch(() => {})
+        .then(() => Promise.all(this.#exports))
         .finally(() => resolve(clearTimeout(timer)));
     });
     this.#isClosed = true;
@@ -90,24 +93,30 @@ export class Collector implements SpanProcessor {
   }
 
   #export(spans: ReadableSpan[], done: Parameters<SpanExporter["export"]>[1]): void {
-    let isDone = false;
-    const finish: typeof done = (result) => {
-      if (isDone) return;
-      isDone = true;
-      clearTimeout(timer);
+    const sent = this.#send(spans).then((result) => {
+      this.#exports.delete(sent);
       if (!this.#isClosed) {
         this.#waiting -= spans.length;
         if (result.code !== ExportResultCode.SUCCESS) this.#onLost("export", spans.length, result.error);
       }
       done(result);
-    };
-    // The timeout of the exporter starts again with each byte of a response, and with each retry.
-    const timer = setTimeout(() => {
-      const error = new Error(`the collector took longer than ${EXPORT_TIMEOUT_MS / 1000} s`);
-      finish({ code: ExportResultCode.FAILED, error });
-      this.#agent?.destroy();
-    }, EXPORT_TIMEOUT_MS);
-    this.#exporter.export(spans, finish);
+    });
+    this.#exports.add(sent);
+  }
+
+  #send(spans: ReadableSpan[]): Promise<ExportResult> {
+    return new Promise((resolve) => {
+      // The timeout of the exporter starts again with each byte of a response, and with each retry.
+      const timer = setTimeout(() => {
+        const error = new Error(`the collector took longer than ${EXPORT_TIMEOUT_MS / 1000} s`);
+        resolve({ code: ExportResultCode.FAILED, error });
+        this.#agent?.destroy();
+      }, EXPORT_TIMEOUT_MS);
+      this.#exporter.export(spans, (result) => {
+        clearTimeout(timer);
+        resolve(result);
+      });
+    });
   }
 
   #newExporter({ ca, cert, key }: CollectorTls): SpanExporter {
