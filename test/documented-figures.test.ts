@@ -39,7 +39,6 @@ import { IPV6_PREFIX_HEXTETS } from "../src/domain/client-address.ts";
 import { ENVIRONMENT_NUMBERS, TEAM_IDS } from "../src/domain/environment.ts";
 import { DELIVERY_TIMEOUT_MS, MAX_WEBHOOKS } from "../src/domain/webhook.ts";
 import { LOG_FIELDS } from "../src/observability/log.ts";
-import { MAX_ETAGS } from "../src/rest/user.ts";
 import { MAX_ERROR_BYTES, MAX_QUOTED, MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
 import { PROBE_KEPT_MS } from "../src/rpc/readiness.ts";
 import { MAX_FILE_BYTES, MAX_QUESTIONS } from "../src/rpc/reflection.ts";
@@ -114,7 +113,6 @@ describe("the documented limits equal those of the code", () => {
       // One number is unused.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
-      ["entity tags in If-Match", MAX_ETAGS],
       ["violations in an error", MAX_VIOLATIONS],
     ];
     expect(figuresIn("docs/api.md", "Limits")).toEqual(plain(rows));

@@ -198,14 +198,10 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
 
     const MISMATCH = { status: 412, code: "aborted", reason: "ETAG_MISMATCH" };
     const MALFORMED = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST" };
-    const lists = (tag: string) => [tag, `${tag}, "x"`, `"x",${tag}`, `W/"a", "b" ,, "c,d",\t${tag} ,"e"`];
-    const eleven = Array.from({ length: 11 }, (_, i) => `"${i}"`).join(", ");
     it.each([
-      ...["*", ...lists("ETAG")].map((condition) => [condition, undefined] as const),
-      ...[...lists("BEFORE"), ...lists("W/ETAG"), '"x"', '""', 'W/""'].map(
-        (condition) => [condition, MISMATCH] as const,
-      ),
-      ...["x", '"', "ETAG, x", "*, ETAG", 'ETAG "x"', "W/", '"a"b"', "", ",", eleven].map(
+      ...["*", "ETAG", "\tETAG "].map((condition) => [condition, undefined] as const),
+      ...["BEFORE", "W/ETAG", '"x"', '""', 'W/""'].map((condition) => [condition, MISMATCH] as const),
+      ...["x", '"', "ETAG, BEFORE", "*, ETAG", 'ETAG "x"', "W/", '"a"b"', "", ","].map(
         (condition) => [condition, MALFORMED] as const,
       ),
     ])("with If-Match: %s, of a group whose etag was BEFORE and is ETAG", async (condition, refusal) => {

@@ -245,7 +245,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
         summary: "Update User",
         description: "Changes an existing user group. Never creates one.",
         parameters: [
-          header("If-Match", "Changes the group only if one of these is its etag: at most 10 entity tags, or `*`.", {
+          header("If-Match", "Changes the group only if this is its etag: one entity tag, or `*`.", {
             type: "string",
             minLength: 1,
           }),

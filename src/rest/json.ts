@@ -161,7 +161,7 @@ export function timeText(time: Timestamp | undefined): string | undefined {
 }
 
 /** Whether a call failed because the etag of the group did not match. */
-export function isEtagMismatch(failure: unknown): boolean {
+function isEtagMismatch(failure: unknown): boolean {
   return failure instanceof ConnectError && failure.cause instanceof EtagMismatch;
 }
 

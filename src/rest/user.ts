@@ -2,13 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import { TimestampSchema } from "@bufbuild/protobuf/wkt";
 import type { ConnectError } from "@connectrpc/connect";
-import {
-  type Endpoint,
-  type EndpointCall,
-  type EndpointMethod,
-  headerValue,
-  recordOf,
-} from "@user-group-service/transport";
+import { type Endpoint, type EndpointMethod, headerValue, recordOf } from "@user-group-service/transport";
 import type { Suspension, UserGroup } from "../../gen/usergroup/v1/user_group_pb.ts";
 import {
   type GetUserGroupRequest,
@@ -22,7 +16,6 @@ import { toCallError } from "../rpc/errors.ts";
 import { CHANGEABLE, tagFromMessage } from "../rpc/messages.ts";
 import { malformed } from "../rpc/refusal-errors.ts";
 import {
-  isEtagMismatch,
   jsonMethod,
   jsonResponse,
   messageOf,
@@ -41,8 +34,8 @@ interface VerbRequest {
   readonly body: JsonObject;
   /** Undefined if the request has no query. */
   readonly query: URLSearchParams | undefined;
-  /** The etags of `If-Match`. One of them must match. Undefined: any etag matches. */
-  readonly ifMatch: readonly string[] | undefined;
+  /** The required etag, of `If-Match`. Undefined: any etag matches. */
+  readonly ifMatch: string | undefined;
   /** The value of `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined;
 }
@@ -97,7 +90,7 @@ export const PUT: Verb = {
     return messageOf(updateUserGroup.input, {
       ...pick(body, GROUP_FIELDS),
       ...(masked.length > 0 && { update_mask: masked.join(",") }),
-      ...(ifMatch !== undefined && { etag: ifMatch[0] }),
+      ...(ifMatch !== undefined && { etag: ifMatch }),
     });
   },
   toBody: (group) => {
@@ -199,13 +192,10 @@ export function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
   return tagFromMessage(apiEnvironmentTag) ?? null;
 }
 
-/** One entity tag of a list, with the following comma or the end (RFC 9110, 8.8.3 and 5.6.1). */
-const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
+/** An entity tag (RFC 9110, 8.8.3). */
+const ETAG = /^(W\/)?"([\x21\x23-\x7e]*)"$/;
 
 const EMPTY_KEY = "Idempotency-Key is empty: send a value, or remove the header";
-
-/** The maximum number of entity tags in `If-Match`. Each may need a call. */
-export const MAX_ETAGS = 10;
 
 /** The REST shim `/api/user`: each verb is one RPC. */
 export function userEndpoint(): Endpoint {
@@ -220,15 +210,13 @@ export function methodOf(verb: Verb): EndpointMethod {
     const question = target.indexOf("?");
     const query = question < 0 ? undefined : parseFields(target.slice(question + 1), "the query string");
     const condition = headerValue(headers, "if-match");
-    const ifMatch = condition === null ? undefined : etagsOf(condition);
+    const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
     // The client would assume that a retry is safe.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
-    const response = await (ifMatch && ifMatch.length > 1
-      ? callUntilMatch(call, message, ifMatch.slice(1))
-      : call.invoke(message));
+    const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
     // A client could store the missing token. An error leaves the token that it has.
@@ -242,38 +230,14 @@ export function methodOf(verb: Verb): EndpointMethod {
 }
 
 /**
- * Makes the call, and repeats it with the next entity tag if the etag does not match. A group has one etag, so at most one call
- * changes the group.
- */
-async function callUntilMatch(
-  call: EndpointCall,
-  message: Message,
-  [etag, ...others]: readonly string[],
-): Promise<Message> {
-  try {
-    return await call.invoke(message);
-  } catch (failure) {
-    if (etag === undefined || !isEtagMismatch(failure)) throw failure;
-    return callUntilMatch(call, Object.assign(message, { etag }), others);
-  }
-}
-
-/**
- * Parses `If-Match`; undefined if any etag matches.
+ * Parses `If-Match`; undefined if any etag matches. Lists are not supported, because a group has one etag.
  *
- * @throws ConnectError InvalidArgument if it is neither a list of entity tags nor `*`
+ * @throws ConnectError InvalidArgument if it is neither an entity tag nor `*`
  */
-function etagsOf(value: string): string[] | undefined {
-  if (value.trim() === "*") return undefined;
-  const etags = new Set<string>();
-  for (ETAG.lastIndex = 0; ETAG.lastIndex < value.length; ) {
-    const match = ETAG.exec(value);
-    if (!match) throw malformed('If-Match must be a list of entity tags, such as "abc", "def", or *', []);
-    const [, weak, etag] = match;
-    // A weak tag never matches (RFC 9110, 13.1.1). The set keeps its `W/`, and no stored etag contains a slash.
-    etags.add(weak || !etag ? `W/${etag}` : etag);
-  }
-  if (etags.size > MAX_ETAGS) throw malformed(`If-Match must have at most ${MAX_ETAGS} entity tags`, []);
-  if (etags.size === 0) throw malformed("If-Match is empty: send an entity tag, or remove the header", []);
-  return [...etags];
+function etagOf(value: string): string | undefined {
+  if (value === "*") return undefined;
+  const [isTag, weak, etag] = ETAG.exec(value) ?? [];
+  if (isTag === undefined) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
+  // A weak tag never matches (RFC 9110, 13.1.1). It keeps its `W/`, and no stored etag contains a slash.
+  return weak || !etag ? `W/${etag}` : etag;
 }

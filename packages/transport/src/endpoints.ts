@@ -40,8 +40,8 @@ export interface EndpointMethod {
 /** The call of the endpoint's RPC. Call its methods on the object. */
 export interface EndpointCall {
   /**
-   * Passes a message through the interceptors to the RPC. May be called again when the previous call has ended. Rejects
-   * with the error of the interceptors, or with a TypeError if the RPC is not served.
+   * Passes a message through the interceptors to the RPC. Call it once. Rejects with the error of the interceptors, or with
+   * a TypeError if the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
   /** The response headers of the RPC, after `invoke`. `recordOf` returns them as a record that may be modified. */

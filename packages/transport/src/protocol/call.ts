@@ -59,13 +59,12 @@ export class Call implements CallHead {
   /** Set by `enter`. */
   responseHeader!: Headers;
   responseTrailer!: Headers;
-  /** The reason of the last `invoke` that rejected. */
+  /** The reason why `invoke` rejected. */
   failure: unknown = undefined;
   readonly request: RequestHead;
   private readonly gate: CallGate;
   private isCounted = false;
   private unary: UnaryMethod | undefined = undefined;
-  private isInvoked = false;
   private deadline: number | undefined = undefined;
   private controller: AbortController | undefined = undefined;
   private stopTimer: (() => void) | undefined = undefined;
@@ -124,14 +123,12 @@ export class Call implements CallHead {
   }
 
   /**
-   * Passes the message through the interceptors to the implementation. May be called again when the previous call has
-   * ended. Rejects with the error of an interceptor or of the implementation.
+   * Passes the message through the interceptors to the implementation. Call it once. Rejects with the error of an interceptor
+   * or of the implementation.
    */
   async invoke(message: Message): Promise<Message> {
     const { unary } = this;
     if (!unary) throw new TypeError("the endpoint names no RPC that is served");
-    if (this.isInvoked) this.reset();
-    this.isInvoked = true;
     unary.handler ??= intercepted(unary);
     try {
       const response = await unary.handler(new CallRequest(this, unary, message));
@@ -142,16 +139,6 @@ export class Call implements CallHead {
       this.fail(failure);
       throw failure;
     }
-  }
-
-  /** Resets the state of an earlier `invoke`. */
-  private reset(): void {
-    this.end();
-    this.failure = undefined;
-    this.isOver = false;
-    this.controller = undefined;
-    this.responseHeader = new RecordHeaders({}, true);
-    this.responseTrailer = new RecordHeaders({}, true);
   }
 
   /** Ends the call because it failed. Its signal aborts with the failure. */
