@@ -15,7 +15,8 @@ import { suiteServer } from "./support/opened.ts";
 import { type Metrics, metricsOf } from "./support/operations.ts";
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
-const OPENMETRICS =
+/** The header of Prometheus 3. */
+const ACCEPT =
   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
 
 describe.each(RUNTIMES)("metrics on %s", (runtime) => {
@@ -202,61 +203,32 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("are collected at most four times a second, for any number of clients and formats", async () => {
+  it("are collected at most four times a second, for any number of clients", async () => {
     const started = performance.now();
     const seen = new Set<string>();
-    for (let i = 0; i < 10; i++) {
-      for (const accept of ["text/plain", OPENMETRICS]) {
-        const { body } = await http1(server.url, "/metrics", { headers: { accept } });
-        // It grows with every collection, which takes several milliseconds.
-        seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(body.toString())?.[1] ?? expect.fail("no CPU time"));
-      }
+    for (let i = 0; i < 20; i++) {
+      const { body } = await http1(server.url, "/metrics");
+      // It grows with every collection, which takes several milliseconds.
+      seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(body.toString())?.[1] ?? expect.fail("no CPU time"));
       expect((await http1(server.url, "/metrics", { method: "HEAD" })).status).toBe(200);
     }
     expect(seen.size).toBeLessThanOrEqual(2 + (performance.now() - started) / 250);
   });
 
-  it("are in OpenMetrics format on request", async () => {
-    const answer = await http1(server.url, "/metrics", { headers: { accept: OPENMETRICS } });
-    expect(answer.headers["content-type"]).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    const lines = answer.body.toString().split("\n");
-    expect(lines.slice(-2)).toEqual(["# EOF", ""]);
-    const types = new Map<string, string>();
-    const counters: string[] = [];
-    for (const line of lines.slice(0, -2)) {
-      const [, kind, name, rest] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
-      if (kind === "TYPE") types.set(String(name), String(rest));
-      if (kind !== undefined) continue;
-      const sample = /^([a-zA-Z_:][\w:]*)(?:\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})? (?:[\d.e+-]+|NaN|[+-]?Inf)$/.exec(line);
-      expect(sample, line).not.toBeNull();
-      const family = String(sample?.[1]).replace(/_(?:total|bucket|sum|count)$/, "");
-      const type = types.get(String(sample?.[1])) ?? types.get(family);
-      expect(type, line).toBeDefined();
-      if (type === "counter") counters.push(line);
-    }
-    expect(counters.length).toBeGreaterThan(0);
-    for (const line of counters) expect(line).toMatch(/^\w+_total[ {]/);
-    expect(types.get("grpc_server_started")).toBe("counter");
-    expect(types.get("grpc_server_in_flight")).toBe("gauge");
-    for (const accept of [
-      "text/plain",
-      "*/*",
-      "application/openmetrics-text;q=0",
-      "application/openmetrics-text;version=0.0.1",
-    ]) {
-      const { headers: plain } = await http1(server.url, "/metrics", { headers: { accept } });
-      expect(plain["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
-    }
-  });
+  it.each([undefined, ACCEPT, "application/json"])(
+    "have the text format of Prometheus for Accept: %s",
+    async (accept) => {
+      const { headers } = await http1(server.url, "/metrics", { headers: { ...(accept && { accept }) } });
+      expect(headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
+    },
+  );
 
   it("are compressed on request", async () => {
-    for (const accept of ["text/plain", OPENMETRICS]) {
-      const zipped = await http1(server.url, "/metrics", { headers: { accept, "accept-encoding": "gzip, deflate" } });
-      expect(zipped.headers["content-encoding"]).toBe("gzip");
-      expect(zipped.headers["vary"]).toBe("accept, accept-encoding");
-      expect(gunzipSync(zipped.body).toString()).toContain("grpc_server_started_total{");
-      expect(zipped.body.byteLength).toBe(Number(zipped.headers["content-length"]));
-    }
+    const zipped = await http1(server.url, "/metrics", { headers: { "accept-encoding": "gzip, deflate" } });
+    expect(zipped.headers["content-encoding"]).toBe("gzip");
+    expect(zipped.headers["vary"]).toBe("accept-encoding");
+    expect(gunzipSync(zipped.body).toString()).toContain("grpc_server_started_total{");
+    expect(zipped.body.byteLength).toBe(Number(zipped.headers["content-length"]));
     const { headers, body } = await http1(server.url, "/metrics", { headers: { "accept-encoding": "br" } });
     expect(headers["content-encoding"]).toBe("br");
     expect(brotliDecompressSync(body).toString()).toContain("grpc_server_started_total{");

@@ -11,7 +11,7 @@ const REQUESTS = 100;
 const TARGET = "/api/user?user_group_id=a";
 
 describeWithRedis.each(RUNTIMES)("while Redis is unavailable, a server on %s", (runtime) => {
-  it("logs the number of failed calls of unknown callers, not each of them", async () => {
+  it("logs one failed call of unknown callers per code and minute", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
     await redis.stop();
@@ -42,10 +42,5 @@ describeWithRedis.each(RUNTIMES)("while Redis is unavailable, a server on %s", (
     // The lines arrive through a pipe, shortly after the responses.
     await waitFor("each call has its line", () => linesOf("call failed").length >= known + 4);
     expect(linesOf("call failed").slice(known + 1)).toHaveLength(3);
-    // The server reports the remaining number when it exits.
-    await server.stop();
-    const counted = linesOf("calls of unauthenticated clients failed");
-    expect(counted.map(({ code }) => code)).toEqual(["unavailable"]);
-    expect(counted[0]?.["calls"]).toBe(2 * REQUESTS - 1);
   });
 });

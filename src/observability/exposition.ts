@@ -49,41 +49,5 @@ export const EXITS = {
   help: "Worker processes that exited and were restarted",
 } as const;
 
-/** The text formats of metrics, made from that of Prometheus. */
-export const METRICS_FORMATS = {
-  prometheus: { contentType: Registry.PROMETHEUS_CONTENT_TYPE, of: (text: string) => text },
-  openmetrics: { contentType: Registry.OPENMETRICS_CONTENT_TYPE, of: openMetrics },
-} as const;
-
-const COUNTER = /^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm;
-
-/**
- * Converts the text format of Prometheus to OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/). There, the
- * name of a counter family has no suffix `_total`, empty lines are not allowed, and `# EOF` ends the text. The conversion of
- * prom-client renames metrics in the registry, and does not support the combined metrics of workers.
- */
-function openMetrics(text: string): string {
-  const renamed = text.replace(COUNTER, "# HELP $1 $2\n# TYPE $1 counter");
-  // prom-client writes `Nan`. The format requires `NaN`.
-  const spelled = renamed.replace(/ Nan$/gm, " NaN");
-  return `${spelled.replace(/\n{2,}/g, "\n").trimEnd()}\n# EOF\n`;
-}
-
-const OPENMETRICS_TYPE = /^application\/openmetrics-text *(?:;|$)/i;
-const VERSION = /; *version="?([\d.]+)"?/i;
-
-/**
- * The preferred format of an `Accept` header: OpenMetrics 1.0 if its quality is at least that of plain text, otherwise
- * Prometheus.
- */
-export function formatOf(accept: string): keyof typeof METRICS_FORMATS {
-  const items = accept.split(",").map((item) => item.trim());
-  const best = (matches: (item: string) => boolean) => Math.max(0, ...items.filter(matches).map(quality));
-  const wanted = best((item) => OPENMETRICS_TYPE.test(item) && ["1.0.0", undefined].includes(VERSION.exec(item)?.[1]));
-  return wanted > 0 && wanted >= best((item) => item.startsWith("text/plain")) ? "openmetrics" : "prometheus";
-}
-
-function quality(item: string): number {
-  const text = /; *q=([\d.]+)/i.exec(item)?.[1];
-  return text === undefined ? 1 : Number(text) || 0;
-}
+/** The content type of metrics in the text format of Prometheus. */
+export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;

@@ -10,7 +10,7 @@ export const LOG_FIELDS = [
   ...(["environment", "api_token_id", "api_token_name", "user_group_id", "webhook_id", "failures"] as const),
   // Other events.
   ...(["error", "cause", "name", "host", "keys", "nodes", "files", "setting", "settings", "lost", "failed"] as const),
-  ...(["worker_pid", "signal", "reason", "calls"] as const),
+  ...(["worker_pid", "signal", "reason"] as const),
 ] as const;
 
 type LogField = (typeof LOG_FIELDS)[number];

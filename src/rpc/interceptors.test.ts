@@ -13,7 +13,7 @@ const { getUserGroup, rotateUserGroupToken } = UserGroupService.method;
 const intercept = callInterceptor({
   logger: { isLevelEnabled: () => false, error: () => {} } as unknown as Logger,
   metrics: new Metrics(),
-  unknownCallers: { count: () => true },
+  mayLogUnknown: () => true,
   isCredential: () => false,
   shutdownSignal: new AbortController().signal,
   confirmMissing: async () => {},

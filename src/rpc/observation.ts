@@ -7,7 +7,6 @@ import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import { type CallSeries, CODE_OK, type Metrics } from "../observability/metrics.ts";
 import type { CallTrace, Traces } from "../observability/traces/traces.ts";
-import type { UnknownCallers } from "../observability/unknown-callers.ts";
 import { type CallContext, REQUEST_ID_HEADER } from "./call-context.ts";
 import { withoutTokens } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
@@ -21,8 +20,8 @@ export interface Observers {
   readonly metrics: Pick<Metrics, "calls" | "overloaded">;
   /** Omit to disable tracing. */
   readonly traces?: Pick<Traces, "begin"> | undefined;
-  /** Counts failed calls of unauthenticated callers. */
-  readonly unknownCallers: Pick<UnknownCallers, "count">;
+  /** Whether a failed call of an unauthenticated client has a log line. @param code the code of its error */
+  readonly mayLogUnknown: (code: string) => boolean;
 }
 
 /** Counts, times, logs and traces one call from its start to its end. */
@@ -56,13 +55,13 @@ export class Observation {
   /** Counts and logs the end of the call. @param output the response message of a unary call */
   end(error: ConnectError | undefined, output?: Message): void {
     const call = this.call;
-    const { logger, unknownCallers } = this.observers;
+    const { logger, mayLogUnknown } = this.observers;
     const seconds = (performance.now() - this.started) / 1000;
     this.series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
     call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
     // Log lines for all unauthenticated calls would let anyone fill the log.
-    const hasLine = isFault && (call.bearer !== undefined || unknownCallers.count(codeToString(error.code)));
+    const hasLine = isFault && (call.bearer !== undefined || mayLogUnknown(codeToString(error.code)));
     if (!(hasLine || logger.isLevelEnabled("debug"))) return;
     const { method } = call.received;
     const peer = error && call.peer;

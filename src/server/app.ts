@@ -12,11 +12,10 @@ import type { Config } from "../config/config.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "../domain/capacity.ts";
 import { clientKey, connectionKey } from "../domain/client-address.ts";
 import { sharedResult } from "../domain/shared-result.ts";
-import { formatOf, METRICS_FORMATS, METRICS_KEPT_MS } from "../observability/exposition.ts";
+import { METRICS_KEPT_MS, METRICS_TYPE } from "../observability/exposition.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { Traces } from "../observability/traces/traces.ts";
-import type { UnknownCallers } from "../observability/unknown-callers.ts";
 import { errorResponse } from "../rest/json.ts";
 import { legacyEndpoints } from "../rest/legacy.ts";
 import { CachedFile } from "../rest/pages/cached-file.ts";
@@ -51,7 +50,8 @@ interface AppDeps
   readonly metrics: Metrics;
   /** Undefined: tracing is off. */
   readonly traces: Traces | undefined;
-  readonly unknownCallers: UnknownCallers;
+  /** Whether a failed call of an unauthenticated client has a log line. */
+  readonly mayLogUnknown: (code: string) => boolean;
   readonly confirmMissing: () => Promise<void>;
   /** Whether the console is served. */
   readonly console: boolean;
@@ -160,10 +160,7 @@ export function createApp(deps: AppDeps): App {
 function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness" | "isClosing" | "metrics">) {
   const collected = sharedResult(METRICS_KEPT_MS, async () => {
     const text = await metrics.collect();
-    if (text === undefined) return undefined;
-    const file = (format: keyof typeof METRICS_FORMATS) =>
-      new CachedFile(async () => Buffer.from(METRICS_FORMATS[format].of(text)));
-    return { prometheus: file("prometheus"), openmetrics: file("openmetrics") };
+    return text === undefined ? undefined : new CachedFile(async () => Buffer.from(text));
   });
   return {
     health: readEndpoint(async () => text(200, "ok\n")),
@@ -173,12 +170,11 @@ function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness"
       return (await readiness.is(kind)) ? text(200, "ok\n") : text(503, `${kind} fail\n`);
     }),
     exposition: readEndpoint(async ({ headers }) => {
-      const format = formatOf(headerValue(headers, "accept") ?? "");
-      const file = (await collected())?.[format];
+      const file = await collected();
       if (!file) return text(503, "the metrics of all workers could not be collected\n");
       const { body, encoding } = await file.encodedFor(headers);
-      const answer = text(200, body, METRICS_FORMATS[format].contentType);
-      answer.headers["vary"] = "accept, accept-encoding";
+      const answer = text(200, body, METRICS_TYPE);
+      answer.headers["vary"] = "accept-encoding";
       if (encoding) answer.headers["content-encoding"] = encoding;
       return answer;
     }),

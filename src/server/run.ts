@@ -7,7 +7,7 @@ import { ApiTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import { errorFields, type Logger, openLog } from "../observability/log.ts";
 import { Metrics } from "../observability/metrics.ts";
-import { UnknownCallers } from "../observability/unknown-callers.ts";
+import { oncePer } from "../observability/once-per.ts";
 import { loadAllRules } from "../rpc/interceptors.ts";
 import { Readiness } from "../rpc/readiness.ts";
 import { type RingKey, TokenCipher } from "../store/encryption.ts";
@@ -33,6 +33,9 @@ const METRICS_TIMEOUT_MS = 6000;
 
 /** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes wait longer. */
 const PROBE_TIMEOUT_MS = 2000;
+
+/** The interval of log lines about failed calls of unauthenticated clients, per code, in milliseconds. */
+const UNKNOWN_INTERVAL_MS = 60_000;
 
 /** A listening service. */
 interface RunningService extends Omit<Listening, "workers"> {
@@ -163,8 +166,6 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const probe = client.with({ timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS) });
     const readiness = new Readiness({ probe, logger, isOpen: () => service.isStarted });
     addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
-    const unknownCallers = new UnknownCallers(logger);
-    lifecycle.onClose("failures of unknown callers", () => unknownCallers.report());
     const webhooks = openWebhooks(config, { client, cipher, audit, stores, logger, metrics, lifecycle });
     const shutdown = new AbortController();
     // Every open stream adds a listener.
@@ -185,7 +186,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       authenticator,
       logger,
       metrics,
-      unknownCallers,
+      mayLogUnknown: oncePer(UNKNOWN_INTERVAL_MS),
       shutdownSignal: shutdown.signal,
       isClosing: () => lifecycle.isClosing,
     });
