@@ -237,6 +237,12 @@ export interface EnvironmentDeletion {
   delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number>;
 }
 
+/** Notes of the last resolves of groups (`ListedUserGroup.lastResolveDay`). */
+export interface LastResolveNotes {
+  /** Notes that a viewer was resolved now. Writes later, in the background. */
+  note(environment: Environment, viewer: Viewer): void;
+}
+
 /** The contract of a store of audit events. It throws the errors of a user group store. */
 export interface AuditStore {
   /**

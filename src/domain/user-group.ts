@@ -59,6 +59,8 @@ export interface Viewer
     Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
   /** The expiry time of the presented token, in milliseconds since 1970. Undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
+  /** As in `ListedUserGroup`. */
+  readonly lastResolveDay?: number | undefined;
 }
 
 /** The values of a new group. */
@@ -115,6 +117,11 @@ export interface ListedUserGroup
   readonly graceExpireTime: number | undefined;
   /** Whether its current token was imported from another system. */
   readonly hasForeignToken: boolean;
+  /**
+   * The day of the last resolve of its token or of one of its sessions, or of the last creation of a session, in UTC: the number of
+   * days since 1970. It may be some minutes old, and misses resolves while the store does not answer. Undefined if there was none.
+   */
+  readonly lastResolveDay?: number | undefined;
 }
 
 /** A user group for operators, without its token. */

@@ -8,6 +8,7 @@ import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../domain/capacity.ts";
+import type { LastResolveNotes } from "../domain/store.ts";
 import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
@@ -40,6 +41,7 @@ export type Stores = Omit<
 /** The dependencies of the RPCs. */
 export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly sessions: ViewerSessions;
+  readonly lastResolves: LastResolveNotes;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
 }
@@ -57,14 +59,14 @@ const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_
 
 /** Registers every RPC. */
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
-  const { userGroups, rotationGraceMs, sessions, metrics } = deps;
+  const { userGroups, rotationGraceMs } = deps;
   const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
   const health = healthService(deps, names);
   const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], loadErrorFiles);
   return (router) => {
     router.service(UserGroupService, userGroupService(userGroups, rotationGraceMs));
-    router.service(ViewerService, viewerService({ userGroups, sessions, metrics }));
+    router.service(ViewerService, viewerService(deps));
     router.service(AdminService, {
       ...environmentRpcs(deps),
       ...eventRpcs(deps),

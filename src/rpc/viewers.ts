@@ -3,7 +3,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { ViewerService, ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Environment } from "../domain/environment.ts";
 import { DomainError, UserGroupSuspended } from "../domain/errors.ts";
-import type { UserGroupStore } from "../domain/store.ts";
+import type { LastResolveNotes, UserGroupStore } from "../domain/store.ts";
 import type { JsonObject, Viewer } from "../domain/user-group.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
 import type { Metrics } from "../observability/metrics.ts";
@@ -19,10 +19,11 @@ interface ViewerDeps {
   readonly userGroups: UserGroupStore & ViewerSessionStore;
   readonly sessions: ViewerSessions;
   readonly metrics: Pick<Metrics, "viewer">;
+  readonly lastResolves: LastResolveNotes;
 }
 
 /** ViewerService. Every call reads the store. */
-export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
+export function viewerService({ userGroups, sessions, metrics, lastResolves }: ViewerDeps) {
   return {
     /** Returns the group of a user group token or a viewer session. */
     async resolveViewer({ token, audience }, { values }) {
@@ -39,6 +40,7 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
       }
       metrics.viewer(by);
       const { viewer, claims } = resolved;
+      lastResolves.note(environment, viewer);
       return {
         $typeName: "usergroup.v1.ResolveViewerResponse",
         teamId: BigInt(viewer.teamId),
@@ -63,6 +65,7 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
         target: groupTarget(group),
         ...{ audience, ttlMs, origin, propertyKeys, claims, viewerId: viewerId || undefined },
       });
+      lastResolves.note(call.environment, session.viewer);
       return {
         $typeName: "usergroup.v1.CreateViewerSessionResponse",
         session: session.text,

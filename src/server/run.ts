@@ -11,6 +11,7 @@ import { oncePer } from "../observability/once-per.ts";
 import { loadAllRules } from "../rpc/interceptors.ts";
 import { Readiness } from "../rpc/readiness.ts";
 import { type RingKey, TokenCipher } from "../store/encryption.ts";
+import { LastResolves } from "../store/groups/last-resolves.ts";
 import { type App, createApp } from "./app.ts";
 import { addGauges } from "./gauges.ts";
 import { Lifecycle } from "./lifecycle.ts";
@@ -149,6 +150,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
       storeClient: traces ? client.with({ traceOf: () => traces.current?.roundTrip }) : client,
       onDeleted: (environment) => state.deleted(environment),
     });
+    const lastResolves = new LastResolves(client);
+    lifecycle.onClose("last resolves of groups", () => lastResolves.write());
     const authenticator = new ApiTokens(issued);
     const state = new RedisState({
       ...stores,
@@ -177,6 +180,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       rateLimiters: openRateLimiters(config, { client: config.redisUrl === undefined ? undefined : client, metrics }),
       ...stores,
       sessions,
+      lastResolves,
       signingKeys,
       traces,
       readiness,

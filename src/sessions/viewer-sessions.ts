@@ -67,7 +67,7 @@ export class ViewerSessions {
   /**
    * Creates a session. Reads its group and its key at the same time.
    *
-   * @returns the session and its times, in milliseconds since 1970
+   * @returns the session, its group, and its times, in milliseconds since 1970
    * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of `ViewerSessionStore.sessionSubject` and of the store
    */
   async create(
@@ -99,7 +99,7 @@ export class ViewerSessions {
     const text = await signSession(session, { kid, key: await key });
     if (text.length > MAX_SESSION_LENGTH) throw new ViewerSessionTooLarge(text.length, MAX_SESSION_LENGTH);
     const refreshTime = Math.floor(iat + (exp - iat) * REFRESH_AT) * 1000;
-    return { text, id: jti, expireTime: exp * 1000, refreshTime };
+    return { text, viewer, id: jti, expireTime: exp * 1000, refreshTime };
   }
 
   /**

@@ -18,6 +18,7 @@ import findApiToken from "./scripts/find-api-token.lua" with { type: "text" };
 import listIds from "./scripts/list-ids.lua" with { type: "text" };
 import noteExpiry from "./scripts/note-expiry.lua" with { type: "text" };
 import noteKeyUse from "./scripts/note-key-use.lua" with { type: "text" };
+import noteResolves from "./scripts/note-resolves.lua" with { type: "text" };
 import noteTime from "./scripts/note-time.lua" with { type: "text" };
 import noteTokenUse from "./scripts/note-token-use.lua" with { type: "text" };
 import read from "./scripts/read.lua" with { type: "text" };
@@ -81,6 +82,8 @@ export const COUNT = defineScript("count", count, { keys: ["key"], args: ["amoun
 export const NOTE_TIME = defineScript("count", noteTime, { keys: ["format", "time"] });
 
 export const NOTE_TOKEN_USE = defineScript("change", noteTokenUse, { keys: ["apiToken"], args: ["intervalMs"] });
+
+export const NOTE_RESOLVES = defineScript("change", noteResolves, { keys: ["environment"], singleKey: false });
 
 export const SET_IDENTITY = defineScript("change", setIdentity, { keys: ["key"], args: ["layout", "id", "accepted"] });
 

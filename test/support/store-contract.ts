@@ -13,6 +13,7 @@ import { groupListContract } from "./contract/group-lists.ts";
 import { importedTokenContract } from "./contract/imported-tokens.ts";
 import { importContract } from "./contract/imports.ts";
 import { ringContract } from "./contract/keys.ts";
+import { lastResolveContract } from "./contract/last-resolves.ts";
 import { namesContract } from "./contract/names.ts";
 import { requestIdContract } from "./contract/request-ids.ts";
 import { revocationContract } from "./contract/revocations.ts";
@@ -56,6 +57,7 @@ export function storeContract(
     etagContract(context);
     teamIdContract(context);
     groupListContract(context);
+    lastResolveContract(context);
     deletionContract(context);
     revocationContract(context);
     suspensionContract(context);

@@ -46,6 +46,7 @@ const LABELS: { readonly [field: string]: string } = {
   failure_start_time: "failing since",
   grace_expire_time: "old token valid until",
   imported_token: "token imported",
+  last_resolve_date: "last resolved",
   last_rotation_time: "last rotation",
   http_status: "HTTP status",
   last_success_time: "last success",
@@ -70,6 +71,7 @@ const UNSET: { readonly [field: string]: string } = {
   "ApiToken.last_use_time": "never",
   "GetCallerResponse.environment": "all",
   "GetCallerResponse.expire_time": "never",
+  "UserGroupInfo.last_resolve_date": "never",
   "Webhook.event_types": "all",
   "Webhook.last_success_time": "never",
 };

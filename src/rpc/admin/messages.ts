@@ -79,7 +79,13 @@ export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): Us
     importedToken: group.hasForeignToken,
     expireTime: timestamp(group.expireTime),
     suspension: suspensionMessage(group.suspension),
+    lastResolveDate: dateText(group.lastResolveDay),
   };
+}
+
+/** An ISO 8601 date, such as `2026-01-31`. @param day counted from 1970 */
+function dateText(day: number | undefined): string {
+  return day === undefined ? "" : new Date(day * 86_400_000).toISOString().slice(0, 10);
 }
 
 /** Converts a message to the name and tag of an environment. */

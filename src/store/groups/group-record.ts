@@ -76,6 +76,8 @@ export const FIELD = {
   generation: "s",
   /** Oldest valid generation of viewer sessions. Missing if all are valid. */
   firstGeneration: "b",
+  /** Day of the last resolve, counted from 1970. Missing if the group was never resolved. */
+  lastResolveDay: "l",
 } as const;
 
 /** The fields of a record that hold its token. */
@@ -225,9 +227,19 @@ export function viewerFromRecord(
     providedId,
     ...fieldsFromRecord(record),
     environmentTag: environment.tag,
+    lastResolveDay: resolveDayOf(record),
     tokenExpireTime: isPrevious ? integerOf(record, FIELD.graceUntil) : undefined,
     suspension: suspensionOf(record, now),
   };
+}
+
+/** The latest day that a date with a year of four digits has. */
+const MAX_DAY = 2_932_897;
+
+/** Day of the last resolve. A damaged one counts as unset, because it must not prevent a resolve. */
+function resolveDayOf(record: StoredRecord): number | undefined {
+  const day = Number(record[FIELD.lastResolveDay]);
+  return day > 0 && day < MAX_DAY ? day : undefined;
 }
 
 /** The current generation of viewer sessions, or the oldest valid one. @throws RecordUnreadable */
@@ -250,6 +262,7 @@ export const LISTED_FIELDS = [
   FIELD.graceUntil,
   FIELD.foreignToken,
   FIELD.expireTime,
+  FIELD.lastResolveDay,
   ...SUSPENSION_FIELDS,
 ] as const;
 
@@ -268,6 +281,7 @@ export function listedFromRecord({ record, providedId, now }: GroupAnswer): List
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
     expireTime: optionalIntegerOf(record, FIELD.expireTime),
     suspension: suspensionOf(record, now),
+    lastResolveDay: resolveDayOf(record),
   };
 }
 

@@ -85,7 +85,7 @@ export const groupCommands: DefineCommand = (group, shell) => {
         description: "only names that contain this text; ASCII letters match in either case",
       },
     },
-    columns: ["provided_id", "name", STATE, "update_time", "token_create_time"],
+    columns: ["provided_id", "name", STATE, "update_time", "token_create_time", "last_resolve_date"],
   });
   rpcCommand(group, shell, {
     name: "get",

@@ -127,9 +127,12 @@ type UserGroupInfo struct {
 	// From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
-	Suspension    *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
+	// Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or
+	// its last session was created. It may be some minutes late. Empty if there was none.
+	LastResolveDate string `protobuf:"bytes,15,opt,name=last_resolve_date,json=lastResolveDate,proto3" json:"last_resolve_date,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *UserGroupInfo) Reset() {
@@ -258,6 +261,13 @@ func (x *UserGroupInfo) GetSuspension() *v1.Suspension {
 		return x.Suspension
 	}
 	return nil
+}
+
+func (x *UserGroupInfo) GetLastResolveDate() string {
+	if x != nil {
+		return x.LastResolveDate
+	}
+	return ""
 }
 
 // A user group to import.
@@ -514,7 +524,7 @@ var File_usergroup_admin_v1_user_group_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_user_group_proto_rawDesc = "" +
 	"\n" +
-	"#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto\"\xa2\x06\n" +
+	"#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto\"\xce\x06\n" +
 	"\rUserGroupInfo\x12\x17\n" +
 	"\ateam_id\x18\x01 \x01(\x03R\x06teamId\x12\x1f\n" +
 	"\vprovided_id\x18\x02 \x01(\tR\n" +
@@ -538,7 +548,8 @@ const file_usergroup_admin_v1_user_group_proto_rawDesc = "" +
 	"expireTime\x128\n" +
 	"\n" +
 	"suspension\x18\x0e \x01(\v2\x18.usergroup.v1.SuspensionR\n" +
-	"suspension\x1a:\n" +
+	"suspension\x12*\n" +
+	"\x11last_resolve_date\x18\x0f \x01(\tR\x0flastResolveDate\x1a:\n" +
 	"\fMappingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb5\x03\n" +

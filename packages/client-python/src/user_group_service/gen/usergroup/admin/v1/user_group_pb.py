@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...v1.user_group_pb import Suspension
 
 
-_UserGroupInfoFields: TypeAlias = Literal["team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token", "expire_time", "suspension"]
+_UserGroupInfoFields: TypeAlias = Literal["team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token", "expire_time", "suspension", "last_resolve_date"]
 
 class UserGroupInfo(Message[_UserGroupInfoFields]):
     """
@@ -122,9 +122,16 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             ```proto
             optional usergroup.v1.Suspension suspension = 14;
             ```
+        last_resolve_date:
+            Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or
+            its last session was created. It may be some minutes late. Empty if there was none.
+
+            ```proto
+            string last_resolve_date = 15;
+            ```
     """
 
-    __slots__ = ("team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token", "expire_time", "suspension")
+    __slots__ = ("team_id", "provided_id", "name", "mapping", "properties", "etag", "create_time", "update_time", "token_create_time", "last_rotation_time", "grace_expire_time", "imported_token", "expire_time", "suspension", "last_resolve_date")
 
     if TYPE_CHECKING:
 
@@ -145,6 +152,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             imported_token: bool = False,
             expire_time: Timestamp | None = None,
             suspension: Suspension | None = None,
+            last_resolve_date: str = "",
         ) -> None:
             pass
 
@@ -162,6 +170,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
         imported_token: bool
         expire_time: Timestamp | None
         suspension: Suspension | None
+        last_resolve_date: str
 
 _ImportedUserGroupFields: TypeAlias = Literal["provided_id", "name", "mapping", "properties", "token", "expire_time", "suspension"]
 
@@ -423,7 +432,7 @@ class ImportResult(Message[_ImportResultFields]):
 
 
 _DESC = file_desc(
-    b'\n#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto"\xa2\x06\n\rUserGroupInfo\x12\x17\n\x07team_id\x18\x01 \x01(\x03R\x06teamId\x12\x1f\n\x0bprovided_id\x18\x02 \x01(\tR\nprovidedId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12H\n\x07mapping\x18\x04 \x03(\x0b2..usergroup.admin.v1.UserGroupInfo.MappingEntryR\x07mapping\x127\n\nproperties\x18\x05 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x12\n\x04etag\x18\x06 \x01(\tR\x04etag\x12;\n\x0bcreate_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12F\n\x11token_create_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x12H\n\x12last_rotation_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x10lastRotationTime\x12F\n\x11grace_expire_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x0fgraceExpireTime\x12%\n\x0eimported_token\x18\x0c \x01(\x08R\rimportedToken\x12;\n\x0bexpire_time\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x128\n\nsuspension\x18\x0e \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspension\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"\xb5\x03\n\x11ImportedUserGroup\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12\x17\n\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12L\n\x07mapping\x18\x03 \x03(\x0b22.usergroup.admin.v1.ImportedUserGroup.MappingEntryR\x07mapping\x127\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x19\n\x05token\x18\x05 \x01(\tH\x01R\x05token\x88\x01\x01\x12;\n\x0bexpire_time\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x128\n\nsuspension\x18\x07 \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspension\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x07\n\x05_nameB\x08\n\x06_token"\xf3\x03\n\x0cImportResult\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12B\n\x07outcome\x18\x02 \x01(\x0e2(.usergroup.admin.v1.ImportResult.OutcomeR\x07outcome\x12B\n\x07failure\x18\x03 \x01(\x0b2(.usergroup.admin.v1.ImportResult.FailureR\x07failure\x12%\n\x0echanged_fields\x18\x04 \x03(\tR\rchangedFields\x1ai\n\x07Failure\x12\x12\n\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message\x12\x18\n\x07outcome\x18\x04 \x01(\tR\x07outcome"\xa7\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_CREATED\x10\x01\x12\x13\n\x0fOUTCOME_UPDATED\x10\x02\x12\x15\n\x11OUTCOME_UNCHANGED\x10\x03\x12\x12\n\x0eOUTCOME_FAILED\x10\x04\x12\x17\n\x13OUTCOME_TOKEN_NEWER\x10\x05\x12\x15\n\x11OUTCOME_SUSPENDED\x10\x06b\x06proto3',
+    b'\n#usergroup/admin/v1/user_group.proto\x12\x12usergroup.admin.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto"\xce\x06\n\rUserGroupInfo\x12\x17\n\x07team_id\x18\x01 \x01(\x03R\x06teamId\x12\x1f\n\x0bprovided_id\x18\x02 \x01(\tR\nprovidedId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12H\n\x07mapping\x18\x04 \x03(\x0b2..usergroup.admin.v1.UserGroupInfo.MappingEntryR\x07mapping\x127\n\nproperties\x18\x05 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x12\n\x04etag\x18\x06 \x01(\tR\x04etag\x12;\n\x0bcreate_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bupdate_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\nupdateTime\x12F\n\x11token_create_time\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenCreateTime\x12H\n\x12last_rotation_time\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x10lastRotationTime\x12F\n\x11grace_expire_time\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\x0fgraceExpireTime\x12%\n\x0eimported_token\x18\x0c \x01(\x08R\rimportedToken\x12;\n\x0bexpire_time\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x128\n\nsuspension\x18\x0e \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspension\x12*\n\x11last_resolve_date\x18\x0f \x01(\tR\x0flastResolveDate\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01"\xb5\x03\n\x11ImportedUserGroup\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12\x17\n\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01\x12L\n\x07mapping\x18\x03 \x03(\x0b22.usergroup.admin.v1.ImportedUserGroup.MappingEntryR\x07mapping\x127\n\nproperties\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\nproperties\x12\x19\n\x05token\x18\x05 \x01(\tH\x01R\x05token\x88\x01\x01\x12;\n\x0bexpire_time\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x128\n\nsuspension\x18\x07 \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspension\x1a:\n\x0cMappingEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x07\n\x05_nameB\x08\n\x06_token"\xf3\x03\n\x0cImportResult\x12\x1f\n\x0bprovided_id\x18\x01 \x01(\tR\nprovidedId\x12B\n\x07outcome\x18\x02 \x01(\x0e2(.usergroup.admin.v1.ImportResult.OutcomeR\x07outcome\x12B\n\x07failure\x18\x03 \x01(\x0b2(.usergroup.admin.v1.ImportResult.FailureR\x07failure\x12%\n\x0echanged_fields\x18\x04 \x03(\tR\rchangedFields\x1ai\n\x07Failure\x12\x12\n\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message\x12\x18\n\x07outcome\x18\x04 \x01(\tR\x07outcome"\xa7\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_CREATED\x10\x01\x12\x13\n\x0fOUTCOME_UPDATED\x10\x02\x12\x15\n\x11OUTCOME_UNCHANGED\x10\x03\x12\x12\n\x0eOUTCOME_FAILED\x10\x04\x12\x17\n\x13OUTCOME_TOKEN_NEWER\x10\x05\x12\x15\n\x11OUTCOME_SUSPENDED\x10\x06b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),

@@ -1,0 +1,15 @@
+-- Records the days on which groups were last resolved. The extra arguments are, for each group: its id, its team id, and the day,
+-- counted from 1970. Skips groups that were deleted, and unreadable records. Changes no version and writes no event.
+-- Returns `gone` if the environment is not active; or `noted`.
+if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone', nowText} end
+local today = math.floor(now / 86400000)
+for i = extra, #ARGV, 3 do
+  local group = string.sub(environment, 1, -12) .. 'group:' .. ARGV[i]
+  -- pcall: one unreadable record must not prevent the others.
+  local found = redis.pcall('HMGET', group, 'g', 'l')
+  local day = math.min(tonumber(ARGV[i + 2]), today)
+  if found[1] == ARGV[i + 1] and (tonumber(found[2] or '') or 0) < day then
+    redis.call('HSET', group, 'l', string.format('%.0f', day))
+  end
+end
+return {'noted', nowText}

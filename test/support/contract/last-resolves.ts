@@ -1,0 +1,96 @@
+import { expect, it, vi } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
+import { LastResolves } from "../../../src/store/groups/last-resolves.ts";
+import { type ContractContext, contents, keysOf, newEnvironment, newGroup } from "./context.ts";
+
+/** The day of the last resolve of each group. */
+export function lastResolveContract({ store, admin, redis, client, withGroup }: ContractContext): void {
+  const today = () => Math.floor(Date.now() / 86_400_000);
+  /** Resolves a group as ViewerService does. */
+  const resolve = async (notes: LastResolves, environment: Environment, token: string) =>
+    notes.note(environment, await store().resolve(environment, token));
+  const dayOf = async (environment: Environment, id = "a") => (await admin().lookUp(environment, id)).lastResolveDay;
+
+  it("records the day of the last resolve, without a change of the group or an event", async () => {
+    const { environment, group } = await withGroup();
+    const before = await contents(redis(), environment);
+    const notes = new LastResolves(client());
+    const day = today();
+    await resolve(notes, environment, group.token);
+    expect(await contents(redis(), environment)).toEqual(before);
+    await notes.write();
+    const { items } = await admin().list(environment, { after: "", size: 9, prefix: "" });
+    expect(items[0]).toMatchObject({ etag: group.etag, updateTime: group.updateTime });
+    expect([day, today()]).toContain(items[0]?.lastResolveDay);
+    const { group: key } = keysOf(environment, "a");
+    const { [key]: record, ...others } = await contents(redis(), environment);
+    expect(record).toEqual({ ...(before[key] as object), [FIELD.lastResolveDay]: String(items[0]?.lastResolveDay) });
+    expect({ ...others, [key]: before[key] }).toEqual(before);
+  });
+
+  it("writes once a day, in batches, for groups of several environments", async () => {
+    const [one, other] = [await newEnvironment(), await newEnvironment()];
+    const notes = new LastResolves(client());
+    const tokens: (readonly [Environment, string])[] = [];
+    for (let i = 0; i < 101; i++)
+      tokens.push([one, (await store().getOrCreate(one, newGroup(String(i)))).group.token] as const);
+    tokens.push([other, (await store().getOrCreate(other, newGroup("a"))).group.token]);
+    const change = vi.spyOn(client(), "change");
+    const rounds: number[] = [];
+    for (let round = 0; round < 2; round++) {
+      for (const [environment, token] of tokens) await resolve(notes, environment, token);
+      await notes.write();
+      rounds.push(change.mock.calls.length);
+    }
+    change.mockRestore();
+    expect(rounds).toEqual([3, 3]);
+    expect(await dayOf(one, "100")).toBeGreaterThan(0);
+    expect(await dayOf(other)).toBeGreaterThan(0);
+  });
+
+  it("keeps the latest day, and never a day in the future", async () => {
+    const { environment, group } = await withGroup();
+    const { group: key } = keysOf(environment, "a");
+    const viewer = await store().resolve(environment, group.token);
+    const write = async (day: number) => {
+      const clock = vi.spyOn(Date, "now").mockReturnValue(day * 86_400_000);
+      const notes = new LastResolves(client());
+      notes.note(environment, viewer);
+      clock.mockRestore();
+      await notes.write();
+      return Number(await redis().hget(key, FIELD.lastResolveDay));
+    };
+    expect(await write(20_000)).toBe(20_000);
+    expect(await write(19_999)).toBe(20_000);
+    expect([today(), today() - 1]).toContain(await write(99_999));
+  });
+
+  it("creates no record of a deleted group or environment, and skips another group of the same id", async () => {
+    const { environment, group } = await withGroup();
+    const { group: other } = await store().getOrCreate(environment, newGroup("b"));
+    const notes = new LastResolves(client());
+    const note = async () => {
+      for (const { token } of [group, other]) await resolve(notes, environment, token);
+    };
+    await note();
+    await admin().delete(environment, "a");
+    await notes.write();
+    expect(await redis().exists(keysOf(environment, "a").group)).toBe(0);
+    expect(await dayOf(environment, "b")).toBeGreaterThan(0);
+    const { group: next } = await store().getOrCreate(environment, newGroup("a"));
+    notes.note(environment, { ...(await store().resolve(environment, next.token)), teamId: group.teamId });
+    await notes.write();
+    expect(await dayOf(environment)).toBeUndefined();
+  });
+
+  it("ignores a damaged day, and resolves the group", async () => {
+    const { environment, group } = await withGroup();
+    const { group: key } = keysOf(environment, "a");
+    for (const damaged of ["x", "", "-1", "1e300"]) {
+      await redis().hset(key, FIELD.lastResolveDay, damaged);
+      expect((await store().resolve(environment, group.token)).lastResolveDay).toBeUndefined();
+      expect(await dayOf(environment)).toBeUndefined();
+    }
+  });
+}
