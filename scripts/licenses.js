@@ -6,6 +6,8 @@ const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
 /** The comment at the beginning of a file. */
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
+/** Packages whose source maps name a folder of their repository: the package, by the name of that folder. */
+const FOLDERS = new Map([["shared", "lucide-preact"]]);
 /** The permission notice of the MIT licence. */
 const MIT_PERMISSION = /Permission is hereby granted.*/s;
 
@@ -50,7 +52,7 @@ function sourcesOf(maps) {
     for (const [i, source] of sources.entries()) {
       const [, parent, name] = PACKAGE.exec(resolve(path, "..", source)) ?? [];
       if (name === undefined) continue;
-      const folder = `${parent}/${name}`;
+      const folder = `${parent}/${FOLDERS.get(name) ?? name}`;
       found.set(folder, [...(found.get(folder) ?? []), sourcesContent[i]]);
     }
   }

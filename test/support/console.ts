@@ -70,6 +70,8 @@ export async function openConsole(
 ): Promise<TestConsole> {
   const page = await context.newPage();
   await page.setViewportSize(VIEWS.light);
+  // Otherwise a check could see a colour in the middle of a transition.
+  await page.emulateMedia({ reducedMotion: "reduce" });
   if (hasClock) await page.clock.install();
   const requested: string[] = [];
   const complaints: string[] = [];

@@ -1,5 +1,8 @@
+import { ChevronsUpDown, LogOut, Menu, UsersRound, X } from "lucide-preact";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { formatEnvironmentName } from "../../operator/src/environment-name.ts";
 import { PAGES } from "./pages/all.ts";
+import { Badge } from "./parts/badge.tsx";
 import { Dialog } from "./parts/dialog.tsx";
 import { focusHeading } from "./parts/focus.ts";
 import { LiveRegion } from "./parts/live.tsx";
@@ -23,12 +26,8 @@ export function Shell() {
       >
         Skip to the page
       </button>
-      <div class="page">
-        <header>
-          <p class="product">User Group Service</p>
-          {current && <Identity />}
-        </header>
-        {current && <Navigation />}
+      {current && <SideBar />}
+      <div class={current ? "page" : "page entry"}>
         <main>{current ? <CurrentPage /> : <SignIn />}</main>
       </div>
       <LiveRegion />
@@ -55,18 +54,45 @@ function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   );
 }
 
+/** The name of the product, the environment, the pages and the caller. On a narrow screen, a button shows and hides them. */
+function SideBar() {
+  const [isOpen, setOpen] = useState(false);
+  const shown = pageOf(route.value);
+  useLayoutEffect(() => setOpen(false), [shown]);
+  return (
+    <header class="side">
+      <div class="product">
+        <UsersRound aria-hidden />
+        User Group Service
+        <button type="button" class="plain toggle" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {isOpen ? <X aria-hidden /> : <Menu aria-hidden />}
+          <span class="unseen">Menu</span>
+        </button>
+      </div>
+      <div class={isOpen ? "menu open" : "menu"}>
+        <Navigation />
+        <Identity />
+      </div>
+    </header>
+  );
+}
+
 /** The signed-in caller, and the button to sign out. */
 function Identity() {
   const { isRoot, caller } = useSession();
   const { role, displayName, apiTokenId, expireTime } = caller;
-  const name = displayName === apiTokenId ? apiTokenId : `${displayName} (${apiTokenId})`;
   return (
     <div class="identity">
       <p>
-        {isRoot ? "ADMIN_TOKEN" : `API token ${name}, role ${role}`}
-        {expireTime && `, until ${timeText(expireTime)}`}
+        <strong>{isRoot ? "ADMIN_TOKEN" : displayName}</strong>
+        {!isRoot && displayName !== apiTokenId && <span class="id small"> {apiTokenId}</span>}
       </p>
-      <button type="button" onClick={() => leave(() => signOut())}>
+      <p class="small">
+        {isRoot ? "All environments" : <Badge tone="accent">{role}</Badge>}
+        {expireTime && ` until ${timeText(expireTime)}`}
+      </p>
+      <button type="button" class="wide" onClick={() => leave(() => signOut())}>
+        <LogOut aria-hidden />
         Sign out
       </button>
     </div>
@@ -74,32 +100,45 @@ function Identity() {
 }
 
 function Navigation() {
-  const { environment, env } = useSession();
+  const { isRoot, environment, env } = useSession();
   // An address that names no page shows the first one.
   const path = route.value.path || PAGES[0]?.path;
+  const name = environment ? formatEnvironmentName(environment) : "No environment chosen";
   return (
-    <nav aria-label="Pages">
-      <ul>
-        {PAGES.map(({ path: each, link, isOfEnvironment }) =>
-          link === undefined || (isOfEnvironment && !environment) ? null : (
-            <li key={each}>
-              <a href={hrefOf(each, { env })} aria-current={each === path ? "page" : undefined}>
-                {link}
-              </a>
-            </li>
-          ),
-        )}
-      </ul>
-      <p>
-        {environment ? (
-          <>
-            Environment <strong>{formatEnvironmentName(environment)}</strong>
-          </>
-        ) : (
-          "No environment chosen"
-        )}
-      </p>
-    </nav>
+    <>
+      {isRoot ? (
+        <a class="button wide" href={hrefOf("environments", { env })} title="Choose another environment">
+          <span>
+            <span class="small">Environment</span>
+            <br />
+            {name}
+          </span>
+          <ChevronsUpDown class="end" aria-hidden />
+        </a>
+      ) : (
+        <p class="product">
+          <span>
+            <span class="small">Environment</span>
+            <br />
+            {name}
+          </span>
+        </p>
+      )}
+      <nav aria-label="Pages">
+        <ul>
+          {PAGES.map(({ path: each, link, icon: Icon, isOfEnvironment }) =>
+            link === undefined || (isOfEnvironment && !environment) ? null : (
+              <li key={each}>
+                <a href={hrefOf(each, { env })} aria-current={each === path ? "page" : undefined}>
+                  {Icon && <Icon aria-hidden />}
+                  {link}
+                </a>
+              </li>
+            ),
+          )}
+        </ul>
+      </nav>
+    </>
   );
 }
 

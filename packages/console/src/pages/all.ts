@@ -1,3 +1,13 @@
+import {
+  Activity,
+  Building2,
+  KeyRound,
+  type LucideIcon,
+  MonitorCheck,
+  ScrollText,
+  UsersRound,
+  Webhook,
+} from "lucide-preact";
 import type { ComponentType } from "preact";
 import type { Params } from "../routes.ts";
 import { ApiTokenPage } from "./api-token.tsx";
@@ -17,6 +27,8 @@ interface ConsolePage {
   readonly path: string;
   /** Its label in the navigation. Undefined: it is not in the navigation. */
   readonly link?: string;
+  /** Beside the label. */
+  readonly icon?: LucideIcon;
   /** Whether it shows one environment, which `ADMIN_TOKEN` has to choose first. */
   readonly isOfEnvironment: boolean;
   readonly show: ComponentType<{ readonly params: Params }>;
@@ -24,14 +36,14 @@ interface ConsolePage {
 
 /** Every page, in the order of the navigation. The first is shown where the address names none. */
 export const PAGES: readonly ConsolePage[] = [
-  { path: "environments", link: "Environments", isOfEnvironment: false, show: EnvironmentsPage },
-  { path: "groups", link: "User groups", isOfEnvironment: true, show: UserGroupsPage },
+  { path: "environments", link: "Environments", icon: Building2, isOfEnvironment: false, show: EnvironmentsPage },
+  { path: "groups", link: "User groups", icon: UsersRound, isOfEnvironment: true, show: UserGroupsPage },
   { path: "group", isOfEnvironment: true, show: UserGroupPage },
-  { path: "tokens", link: "API tokens", isOfEnvironment: false, show: ApiTokensPage },
+  { path: "tokens", link: "API tokens", icon: KeyRound, isOfEnvironment: false, show: ApiTokensPage },
   { path: "token", isOfEnvironment: true, show: ApiTokenPage },
-  { path: "sessions", link: "Viewer sessions", isOfEnvironment: true, show: SessionsPage },
-  { path: "webhooks", link: "Webhooks", isOfEnvironment: true, show: WebhooksPage },
+  { path: "sessions", link: "Viewer sessions", icon: MonitorCheck, isOfEnvironment: true, show: SessionsPage },
+  { path: "webhooks", link: "Webhooks", icon: Webhook, isOfEnvironment: true, show: WebhooksPage },
   { path: "webhook", isOfEnvironment: true, show: WebhookPage },
-  { path: "audit", link: "Audit", isOfEnvironment: true, show: AuditPage },
-  { path: "overview", link: "Overview", isOfEnvironment: false, show: OverviewPage },
+  { path: "audit", link: "Audit", icon: ScrollText, isOfEnvironment: true, show: AuditPage },
+  { path: "overview", link: "Overview", icon: Activity, isOfEnvironment: false, show: OverviewPage },
 ];

@@ -1,4 +1,5 @@
 import { computed, signal } from "@preact/signals";
+import { X } from "lucide-preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { route } from "../routes.ts";
 import { session } from "../session/session.ts";
@@ -30,7 +31,15 @@ export function LiveRegion() {
   const isSpeaking = regions.value.at(-1) === self && said.value.place === place.value;
   return (
     <div class="live" role="status" aria-live="polite">
-      {isSpeaking && text !== "" && <p key={number}>{text}</p>}
+      {isSpeaking && text !== "" && (
+        <p key={number}>
+          {text}
+          <button type="button" class="plain" onClick={() => announce("")}>
+            <X aria-hidden />
+            <span class="unseen">Dismiss</span>
+          </button>
+        </p>
+      )}
     </div>
   );
 }

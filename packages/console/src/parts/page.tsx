@@ -13,11 +13,17 @@ export function useSecret(): (secret: ShownSecret) => void {
 export function Page({
   title,
   detail,
+  beside,
+  actions,
   children,
 }: {
   readonly title: string;
   /** The subject of the page, such as the id of a user group. */
   readonly detail?: string | undefined;
+  /** Beside the heading: links to related pages, and badges. */
+  readonly beside?: ComponentChildren;
+  /** The buttons of the page, opposite to the heading. */
+  readonly actions?: ComponentChildren;
   readonly children: ComponentChildren;
 }) {
   const [secret, showSecret] = useState<ShownSecret>();
@@ -30,20 +36,37 @@ export function Page({
   }, [whole]);
   return (
     <ShowSecret.Provider value={showSecret}>
-      <h1 ref={heading} tabIndex={-1}>
-        {title} {detail !== undefined && <span class="id">{detail}</span>}
-      </h1>
+      <div class="heading">
+        <div>
+          <h1 ref={heading} tabIndex={-1}>
+            {title} {detail !== undefined && <span class="id">{detail}</span>}
+          </h1>
+          {beside}
+        </div>
+        {actions && <div class="buttons">{actions}</div>}
+      </div>
       {secret && <Secret {...secret} onClose={() => showSecret(undefined)} />}
       {children}
     </ShowSecret.Provider>
   );
 }
 
-/** A part of a page with its own heading. */
-export function Section({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
+/** A card with its own heading. @param actions the buttons opposite to the heading */
+export function Section({
+  title,
+  actions,
+  children,
+}: {
+  readonly title: string;
+  readonly actions?: ComponentChildren;
+  readonly children: ComponentChildren;
+}) {
   return (
-    <section>
-      <h2>{title}</h2>
+    <section class="card">
+      <div class="card-heading">
+        <h2>{title}</h2>
+        {actions && <div class="buttons">{actions}</div>}
+      </div>
       {children}
     </section>
   );
