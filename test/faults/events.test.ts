@@ -1,6 +1,6 @@
 import { closeLater } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
-import { expect, inject, it } from "vitest";
+import { expect, it } from "vitest";
 import {
   createUserGroupServiceClient,
   Role,
@@ -11,18 +11,27 @@ import {
 import { ADMIN_ENV, ADMIN_TOKEN, newName } from "../support/admin.ts";
 import { describeWithRedis, newSentinels, newServer } from "../support/opened.ts";
 import type { TestServer } from "../support/server.ts";
+import { newReceiver, verify } from "../support/webhooks.ts";
 
-/** The number of acknowledged changes. */
-const CHANGES = inject("isShort") ? 3000 : 100_000;
+/** The number of acknowledged changes. To test a large environment, set `EVENT_CHANGES=100000`. */
+const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 
 /** The number of faults, evenly spread over the changes: kills of workers and of the master of Redis by turns. */
-const FAULTS = inject("isShort") ? 3 : 12;
+const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
+
+/** The endpoint of the webhook fails for this time, answers for this time, and so on, in milliseconds. */
+const PHASE_MS = 8000;
+
+/** How long the deliveries may take, in milliseconds. */
+const DELIVERY_MS = 300_000 + CHANGES * 20;
 
 /** The number of groups. One writer changes each of them. */
 const WRITERS = 16;
 
 describeWithRedis("under kills of workers and failovers of Redis", () => {
-  it("a reader that reconnects sees every acknowledged change, in order", { timeout: 1_200_000 }, async () => {
+  const title =
+    "a reader that reconnects, and a webhook whose endpoint fails half the time, receive every change in order";
+  it(title, { timeout: 1_200_000 + DELIVERY_MS }, async () => {
     const sentinels = await newSentinels({ downAfterMs: 1000 });
     const env = {
       ...ADMIN_ENV,
@@ -30,6 +39,7 @@ describeWithRedis("under kills of workers and failovers of Redis", () => {
       MIN_REPLICAS_ACK: "1",
       REDIS_TIMEOUT: "2s",
       AUDIT_MAX_EVENTS: "1000000",
+      WEBHOOK_ALLOW: "127.0.0.1",
     };
     const start = (port = "0") => newServer({ redisUrl: sentinels.url, env: { ...env, PORT: port } });
     const workers: TestServer[] = [await start(), await start()];
@@ -45,7 +55,37 @@ describeWithRedis("under kills of workers and failovers of Redis", () => {
     await root.createEnvironment({ environment });
     const { token } = await root.createApiToken({ environment, displayName: "writer", role: Role.MANAGE });
 
+    const delivered = new Set<number>();
+    const failures: string[] = [];
+    let [lastDelivered, refused, repeated, gaps] = [0, 0, 0, 0];
+    const receiver = await newReceiver((message, response) => {
+      if (Math.floor(performance.now() / PHASE_MS) % 2 === 1) {
+        refused++;
+        return response.writeHead(503).end();
+      }
+      try {
+        verify(secret, message);
+      } catch {
+        failures.push(`the message ${message.id} has no valid signature`);
+      }
+      const id = Number(message.data["event_id"]);
+      if (message.type === "webhook.events_missed") {
+        // A failover lost an event that was not acknowledged, but already delivered.
+        gaps++;
+        lastDelivered = 0;
+      } else if (delivered.has(id)) {
+        repeated++;
+      } else {
+        if (id <= lastDelivered) failures.push(`the webhook received ${id} after ${lastDelivered}`);
+        lastDelivered = id;
+        delivered.add(id);
+      }
+      return response.writeHead(204).end();
+    });
+    const { secret } = await root.createWebhook({ environment, displayName: "a", url: receiver.url() });
+
     const acknowledged = new Set<number>();
+    const begun = performance.now();
     let isDone = false;
     const writing = Promise.all(
       Array.from({ length: WRITERS }, async (_, writer) => {
@@ -64,7 +104,6 @@ describeWithRedis("under kills of workers and failovers of Redis", () => {
     });
 
     const seen = new Set<number>();
-    const failures: string[] = [];
     let restarts = 0;
     let cursor = "";
     const reading = (async () => {
@@ -78,7 +117,7 @@ describeWithRedis("under kills of workers and failovers of Redis", () => {
             cursor = response.cursor;
             if (response.content.case === "event") {
               const id = Number(response.content.value.id);
-              if (id <= last) failures.push(`${id} after ${last}`);
+              if (id <= last) failures.push(`the reader saw ${id} after ${last}`);
               last = id;
               seen.add(id);
             } else if (isDone && [...acknowledged].every((id) => seen.has(id))) return;
@@ -111,16 +150,23 @@ describeWithRedis("under kills of workers and failovers of Redis", () => {
       }
     }
     await writing;
+    const writtenAt = performance.now();
     await reading;
+    const isMissing = (id: number) => !delivered.has(id);
+    await waitFor("the webhook has every change", () => ![...acknowledged].some(isMissing), DELIVERY_MS);
     const stored: number[] = [];
     for await (const { content } of watchEvents(root, { environment, start: Start.BEGINNING })) {
       if (content.case !== "event") break;
       stored.push(Number(content.value.id));
     }
-    console.log(`${acknowledged.size} acknowledged, ${stored.length} stored, ${seen.size} seen, ${restarts} restarts`);
+    const figures = { acknowledged: acknowledged.size, stored: stored.length, faults: FAULTS };
+    const reader = { seen: seen.size, restarts };
+    const seconds = { written: (writtenAt - begun) / 1000, delivered: (performance.now() - begun) / 1000 };
+    console.log({ figures, reader, webhook: { delivered: delivered.size, repeated, refused, gaps }, seconds });
     expect(failures).toEqual([]);
     expect([...acknowledged].filter((id) => !seen.has(id))).toEqual([]);
     expect(stored.filter((id) => !seen.has(id))).toEqual([]);
+    expect(refused).toBeGreaterThan(0);
     expect(stored.length).toBeGreaterThanOrEqual(acknowledged.size);
   });
 });

@@ -42,7 +42,9 @@ export async function newReceiver(answer: Answer = (_, response) => response.wri
       const { type, data } = JSON.parse(body);
       const headers = request.headers as Record<string, string>;
       const message = { id: headers["webhook-id"] ?? "", type, data, headers, body };
-      received.set(path, [...(received.get(path) ?? []), message]);
+      const messages = received.get(path) ?? [];
+      received.set(path, messages);
+      messages.push(message);
       answer(message, response, path);
     });
   });
