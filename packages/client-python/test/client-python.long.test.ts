@@ -162,14 +162,13 @@ describe.skipIf(programs === "")("the client in Python", () => {
     expect(failures).toEqual([]);
   });
 
-  it.skipIf(redisUrl === undefined)(
-    "follows events over a restart of the service, until its token is revoked",
-    async () => {
-      await followsEvents((url, token) =>
-        newProcess(
-          startProcess([python, join(PACKAGE, "test/watch.py"), url], { env: { ...process.env, API_TOKEN: token } }),
-        ),
-      );
+  it.skipIf(redisUrl === undefined).each(["sync", "async"])(
+    "follows events over a restart of the service, until its token is revoked (%s)",
+    async (kind) => {
+      await followsEvents((url, token) => {
+        const args = [python, "-W", "error", join(PACKAGE, "test/watch.py"), url, kind];
+        return newProcess(startProcess(args, { env: { ...process.env, API_TOKEN: token } }));
+      });
     },
   );
 

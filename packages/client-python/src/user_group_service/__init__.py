@@ -8,7 +8,7 @@ from protobuf.wkt import Duration, FieldMask, Struct, Timestamp
 from ._session_rules import InvalidViewerSession
 from .client import AsyncClient, Client
 from .errors import info_of, reason_of, request_id_of, suspension_message_of, violations_of
-from .events import watch_events
+from .events import async_watch_events, watch_events
 from .gen.usergroup.v1.user_group_pb import ApiEnvironmentTag, UserGroup
 from .gen.usergroup.v1.user_group_service_pb import (
     GetUserGroupRequest,
@@ -53,6 +53,7 @@ __all__ = [
     "UserGroup",
     "ViewerSession",
     "async_pages",
+    "async_watch_events",
     "by_current_token",
     "by_id",
     "by_token",

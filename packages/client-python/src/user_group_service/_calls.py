@@ -9,9 +9,10 @@ import inspect
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from contextlib import aclosing
+from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.code import Code
@@ -79,16 +80,39 @@ class AsyncCalls:
     ) -> RES:
         call = _Call(request, ctx)
         while True:
-            call.present(self._token if isinstance(self._token, str) else await _in_time(self._token, call.left()))
+            await self._present(call)
             with ResponseMetadata() as answer:
                 try:
                     return await call_next(call.request, ctx)
                 except ConnectError as error:
-                    if isinstance(error.__cause__, asyncio.CancelledError):
-                        # asyncio needs this error for timeouts and task groups.
-                        raise error.__cause__ from None
+                    _raise_cancellation(error)
                     pause = call.pause_after(error, answer)
             await asyncio.sleep(pause)
+
+    async def intercept_server_stream(
+        self,
+        call_next: Callable[[REQ, RequestContext[REQ, RES]], AsyncIterator[RES]],
+        request: REQ,
+        ctx: RequestContext[REQ, RES],
+    ) -> AsyncGenerator[RES]:
+        call = _Call(request, ctx)
+        await self._present(call)
+        try:
+            async with aclosing(cast(AsyncGenerator[RES], call_next(call.request, ctx))) as stream:
+                async for response in stream:
+                    yield response
+        except ConnectError as error:
+            _raise_cancellation(error)
+            raise
+
+    async def _present(self, call: _Call[REQ, RES]) -> None:
+        call.present(self._token if isinstance(self._token, str) else await _in_time(self._token, call.left()))
+
+
+def _raise_cancellation(error: ConnectError) -> None:
+    """Raise the cancellation that caused an error. asyncio needs it for timeouts and task groups."""
+    if isinstance(error.__cause__, asyncio.CancelledError):
+        raise error.__cause__ from None
 
 
 @runtime_checkable

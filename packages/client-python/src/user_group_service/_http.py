@@ -29,6 +29,10 @@ _SILENCE = 60.0
 # How long an idle connection stays open, in seconds.
 _KEEPALIVE = 30.0
 
+# Limits and errors of streams.
+_STREAM_LIMITS = {"timeout": {"connect": _CONNECT_TIMEOUT, "read": _SILENCE, "write": _SILENCE}}
+_STREAM_ERRORS = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError)
+
 # Deadline of the request in this context, by `time.monotonic()`.
 _deadline: ContextVar[float] = ContextVar("deadline")
 
@@ -45,8 +49,27 @@ class StreamAnswer:
     trailers: Headers
 
 
+@dataclass(frozen=True)
+class AsyncStreamAnswer:
+    """A `StreamAnswer` for asyncio."""
+
+    status: int
+    headers: Headers
+    content: AsyncIterator[bytes]
+    trailers: Headers
+
+
 def _chunks(answer: httpcore.Response) -> Iterator[bytes]:
     yield from answer.iter_stream()
+
+
+async def _async_chunks(answer: httpcore.Response) -> AsyncIterator[bytes]:
+    async for chunk in answer.aiter_stream():
+        yield chunk
+
+
+def _headers_of(answer: httpcore.Response) -> Headers:
+    return Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers])
 
 
 class Http:
@@ -87,17 +110,15 @@ class Http:
         pool = httpcore.ConnectionPool(
             ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
         )
-        timeouts = {"connect": _CONNECT_TIMEOUT, "read": _SILENCE, "write": _SILENCE}
         try:
             with (
                 pool,
                 pool.stream(
-                    method, url, headers=list(headers.items()), content=content, extensions={"timeout": timeouts}
+                    method, url, headers=list(headers.items()), content=content, extensions=_STREAM_LIMITS
                 ) as answer,
             ):
-                received = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers])
-                yield StreamAnswer(answer.status, received, _chunks(answer), Headers())
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError) as error:
+                yield StreamAnswer(answer.status, _headers_of(answer), _chunks(answer), Headers())
+        except _STREAM_ERRORS as error:
             raise _failure(error, url) from error
 
     def close(self) -> None:
@@ -210,6 +231,25 @@ class AsyncHttp:
         except Exception as error:
             raise _failure(error, url) from error
 
+    @asynccontextmanager
+    async def stream(
+        self, method: str, url: str, headers: Headers, content: bytes
+    ) -> AsyncIterator[AsyncStreamAnswer]:
+        """Send a request, and read the response as it arrives, on a connection of its own, as `Http.stream` does."""
+        pool = httpcore.AsyncConnectionPool(
+            ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
+        )
+        try:
+            async with (
+                pool,
+                pool.stream(
+                    method, url, headers=list(headers.items()), content=content, extensions=_STREAM_LIMITS
+                ) as answer,
+            ):
+                yield AsyncStreamAnswer(answer.status, _headers_of(answer), _async_chunks(answer), Headers())
+        except _STREAM_ERRORS as error:
+            raise _failure(error, url) from error
+
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
         if connections := self._loops.pop(asyncio.get_running_loop(), None):
@@ -257,7 +297,7 @@ class _Body:
 
     def __init__(self, answer: httpcore.Response, max_bytes: int) -> None:
         self._status = answer.status
-        self._headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers])
+        self._headers = _headers_of(answer)
         self._gunzip = zlib.decompressobj(31) if self._headers.get("content-encoding") == "gzip" else None
         self._bytes = bytearray()
         self._max_bytes = max_bytes

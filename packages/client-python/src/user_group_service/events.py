@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import cast
 
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from ._http import is_certificate_refused
-from .client import Client
+from .client import AsyncClient, Client
 from .errors import info_of
 from .gen.usergroup.admin.v1.admin_service_pb import WatchEventsRequest, WatchEventsResponse
 
@@ -36,20 +39,55 @@ def watch_events(client: Client, request: WatchEventsRequest) -> Iterator[WatchE
         ConnectError: A failure that stays, such as `EVENT_CURSOR_EXPIRED` or a revoked API token.
 
     """
-    request = copy.copy(request)
-    failures = 0
+    position = _Position(request)
     while True:
         try:
-            for response in client.admin.watch_events(request, timeout_ms=_TIMEOUT_MS):
-                failures = 0
-                request.cursor = response.cursor
-                request.start = WatchEventsRequest.Start.UNSPECIFIED
+            for response in client.admin.watch_events(position.request, timeout_ms=_TIMEOUT_MS):
+                position.advance(response)
                 yield response
         except ConnectError as error:
-            temporary = _TEMPORARY if info_of(error) else _BROKEN
-            if error.code not in temporary or is_certificate_refused(error):
-                raise
-            # Half of the pause is random, so that clients do not connect at the same time.
-            half = min(_FIRST_PAUSE * 2.0 ** min(failures, 10), _MAX_PAUSE) / 2
-            failures += 1
-            time.sleep(half * (1 + random.random()))
+            time.sleep(position.pause_after(error))
+
+
+async def async_watch_events(client: AsyncClient, request: WatchEventsRequest) -> AsyncGenerator[WatchEventsResponse]:
+    """Iterate like `watch_events` with an `AsyncClient`, by `async for`.
+
+    If you leave the loop before its end, close the stream with `contextlib.aclosing`.
+    """
+    position = _Position(request)
+    while True:
+        try:
+            stream = cast(
+                AsyncGenerator[WatchEventsResponse],
+                client.admin.watch_events(position.request, timeout_ms=_TIMEOUT_MS),
+            )
+            async with aclosing(stream):
+                async for response in stream:
+                    position.advance(response)
+                    yield response
+        except ConnectError as error:
+            await asyncio.sleep(position.pause_after(error))
+
+
+class _Position:
+    """The request of the next stream, and the pause before it."""
+
+    def __init__(self, request: WatchEventsRequest) -> None:
+        self.request = copy.copy(request)
+        self._failures = 0
+
+    def advance(self, response: WatchEventsResponse) -> None:
+        """Continue after a response."""
+        self._failures = 0
+        self.request.cursor = response.cursor
+        self.request.start = WatchEventsRequest.Start.UNSPECIFIED
+
+    def pause_after(self, error: ConnectError) -> float:
+        """Return the pause after a failure, in seconds. Raises the error if the failure stays."""
+        temporary = _TEMPORARY if info_of(error) else _BROKEN
+        if error.code not in temporary or is_certificate_refused(error):
+            raise error
+        # Half of the pause is random, so that clients do not connect at the same time.
+        half = min(_FIRST_PAUSE * 2.0 ** min(self._failures, 10), _MAX_PAUSE) / 2
+        self._failures += 1
+        return half * (1 + random.random())
