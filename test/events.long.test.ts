@@ -31,6 +31,8 @@ describe("streams of events", () => {
     const environment = await newEnvironment(root);
     const ids = Array.from({ length: 1100 }, (_, i) => `group ${String(i).padStart(4, "0")}`);
     for (let i = 0; i < ids.length; i += 500) await importGroups(root, environment, ids.slice(i, i + 500));
+    const suspended = ids[5] as string;
+    await root.suspendUserGroup({ environment, userGroupId: suspended, reason: "unpaid", message: "Call us" });
     const shown = (responses: readonly WatchEventsResponse[]) =>
       responses.flatMap(({ content }) => (content.case === "snapshot" ? content.value.userGroups : []));
     const whole = watch(root, { environment, start: Start.SNAPSHOT });
@@ -39,6 +41,9 @@ describe("streams of events", () => {
     expect(groups.map(({ userGroupId }) => userGroupId)).toEqual(ids);
     const { userGroup } = await root.lookupUserGroup({ environment, userGroupId: ids[7] as string });
     expect(groups[7]?.etag).toBe(userGroup?.etag);
+    expect(groups.filter(({ suspension }) => suspension)).toMatchObject([
+      { userGroupId: suspended, suspension: { reason: "unpaid", message: "Call us" } },
+    ]);
     const parts = whole.responses.flatMap(({ content }) =>
       content.case === "snapshot" ? [content.value.complete] : [],
     );

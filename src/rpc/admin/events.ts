@@ -14,7 +14,7 @@ import {
 import { authorizeAgain } from "../access.ts";
 import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
-import { timestamp } from "../messages.ts";
+import { suspensionMessage, timestamp } from "../messages.ts";
 import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
@@ -63,7 +63,11 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
         while (snapshotAfter !== undefined && (await isOpen())) {
           const range = { prefix: "", nameContains: "", after: snapshotAfter, size: SNAPSHOT_PAGE };
           const { items, next } = await userGroupAdmin.list(environment, range);
-          const userGroups = items.map(({ providedId, etag }) => ({ userGroupId: providedId, etag }));
+          const userGroups = items.map(({ providedId, etag, suspension }) => ({
+            userGroupId: providedId,
+            etag,
+            suspension: suspensionMessage(suspension),
+          }));
           const cursor = formatCursor({ ...first, snapshotAfter: next });
           yield { cursor, content: { case: "snapshot" as const, value: { userGroups, complete: next === undefined } } };
           snapshotAfter = next;

@@ -6,13 +6,15 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Suspension } from "../../v1/user_group_pb.ts";
+import { file_usergroup_v1_user_group } from "../../v1/user_group_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file usergroup/admin/v1/event.proto.
  */
 export const file_usergroup_admin_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK9AQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAkSEgoKd2ViaG9va19pZBgIIAEoCSI3ChBVc2VyR3JvdXBWZXJzaW9uEhUKDXVzZXJfZ3JvdXBfaWQYASABKAkSDAoEZXRhZxgCIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK9AQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAkSEgoKd2ViaG9va19pZBgIIAEoCSJlChBVc2VyR3JvdXBWZXJzaW9uEhUKDXVzZXJfZ3JvdXBfaWQYASABKAkSDAoEZXRhZxgCIAEoCRIsCgpzdXNwZW5zaW9uGAMgASgLMhgudXNlcmdyb3VwLnYxLlN1c3BlbnNpb25iBnByb3RvMw", [file_google_protobuf_timestamp, file_usergroup_v1_user_group]);
 
 /**
  * A change, or an export of tokens, for other systems. Contains no values and no tokens. The audit
@@ -105,6 +107,13 @@ export type UserGroupVersion = Message<"usergroup.admin.v1.UserGroupVersion"> & 
    * @generated from field: string etag = 2;
    */
   etag: string;
+
+  /**
+   * Set while the group is suspended. `until` and `expire_time` of a group change it without an event.
+   *
+   * @generated from field: usergroup.v1.Suspension suspension = 3;
+   */
+  suspension?: Suspension | undefined;
 };
 
 /**

@@ -7,6 +7,7 @@
 package adminv1
 
 import (
+	v1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -139,7 +140,9 @@ type UserGroupVersion struct {
 	// Id of the user group.
 	UserGroupId string `protobuf:"bytes,1,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	// Version of the user group, as in UserGroup.
-	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Set while the group is suspended. `until` and `expire_time` of a group change it without an event.
+	Suspension    *v1.Suspension `protobuf:"bytes,3,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,11 +191,18 @@ func (x *UserGroupVersion) GetEtag() string {
 	return ""
 }
 
+func (x *UserGroupVersion) GetSuspension() *v1.Suspension {
+	if x != nil {
+		return x.Suspension
+	}
+	return nil
+}
+
 var File_usergroup_admin_v1_event_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x02\n" +
+	"\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto\"\x8f\x02\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12;\n" +
@@ -204,10 +214,13 @@ const file_usergroup_admin_v1_event_proto_rawDesc = "" +
 	"apiTokenId\x12%\n" +
 	"\x0echanged_fields\x18\a \x03(\tR\rchangedFields\x12\x1d\n" +
 	"\n" +
-	"webhook_id\x18\b \x01(\tR\twebhookId\"J\n" +
+	"webhook_id\x18\b \x01(\tR\twebhookId\"\x84\x01\n" +
 	"\x10UserGroupVersion\x12\"\n" +
 	"\ruser_group_id\x18\x01 \x01(\tR\vuserGroupId\x12\x12\n" +
-	"\x04etag\x18\x02 \x01(\tR\x04etagB\xd7\x01\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x128\n" +
+	"\n" +
+	"suspension\x18\x03 \x01(\v2\x18.usergroup.v1.SuspensionR\n" +
+	"suspensionB\xd7\x01\n" +
 	"\x16com.usergroup.admin.v1B\n" +
 	"EventProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
@@ -228,14 +241,16 @@ var file_usergroup_admin_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: usergroup.admin.v1.Event
 	(*UserGroupVersion)(nil),      // 1: usergroup.admin.v1.UserGroupVersion
 	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
+	(*v1.Suspension)(nil),         // 3: usergroup.v1.Suspension
 }
 var file_usergroup_admin_v1_event_proto_depIdxs = []int32{
 	2, // 0: usergroup.admin.v1.Event.create_time:type_name -> google.protobuf.Timestamp
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 1: usergroup.admin.v1.UserGroupVersion.suspension:type_name -> usergroup.v1.Suspension
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_admin_v1_event_proto_init() }

@@ -15,9 +15,13 @@ from protobuf import Message
 from protobuf._codegen import file_desc
 from protobuf.wkt.google.protobuf import timestamp_pb
 
+from ...v1 import user_group_pb
+
 if TYPE_CHECKING:
     from protobuf import DescFile
     from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
+
+    from ...v1.user_group_pb import Suspension
 
 
 _EventFields: TypeAlias = Literal["id", "type", "create_time", "actor_id", "user_group_id", "api_token_id", "changed_fields", "webhook_id"]
@@ -110,7 +114,7 @@ class Event(Message[_EventFields]):
         changed_fields: list[str]
         webhook_id: str
 
-_UserGroupVersionFields: TypeAlias = Literal["user_group_id", "etag"]
+_UserGroupVersionFields: TypeAlias = Literal["user_group_id", "etag", "suspension"]
 
 class UserGroupVersion(Message[_UserGroupVersionFields]):
     """
@@ -133,9 +137,15 @@ class UserGroupVersion(Message[_UserGroupVersionFields]):
             ```proto
             string etag = 2;
             ```
+        suspension:
+            Set while the group is suspended. `until` and `expire_time` of a group change it without an event.
+
+            ```proto
+            optional usergroup.v1.Suspension suspension = 3;
+            ```
     """
 
-    __slots__ = ("user_group_id", "etag")
+    __slots__ = ("user_group_id", "etag", "suspension")
 
     if TYPE_CHECKING:
 
@@ -144,17 +154,20 @@ class UserGroupVersion(Message[_UserGroupVersionFields]):
             *,
             user_group_id: str = "",
             etag: str = "",
+            suspension: Suspension | None = None,
         ) -> None:
             pass
 
         user_group_id: str
         etag: str
+        suspension: Suspension | None
 
 
 _DESC = file_desc(
-    b'\n\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\x8f\x02\n\x05Event\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12;\n\x0bcreate_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x04 \x01(\tR\x07actorId\x12"\n\ruser_group_id\x18\x05 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x06 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\x07 \x03(\tR\rchangedFields\x12\x1d\n\nwebhook_id\x18\x08 \x01(\tR\twebhookId"J\n\x10UserGroupVersion\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x02 \x01(\tR\x04etagb\x06proto3',
+    b'\n\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto"\x8f\x02\n\x05Event\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12;\n\x0bcreate_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x04 \x01(\tR\x07actorId\x12"\n\ruser_group_id\x18\x05 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x06 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\x07 \x03(\tR\rchangedFields\x12\x1d\n\nwebhook_id\x18\x08 \x01(\tR\twebhookId"\x84\x01\n\x10UserGroupVersion\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x02 \x01(\tR\x04etag\x128\n\nsuspension\x18\x03 \x01(\x0b2\x18.usergroup.v1.SuspensionR\nsuspensionb\x06proto3',
     [
         timestamp_pb.desc(),
+        user_group_pb.desc(),
     ],
     {
         "Event": Event,
