@@ -8,7 +8,7 @@ import { redisAuditTrail } from "../src/store/audit-trail.ts";
 import type { StoreClient } from "../src/store/connection/client.ts";
 import { openEmbedded } from "../src/store/connection/embedded/embedded.ts";
 import { TokenCipher } from "../src/store/encryption.ts";
-import { webhookKey } from "../src/store/keys.ts";
+import { apiTokenKey, webhookKey } from "../src/store/keys.ts";
 import { redisDeliveries } from "../src/store/webhooks/deliveries.ts";
 import { redisWebhooks } from "../src/store/webhooks/webhooks.ts";
 import { DeliveryEngine } from "../src/webhooks/engine.ts";
@@ -40,7 +40,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     const deps = { client, cipher: new TokenCipher(RING), audit: AUDIT };
     const webhooks = redisWebhooks(deps);
     const outcomes: DeliveryOutcome[] = [];
-    const [disabled, missed]: [string[], string[]] = [[], []];
+    const [disabled, missed, unreadable]: [string[], string[], string[]] = [[], [], []];
     const newEngine = (times = {}) => {
       const engine = new DeliveryEngine({
         store: redisDeliveries(deps),
@@ -49,6 +49,8 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
         allowed: ALLOWED,
         observer: {
           attempted: (outcome) => outcomes.push(outcome),
+          unreadable: (_, id) => unreadable.push(id),
+          unreadableApiToken: (_, id) => unreadable.push(id),
           disabled: (_, id) => disabled.push(id),
           missed: (_, id) => missed.push(id),
         },
@@ -76,6 +78,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
       outcomes,
       disabled,
       missed,
+      unreadable,
       newEngine,
       create,
       change,
@@ -223,6 +226,45 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(disabled).toEqual([webhook.id]);
     expect((await webhooks.get(environment, webhook.id)).state).toBe("failed");
     await waitFor("its events have no age", () => engine.lags().length === 0);
+  });
+
+  it("fail without a request while the secret cannot be decrypted, and continue after a rotation", async () => {
+    const { redis, environment, create, change, newEngine, receiver, webhooks, key, outcomes, unreadable, named } =
+      await setUp();
+    const { webhook } = await create({ eventTypes: ["user_group.created"] });
+    const stored = (await redis.hget(key(webhook.id), "secrets")) ?? "";
+    await redis.hset(key(webhook.id), { secrets: stored.replace(/^[^.]*/, "lost") });
+    newEngine();
+    await change(2);
+    await waitFor("attempts fail", () => outcomes.length > 1);
+    expect(new Set(outcomes)).toEqual(new Set(["secret"]));
+    expect(unreadable).toContain(webhook.id);
+    const state = await webhooks.get(environment, webhook.id);
+    expect(state).toMatchObject({ state: "unreadable", failedAttempts: expect.any(Number) });
+    expect(await webhooks.deliveries(environment, webhook.id)).toContainEqual(
+      expect.objectContaining({ outcome: "secret", status: undefined, eventType: "user_group.created" }),
+    );
+    expect(receiver.at()).toEqual([]);
+    const { secret } = await webhooks.rotateSecret(environment, webhook.id, BY);
+    await waitFor("the events arrive", () => receiver.at().length === 2);
+    expect(named("/")).toEqual(["g0", "g1"]);
+    for (const message of receiver.at()) verify(secret, message);
+  });
+
+  it("report API tokens that expire soon although another one is damaged", async () => {
+    const { client, redis, environment, create, newEngine, receiver, unreadable } = await setUp();
+    const expireTime = Date.now() + 86_400_000 / 2;
+    const values = { displayName: "a", role: "read" as const, expireTime, creator: "root" };
+    const tokens = [];
+    for (let i = 0; i < 3; i++) tokens.push((await testApiTokens(client).create(environment, values)).apiToken.id);
+    const [damaged = "", ...others] = tokens.sort();
+    await redis.hset(apiTokenKey(environment.number, damaged), { role: "x" });
+    await create({ eventTypes: ["api_token.expiring"] });
+    newEngine();
+    await waitFor("the events arrive", () => receiver.at().length === 2);
+    const named = receiver.at().map(({ data }) => data["api_token_id"]);
+    expect(named.sort()).toEqual(others);
+    expect(unreadable).toEqual([damaged]);
   });
 
   it("report API tokens that expire soon, once for each of 30, 7 and 1 days", async () => {

@@ -115,8 +115,16 @@ export interface ApiTokenStore {
   /**
    * Lists the API tokens of an environment in the order of their ids, which are the keys of the pages. A token that exists while
    * the pages are read is on exactly one of them.
+   *
+   * @param onUnreadable receives the id of an API token whose record cannot be read, and the page lacks it. Default: throws
+   *   RecordUnreadable
    */
-  list(environment: Environment, filter: ApiTokenFilter, page: PageRequest): Promise<Page<ApiToken>>;
+  list(
+    environment: Environment,
+    filter: ApiTokenFilter,
+    page: PageRequest,
+    onUnreadable?: (id: string) => void,
+  ): Promise<Page<ApiToken>>;
 
   /**
    * Changes values of an API token and its secrets in their grace period. It does not extend a grace period.

@@ -22,12 +22,16 @@ export const DISABLE_AFTER_MS = 3 * 86_400_000;
 /** The prefix of secrets (Standard Webhooks). */
 export const WEBHOOK_SECRET_PREFIX = "whsec_";
 
-/** The state of a webhook. `failed`: the service disabled it, because its deliveries failed for `DISABLE_AFTER_MS`. */
+/** The stored state of a webhook. `failed`: the service disabled it, because its deliveries failed for `DISABLE_AFTER_MS`. */
 export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 
-export type WebhookState = (typeof WEBHOOK_STATES)[number];
+/** The state of a webhook. `unreadable`: it is enabled, but its current secret cannot be decrypted. */
+export type WebhookState = (typeof WEBHOOK_STATES)[number] | "unreadable";
 
-/** The result of an attempt: `delivered` after a status of 2xx, otherwise a class of failures that reveals nothing of a network. */
+/**
+ * The result of an attempt: `delivered` after a status of 2xx, otherwise a class of failures that reveals nothing of a network. `secret`:
+ * the message cannot be signed.
+ */
 export const DELIVERY_OUTCOMES = [
   "delivered",
   "status",
@@ -37,6 +41,7 @@ export const DELIVERY_OUTCOMES = [
   "address",
   "connection",
   "tls",
+  "secret",
 ] as const;
 
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
@@ -96,7 +101,7 @@ export type TestResult = Pick<Delivery, "outcome" | "status" | "durationMs">;
 /** The destination of deliveries, with its secrets. */
 export interface WebhookTarget {
   readonly webhook: Webhook;
-  /** The secrets that sign, the current one first. */
+  /** The secrets that sign, the current one first. Empty if the current one cannot be decrypted. */
   readonly secrets: readonly string[];
 }
 

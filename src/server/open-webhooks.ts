@@ -38,6 +38,15 @@ export function openWebhooks(
     allowed,
     observer: {
       attempted: (outcome) => metrics.webhookAttempts.inc({ outcome }),
+      unreadable(environment, id) {
+        const text =
+          "the secret of a webhook cannot be decrypted: add its key to TOKEN_KEYS, or run ugs webhook rotate-secret";
+        logger.warn(fieldsOf(environment, id), text);
+      },
+      unreadableApiToken(environment, id) {
+        const fields = { environment: formatEnvironmentName(environment), api_token_id: id };
+        logger.warn(fields, "an API token is not checked for its expiry, because its record is damaged");
+      },
       disabled(environment, id) {
         metrics.webhooksDisabled.inc();
         logger.warn(fieldsOf(environment, id), "a webhook is disabled, because its deliveries failed for three days");

@@ -1,29 +1,20 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiTokenStore } from "../domain/api-token.ts";
-import type { Network } from "../domain/client-address.ts";
 import type { Environment } from "../domain/environment.ts";
-import { EventCursorExpired } from "../domain/errors.ts";
-import { type EventPage, type EventStart, positionAfter } from "../domain/events.ts";
-import type { EventStore } from "../domain/store.ts";
 import { randomBase62 } from "../domain/token.ts";
 import {
   type Attempt,
   CHECK_INTERVAL_MS,
   type Claim,
-  DELIVERY_TIMEOUT_MS,
   type DeliveryOutcome,
-  type DeliveryPosition,
   type DeliveryStore,
   type DueWebhook,
   EXPIRY_DAYS,
-  LEASE_MS,
-  type Settlement,
   type WebhookTarget,
-  wants,
 } from "../domain/webhook.ts";
-import { MISSED_TYPE, messageOf, type SentEvent } from "./payload.ts";
-import { type Resolve, Sender } from "./sender.ts";
+import { Delivery, type DeliveryDeps } from "./delivery.ts";
+import { MISSED_TYPE } from "./payload.ts";
 
 /*
  * A change writes nothing for webhooks. Each worker polls for webhooks whose cursor is older than the last event of their environment.
@@ -45,23 +36,8 @@ const MAX_FAILING = 100;
 const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
-/** The number of events that a webhook holds in memory. */
-const EVENTS_AT_ONCE = 50;
-
 /** If the worker delivers to `MAX_ACTIVE` webhooks, each of them releases its lease after this time, in milliseconds. */
 const TURN_MS = 5000;
-
-/** The delays after failures, in milliseconds: the first, and the maximum. Each is twice the one before it, with jitter. */
-const FIRST_RETRY_MS = 5000;
-const MAX_RETRY_MS = 3_600_000;
-
-/** The remaining time of a lease in which no delivery begins, in milliseconds: the timeout of a delivery, and a margin. */
-const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
-
-/**
- * The events before a gap that are delivered again, in microseconds: after a failover that lost events, later events can have lower ids.
- */
-const OVERLAP_MICROS = 60_000_000;
 
 /** How long a shutdown waits for deliveries, in milliseconds. */
 const CLOSE_MS = 1000;
@@ -71,21 +47,18 @@ const DAY_MS = 86_400_000;
 /** The number of API tokens per page of the check of expiry times. */
 const TOKENS_AT_ONCE = 500;
 
-interface EngineDeps {
-  readonly store: DeliveryStore;
-  readonly events: EventStore;
+interface EngineDeps extends DeliveryDeps {
   readonly apiTokens: Pick<ApiTokenStore, "list">;
-  /** `WEBHOOK_ALLOW`. */
-  readonly allowed: readonly Network[];
-  readonly resolve?: Resolve | undefined;
   readonly observer: DeliveryObserver;
-  /** Times for tests, in milliseconds. Default: `POLL_MS`, `FIRST_RETRY_MS` and `DELIVERY_TIMEOUT_MS`. */
-  readonly times?: { readonly pollMs?: number; readonly retryMs?: number; readonly timeoutMs?: number };
 }
 
 /** Receives results of deliveries. */
 export interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
+  /** The secret of a webhook cannot be decrypted. */
+  unreadable(environment: Environment, id: string): void;
+  /** The expiry time of an API token is unknown, because its record is damaged. */
+  unreadableApiToken(environment: Environment, id: string): void;
   /** The webhook is disabled after three days of failures. */
   disabled(environment: Environment, id: string): void;
   /** Events were removed before they were delivered. */
@@ -210,8 +183,15 @@ export class DeliveryEngine {
     if (isFailing && [...this.active.values()].filter(Boolean).length >= MAX_FAILING) return;
     this.active.set(webhook.id, isFailing);
     const claim = { environment, id: webhook.id, holder: randomBase62(16) };
+    const turnEnd = performance.now() + TURN_MS;
+    const delivery = new Delivery(this.deps, claim, {
+      isOver: () => this.closing.signal.aborted || (performance.now() > turnEnd && this.active.size >= MAX_ACTIVE),
+      aborted: this.aborted.signal,
+      attempted: (attempt, next) => this.observe(claim, attempt, next),
+    });
     // After an error of the store, a poll finds the webhook again.
-    const work = this.deliver(claim)
+    const work = delivery
+      .run()
       .catch(() => {})
       .finally(() => {
         this.active.delete(webhook.id);
@@ -220,97 +200,25 @@ export class DeliveryEngine {
     this.running.add(work);
   }
 
-  private async deliver(claim: Claim): Promise<void> {
-    const { store, allowed, resolve, times } = this.deps;
-    let leased = performance.now();
-    let target = await store.claim(claim);
-    if (!target) return;
-    const turnEnd = leased + TURN_MS;
-    const sender = new Sender({ allowed, resolve, timeoutMs: times?.timeoutMs });
-    /** Stores a result. @returns whether to continue with the next event of the page */
-    const settle = async ({ from, to, attempt, release }: Settlement): Promise<boolean> => {
-      const begun = performance.now();
-      const isReleased = release || (attempt !== undefined && attempt.outcome !== "delivered");
-      const next = await store.settle(claim, { from, to, attempt, release: isReleased });
-      if (attempt) this.observe(claim, attempt, next);
-      leased = begun;
-      target = isReleased ? undefined : next;
-      return target?.webhook.cursor === to.cursor && target.webhook.state === "enabled";
-    };
-    const isOver = () => this.closing.signal.aborted || (performance.now() > turnEnd && this.active.size >= MAX_ACTIVE);
-    try {
-      while (target?.webhook.state === "enabled") {
-        const from: DeliveryPosition = target.webhook;
-        const page = await this.read(claim, from);
-        if (!page) {
-          const missed: SentEvent = { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() };
-          const attempt = await this.send(claim, target, missed, { sender, leased });
-          const cursor = Math.max(from.cursor - OVERLAP_MICROS, 0);
-          await settle({ from, to: { cursor, cursorTime: undefined }, attempt, release: isOver() });
-          continue;
-        }
-        let isCurrent = true;
-        for (const event of page.events) {
-          if (!wants(target.webhook, event.type)) continue;
-          const attempt: Attempt = await this.send(claim, target, event, { sender, leased });
-          const { id: cursor, time: cursorTime } = positionAfter(event, claim.environment);
-          isCurrent = await settle({ from: target.webhook, to: { cursor, cursorTime }, attempt, release: isOver() });
-          if (!isCurrent) break;
-        }
-        if (!isCurrent) continue;
-        const { id: cursor, time: cursorTime } = page.next;
-        await settle({ from: target.webhook, to: { cursor, cursorTime }, release: !page.hasMore || isOver() });
-      }
-    } finally {
-      sender.close();
-      // Gives back the lease. The position stays.
-      const position = target?.webhook;
-      if (position) await store.settle(claim, { from: position, to: position, release: true }).catch(() => {});
-    }
-  }
-
-  /** Reads the events after a position. Undefined if some of them were removed. */
-  private async read({ environment }: Claim, { cursor, cursorTime }: DeliveryPosition): Promise<EventPage | undefined> {
-    const { number } = environment;
-    const start: EventStart =
-      cursorTime === undefined ? { since: cursor / 1000 } : { number, id: cursor, time: cursorTime };
-    return this.deps.events.readEvents(environment, start, EVENTS_AT_ONCE).catch((error: unknown) => {
-      if (error instanceof EventCursorExpired) return undefined;
-      throw error;
-    });
-  }
-
-  /** Sends an event. @throws Error if the lease ends too early, or the engine is closed */
-  private async send(
-    { environment }: Claim,
-    { webhook, secrets }: WebhookTarget,
-    event: SentEvent,
-    { sender, leased }: { readonly sender: Sender; readonly leased: number },
-  ): Promise<Attempt> {
-    if (performance.now() - leased > LEASE_MS - LEASE_RESERVE_MS) throw new Error("the lease ends too early");
-    const message = messageOf(environment, event, { url: webhook.url, secrets });
-    const result = await sender.send(message, this.aborted.signal);
-    const retryMs = retryDelayMs(webhook.failedAttempts, this.deps.times?.retryMs);
-    return { ...result, eventId: event.id, eventType: event.type, eventTime: event.time, retryMs };
-  }
-
   private observe({ environment, id }: Claim, attempt: Attempt, next: WebhookTarget | undefined): void {
     const { observer } = this.deps;
     const { outcome, eventType } = attempt;
     observer.attempted(outcome);
+    if (outcome === "secret") observer.unreadable(environment, id);
     if (outcome === "delivered" && eventType === MISSED_TYPE) observer.missed(environment, id);
     if (next?.webhook.state === "failed") observer.disabled(environment, id);
   }
 
   /** Writes the events of API tokens that expire soon. */
   private async check(environment: Environment): Promise<void> {
-    const { store, apiTokens } = this.deps;
+    const { store, apiTokens, observer } = this.deps;
     if (!(await store.beginCheck(environment))) return;
     for (let after: string | undefined = ""; after !== undefined; ) {
       const { items, next }: Awaited<ReturnType<ApiTokenStore["list"]>> = await apiTokens.list(
         environment,
         {},
         { after, size: TOKENS_AT_ONCE },
+        (id) => observer.unreadableApiToken(environment, id),
       );
       for (const { id, expireTime } of items) {
         const days = expireTime === undefined ? undefined : expiryDaysOf(expireTime - Date.now());
@@ -320,12 +228,6 @@ export class DeliveryEngine {
       after = next;
     }
   }
-}
-
-/** The delay before the next attempt, in milliseconds. @param failed the number of failed attempts before this one */
-export function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
-  const full = Math.min(firstMs * 2 ** Math.min(failed, 30), MAX_RETRY_MS);
-  return full * (0.5 + Math.random() / 2);
 }
 
 /** The entry of `EXPIRY_DAYS` for a remaining lifetime. Undefined if no entry is reached. */

@@ -1,6 +1,7 @@
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { FeedEvent } from "../domain/events.ts";
-import type { Message } from "./sender.ts";
+import type { WebhookTarget } from "../domain/webhook.ts";
+import type { Message, Sender, SendResult } from "./sender.ts";
 import { signedHeaders } from "./signature.ts";
 
 /** The type of the message of a test. */
@@ -33,6 +34,17 @@ function payloadOf(environment: Environment, event: SentEvent): string {
       changed_fields: changedFields,
     },
   });
+}
+
+/** Sends the message of an event to a webhook. Never rejects, except with the reason of `signal` if it aborts. */
+export async function sendEvent(
+  sender: Sender,
+  environment: Environment,
+  { webhook: { url }, secrets }: WebhookTarget,
+  { event, signal }: { readonly event: SentEvent; readonly signal?: AbortSignal },
+): Promise<SendResult> {
+  if (secrets.length === 0) return { outcome: "secret", status: undefined, durationMs: 0 };
+  return sender.send(messageOf(environment, event, { url, secrets }), signal);
 }
 
 /** The signed message of an event. */

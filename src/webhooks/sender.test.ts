@@ -237,6 +237,25 @@ describe("a sender", () => {
     expect(requests).toBe(0);
   });
 
+  it("sends nothing after its timeout, if the process was stopped in the meantime", async () => {
+    let requests = 0;
+    const { url } = await httpEndpoint((_, response) => {
+      requests++;
+      response.end();
+    });
+    let stopMs = 0;
+    const resolve = async () => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stopMs);
+      return ["127.0.0.1"];
+    };
+    const sender = newSender({ resolve, timeoutMs: 2000 });
+    expect((await sender.send(messageTo(url))).outcome).toBe("delivered");
+    stopMs = 2100;
+    expect((await sender.send(messageTo(url))).outcome).toBe("timeout");
+    expect((await newSender().send(messageTo(url))).outcome).toBe("delivered");
+    expect(requests).toBe(2);
+  });
+
   it("rejects if its caller aborts", async () => {
     const { url, sockets } = await rawEndpoint(() => aborted.abort(new Error("closing")));
     const aborted = new AbortController();

@@ -61,6 +61,13 @@ class SendFailure extends Error {
   }
 }
 
+/** The end of an attempt. */
+interface Limit {
+  readonly ended: AbortSignal;
+  /** By `performance.now()`. */
+  readonly until: number;
+}
+
 /** The answer, as far as it is needed. */
 interface Answer {
   readonly status: number;
@@ -98,7 +105,10 @@ export class Sender {
       durationMs: performance.now() - started,
     });
     try {
-      const { status } = await untilAborted(this.answerTo(message, ended.signal), ended.signal);
+      const { status } = await untilAborted(
+        this.answerTo(message, { ended: ended.signal, until: started + this.timeoutMs }),
+        ended.signal,
+      );
       if (status >= 200 && status < 300) return result("delivered", status);
       return result(status >= 300 && status < 400 ? "redirect" : "status", status);
     } catch (error) {
@@ -116,16 +126,13 @@ export class Sender {
     for (const agent of Object.values(this.agents)) agent.destroy();
   }
 
-  private async answerTo(message: Message, ended: AbortSignal): Promise<Answer> {
-    const url = new URL(message.url);
-    const addresses = await this.addressesOf(url.hostname);
-    ended.throwIfAborted();
-    const answered = this.request(url, message, { addresses, ended });
-    return answered.catch((error: unknown) => {
+  private async answerTo(message: Message, limit: Limit): Promise<Answer> {
+    const addresses = await this.addressesOf(new URL(message.url).hostname);
+    return this.request(message, addresses, limit).catch((error: unknown) => {
       // The endpoint closed the idle connection at the same time.
-      const isStale = (error as { isReused?: boolean }).isReused === true && !ended.aborted;
+      const isStale = (error as { isReused?: boolean }).isReused === true;
       if (!isStale) throw error;
-      return this.request(url, message, { addresses, ended });
+      return this.request(message, addresses, limit);
     });
   }
 
@@ -144,12 +151,15 @@ export class Sender {
     return isAllowedAddress(address, this.allowed);
   }
 
-  private request(
-    url: URL,
-    { headers, body }: Message,
-    { addresses, ended }: { readonly addresses: readonly string[]; readonly ended: AbortSignal },
+  private async request(
+    { url, headers, body }: Message,
+    addresses: readonly string[],
+    { ended, until }: Limit,
   ): Promise<Answer> {
-    const isPlain = url.protocol === "http:";
+    ended.throwIfAborted();
+    // A process that was stopped and resumes can arrive here before its timer fires.
+    if (performance.now() > until) throw new SendFailure("timeout");
+    const isPlain = url.startsWith("http:");
     return new Promise((resolve, reject) => {
       const request = (isPlain ? http : https).request(url, {
         method: "POST",

@@ -108,6 +108,7 @@ const STATES: { readonly [state in WebhookState]: State } = {
   enabled: State.ENABLED,
   disabled: State.DISABLED,
   failed: State.FAILED,
+  unreadable: State.SECRET_UNREADABLE,
 };
 
 const OUTCOMES: { readonly [outcome in DeliveryOutcome]: Outcome } = {
@@ -119,6 +120,7 @@ const OUTCOMES: { readonly [outcome in DeliveryOutcome]: Outcome } = {
   address: Outcome.ADDRESS,
   connection: Outcome.CONNECTION,
   tls: Outcome.TLS,
+  secret: Outcome.SECRET,
 };
 
 function webhookMessage(webhook: Webhook) {

@@ -10,7 +10,7 @@ import {
 } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment } from "../../domain/environment.ts";
-import { ApiTokenNotFound } from "../../domain/errors.ts";
+import { ApiTokenNotFound, RecordUnreadable } from "../../domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
 import { type Audit, changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
@@ -83,7 +83,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       return { apiToken: changedToken(id, answer), token };
     },
 
-    async list({ number }, filter, { after, size }) {
+    async list({ number }, filter, { after, size }, onUnreadable) {
       const entries = await client.run("list-api-tokens", "hgetall", [apiTokensKey(number)]);
       const all = new Set(Object.values(entries).map((entry = "") => entry.split(" ")[0] as string));
       const ids = [...all].filter((id) => id > after).sort();
@@ -93,8 +93,14 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         // It has expired, or another call has revoked it since the ids were read.
         return isEmpty(record) ? [] : [apiTokenFrom(id, record, Number(answer[1]))];
       };
+      const readOrSkip = (id: string) =>
+        read(id).catch((error: unknown): ApiToken[] => {
+          if (!onUnreadable || !(error instanceof RecordUnreadable)) throw error;
+          onUnreadable(id);
+          return [];
+        });
       const items: ApiToken[] = [];
-      for await (const batch of inBatches(ids, READ_AT_ONCE, read)) {
+      for await (const batch of inBatches(ids, READ_AT_ONCE, readOrSkip)) {
         for (const apiToken of batch.flat()) {
           if (!matches(apiToken, filter)) continue;
           if (items.length === size) return { items, next: items.at(-1)?.id };

@@ -31,5 +31,5 @@ if #fields > 0 then
   audit('w:' .. id, table.concat(names, ','))
   redis.call('HSET', webhook, 'update_time', nowText, unpack(fields))
 end
-if secret == '' then forgetFailures(webhook) end
+forgetFailures(webhook)
 return appendRecord({#fields > 0 and 'done' or 'same', nowText}, webhook)

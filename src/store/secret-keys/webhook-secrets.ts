@@ -4,7 +4,7 @@ import type { GroupDeps } from "../groups/group-record.ts";
 import { webhookKey, webhooksKey } from "../keys.ts";
 import { type StoredRecord, textOf } from "../records.ts";
 import { READ_WEBHOOKS, REENCRYPT_WEBHOOK } from "../scripts.ts";
-import { formatSecrets, sealSecret, storedSecrets, unsealSecret } from "../webhooks/webhook-record.ts";
+import { formatSecrets, sealSecret, unsealSecret, validSecrets } from "../webhooks/webhook-record.ts";
 import { recordsFrom } from "../webhooks/webhooks.ts";
 
 /**
@@ -22,9 +22,10 @@ export async function reencryptWebhooks(
 ): Promise<{ readonly uses: readonly string[]; readonly failed: readonly string[] }> {
   const { number } = environment;
   const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(number) });
+  const now = Number(answer[1]);
   const [uses, failed]: [string[], string[]] = [[], []];
   const reencrypt = async (id: string, record: StoredRecord): Promise<void> => {
-    const secrets = storedSecrets(record, `the webhook ${id}`);
+    const secrets = validSecrets(record, now, `the webhook ${id}`);
     uses.push(...new Set(secrets.map(({ keyId }) => keyId)));
     if (isDryRun || secrets.every(({ keyId }) => keyId === cipher.currentKeyId)) return;
     const next = secrets.map((secret) => {

@@ -32,7 +32,7 @@ import {
   REMOVE_MEMBER,
   SETTLE_WEBHOOK,
 } from "../scripts.ts";
-import { entryOf, targetFrom } from "./webhook-record.ts";
+import { entryOf, targetFromAnswer } from "./webhook-record.ts";
 
 /** An author of changes by the service itself. */
 function service(actorName: string, method: string): ChangeBy {
@@ -93,7 +93,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
       const keys = { webhook: webhookKey(environment.number, id) };
       const args = { ...keys, holder, leaseMs: LEASE_MS };
       const answer = await sendChange(send(environment, DELIVERER), "claim-webhook", CLAIM_WEBHOOK, args);
-      return answer[0] === "done" ? targetFrom(cipher, environment, id, answer) : undefined;
+      return answer[0] === "done" ? targetFromAnswer({ cipher, environment }, id, answer) : undefined;
     },
 
     async settle({ environment, id, holder }, { from, to, attempt, release }) {
@@ -116,7 +116,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
         disableAfterMs: DISABLE_AFTER_MS,
         maxDeliveries: MAX_DELIVERIES,
       });
-      return answer[0] === "done" ? targetFrom(cipher, environment, id, answer) : undefined;
+      return answer[0] === "done" ? targetFromAnswer({ cipher, environment }, id, answer) : undefined;
     },
 
     async beginCheck(environment) {

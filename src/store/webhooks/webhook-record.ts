@@ -18,6 +18,12 @@ interface StoredSecret {
   readonly expireTime: number | undefined;
 }
 
+/** What the secrets of webhooks are decrypted with. */
+interface WebhookContext {
+  readonly cipher: TokenCipher;
+  readonly environment: Environment;
+}
+
 /** Encrypts a new secret of a webhook. */
 export function sealSecret(cipher: TokenCipher, environment: Environment, id: string, secret: string): StoredSecret {
   const { keyId, text } = cipher.seal(environment, nameOf(id), secret);
@@ -29,18 +35,19 @@ function nameOf(id: string): string {
   return `webhook ${id}`;
 }
 
-/** Parses the field `secrets`: `KEY.TEXT,KEY.TEXT:EXPIRES`, the current secret first. */
-export function storedSecrets(record: StoredRecord, what: string): readonly StoredSecret[] {
+/** Parses the field `secrets`: `KEY.TEXT,KEY.TEXT:EXPIRES`. @returns the secrets that sign at the time `now`, the current one first */
+export function validSecrets(record: StoredRecord, now: number, what: string): readonly StoredSecret[] {
   return textOf(record, "secrets", what)
     .split(",")
     .map((each) => {
       const [sealed = "", expires] = each.split(":");
       const [keyId = "", text = ""] = sealed.split(".");
       return { keyId, text, expireTime: expires === undefined ? undefined : Number(expires) };
-    });
+    })
+    .filter(({ expireTime = now + 1 }) => expireTime > now);
 }
 
-/** Formats secrets as `storedSecrets` parses them. */
+/** Formats secrets as `validSecrets` parses them. */
 export function formatSecrets(secrets: readonly StoredSecret[]): string {
   return secrets
     .map(({ keyId, text, expireTime }) => `${keyId}.${text}${expireTime === undefined ? "" : `:${expireTime}`}`)
@@ -57,29 +64,31 @@ export function unsealSecret(
   return cipher.unseal(environment, nameOf(id), secret);
 }
 
-/** The webhook of an answer that has Redis' clock and the record. @throws RecordUnreadable */
-export function webhookFromAnswer(id: string, answer: readonly string[]): Webhook {
-  return webhookFrom(id, recordFromAnswer(answer), Number(answer[1]));
+/** The webhook of an answer that has Redis' clock and the record, with the secrets that sign. @throws RecordUnreadable */
+export function targetFromAnswer(context: WebhookContext, id: string, answer: readonly string[]): WebhookTarget {
+  return targetFrom(context, id, recordFromAnswer(answer), Number(answer[1]));
 }
 
-/** @param now Redis' clock. @throws RecordUnreadable */
-export function webhookFrom(id: string, record: StoredRecord, now: number): Webhook {
+/** @param now Redis' clock. @throws RecordUnreadable, but not for a secret that cannot be decrypted */
+export function targetFrom(context: WebhookContext, id: string, record: StoredRecord, now: number): WebhookTarget {
   const what = `the webhook ${id}`;
-  const state = WEBHOOK_STATES.find((each) => each === record["state"]);
-  if (!state) throw new RecordUnreadable(new Error(`${what} has no known state`));
+  const stored = WEBHOOK_STATES.find((each) => each === record["state"]);
+  if (!stored) throw new RecordUnreadable(new Error(`${what} has no known state`));
   const types = textOf(record, "event_types", what);
-  const expiries = storedSecrets(record, what).flatMap(({ expireTime }) => expireTime ?? []);
-  const latest = Math.max(...expiries, 0);
+  const [current, ...replaced] = validSecrets(record, now, what);
+  const secret = current && readableSecret(context, id, current);
+  const others = replaced.flatMap((each) => readableSecret(context, id, each) ?? []);
+  const latest = Math.max(...replaced.map(({ expireTime = 0 }) => expireTime), 0);
   const cursorTime = textOf(record, "cursor_time", what);
-  return {
+  const webhook: Webhook = {
     id,
     displayName: textOf(record, "display_name", what),
     url: textOf(record, "url", what),
     eventTypes: types === "" ? [] : types.split(","),
-    state,
+    state: stored === "enabled" && secret === undefined ? "unreadable" : stored,
     createTime: integerOf(record, "create_time", what),
     updateTime: integerOf(record, "update_time", what),
-    previousSecretExpireTime: latest > now ? latest : undefined,
+    previousSecretExpireTime: latest === 0 ? undefined : latest,
     cursor: integerOf(record, "cursor", what),
     cursorTime: cursorTime === "" ? undefined : integerOf(record, "cursor_time", what),
     lastSuccessTime: optionalIntegerOf(record, "last_success_time", what),
@@ -87,21 +96,17 @@ export function webhookFrom(id: string, record: StoredRecord, now: number): Webh
     failedAttempts: optionalIntegerOf(record, "failed_attempts", what) ?? 0,
     nextAttemptTime: optionalIntegerOf(record, "next_attempt_time", what),
   };
+  return { webhook, secrets: secret === undefined ? [] : [secret, ...others] };
 }
 
-/** The webhook of an answer, with the secrets that sign. @throws RecordUnreadable */
-export function targetFrom(
-  cipher: TokenCipher,
-  environment: Environment,
-  id: string,
-  answer: readonly string[],
-): WebhookTarget {
-  const [record, now] = [recordFromAnswer(answer), Number(answer[1])];
-  const webhook = webhookFrom(id, record, now);
-  const secrets = storedSecrets(record, `the webhook ${id}`)
-    .filter(({ expireTime = Number.POSITIVE_INFINITY }) => expireTime > now)
-    .map((secret) => unsealSecret(cipher, environment, id, secret));
-  return { webhook, secrets };
+/** Decrypts a secret. Undefined if it cannot be decrypted. */
+function readableSecret({ cipher, environment }: WebhookContext, id: string, secret: StoredSecret): string | undefined {
+  try {
+    return unsealSecret(cipher, environment, id, secret);
+  } catch (error) {
+    if (error instanceof RecordUnreadable) return undefined;
+    throw error;
+  }
 }
 
 /** Formats an attempt for the log of deliveries: `EVENT TYPE OUTCOME STATUS MILLISECONDS`. */

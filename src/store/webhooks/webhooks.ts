@@ -34,14 +34,7 @@ import {
   READ_WEBHOOKS,
 } from "../scripts.ts";
 import { TESTER } from "./deliveries.ts";
-import {
-  deliveryFrom,
-  formatSecrets,
-  sealSecret,
-  targetFrom,
-  webhookFrom,
-  webhookFromAnswer,
-} from "./webhook-record.ts";
+import { deliveryFrom, formatSecrets, sealSecret, targetFrom, targetFromAnswer } from "./webhook-record.ts";
 
 /** Webhooks in Redis. `TOKEN_KEYS` encrypts their secrets. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
@@ -76,7 +69,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       since,
       extraArgs: Object.entries(fields).flat(),
     });
-    return afterChange(() => webhookFromAnswer(id, answer));
+    return afterChange(() => targetFromAnswer({ cipher, environment }, id, answer).webhook);
   };
 
   return {
@@ -99,18 +92,21 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
         maxWebhooks: MAX_WEBHOOKS,
         extraArgs: Object.entries(fields).flat(),
       });
-      const webhook = afterChange(() => webhookFromAnswer(id, answer));
+      const { webhook } = afterChange(() => targetFromAnswer({ cipher, environment }, id, answer));
       return { webhook, secret };
     },
 
     async get(environment, id) {
       const answer = await readAnswer(environment, id);
-      return webhookFromAnswer(id, answer);
+      return targetFromAnswer({ cipher, environment }, id, answer).webhook;
     },
 
-    async list({ number }) {
-      const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(number) });
-      return [...recordsFrom(answer)].map(([id, record]) => webhookFrom(id, record, Number(answer[1])));
+    async list(environment) {
+      const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(environment.number) });
+      const now = Number(answer[1]);
+      return [...recordsFrom(answer)].map(
+        ([id, record]) => targetFrom({ cipher, environment }, id, record, now).webhook,
+      );
     },
 
     update: (environment, id, { displayName, url, eventTypes, isEnabled }, by) =>
@@ -151,7 +147,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     rewind: (environment, id, time, by) => change(environment, id, by, { since: Math.floor(time) * 1000 }),
 
     async beginTest(environment, id) {
-      const target = targetFrom(cipher, environment, id, await readAnswer(environment, id));
+      const target = targetFromAnswer({ cipher, environment }, id, await readAnswer(environment, id));
       const { number } = environment;
       const begin = { field: "test_time", intervalMs: TEST_INTERVAL_MS, refresh: false };
       const [state, , left] = await changeEnvironment(

@@ -164,7 +164,29 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
       const keyOf = ({ id }: Webhook) => webhookKey(environment.number, id);
       const secrets = (await redis().hget(keyOf(webhook), "secrets")) ?? "";
       await redis().hset(keyOf(other.webhook), { secrets });
-      await expect(webhooks().beginTest(environment, other.webhook.id)).rejects.toThrow("cannot be read");
+      expect((await webhooks().beginTest(environment, other.webhook.id)).secrets).toEqual([]);
+    });
+
+    it("that cannot be decrypted are a state of their webhook, which a rotation ends", async () => {
+      const { environment, webhook } = await lagging();
+      const { id } = webhook;
+      const get = async () => [(await webhooks().get(environment, id)).state, (await listed())?.state];
+      const listed = async () => (await webhooks().list(environment)).find((each) => each.id === id);
+      const key = webhookKey(environment.number, id);
+      const stored = (await redis().hget(key, "secrets")) ?? "";
+      await redis().hset(key, {
+        secrets: stored.replace(/^[^.]*/, "lost"),
+        next_attempt_time: `${Date.now() + 60_000}`,
+      });
+      expect(await get()).toEqual(["unreadable", "unreadable"]);
+      const { webhook: rotated, secret } = await webhooks().rotateSecret(environment, id, BY);
+      expect(rotated).toMatchObject({ state: "enabled", nextAttemptTime: undefined });
+      expect(await get()).toEqual(["enabled", "enabled"]);
+      // The replaced secret cannot sign.
+      expect((await deliveries().claim(claimOf(environment, webhook)))?.secrets).toEqual([secret]);
+      await webhooks().update(environment, id, { isEnabled: false }, BY);
+      await redis().hset(key, { secrets: stored.replace(/^[^.]*/, "lost") });
+      expect(await get()).toEqual(["disabled", "disabled"]);
     });
 
     it("are encrypted with the first key by a re-encryption, which names their keys", async () => {

@@ -1,5 +1,5 @@
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { type Webhook, WebhookSchema } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
+import { type Webhook, WebhookSchema, WebhookState } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { factsOf } from "../../../operator/src/fields.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
@@ -49,6 +49,10 @@ export const webhookCommands: DefineCommand = (webhook, shell) => {
     description: "show a webhook",
     method: getWebhook,
     fields: { webhook_id: "<id>" },
+    note: ({ webhook: shown }, { webhookId }) =>
+      shown?.state === WebhookState.SECRET_UNREADABLE
+        ? `The service cannot decrypt the secret, and sends no messages. Add its key to TOKEN_KEYS, or run: ugs webhook rotate-secret ${webhookId}`
+        : undefined,
   });
   rpcCommand(webhook, shell, {
     name: "update",

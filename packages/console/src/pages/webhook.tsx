@@ -98,6 +98,8 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
       {state === State.DISABLED && "They wait until you enable it, for AUDIT_RETENTION at most."}
       {state === State.FAILED &&
         "Repair the endpoint, send a test, then enable the webhook: its events are delivered, unless they are older than AUDIT_RETENTION."}
+      {state === State.SECRET_UNREADABLE &&
+        "The service cannot sign messages. Replace the secret, and give the new one to the endpoint: the events are delivered, unless they are older than AUDIT_RETENTION."}
       {state === State.ENABLED &&
         `The next attempt is at ${timeText(nextAttemptTime)}. If all attempts of three days fail, the service disables the webhook.`}
     </p>

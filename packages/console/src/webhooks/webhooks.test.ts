@@ -24,6 +24,7 @@ it("shows undelivered events of a webhook that is disabled or fails, but not of 
   for (const [each, text] of [
     [webhook({ state: State.ENABLED, failedAttempts: 1 }), "enabled, 1 failed attempt"],
     [webhook({ state: State.DISABLED }), "disabled"],
+    [webhook({ state: State.SECRET_UNREADABLE }), "enabled, but its secret cannot be decrypted"],
     [webhook({ state: State.FAILED, failedAttempts: 80 }), "disabled by the service after three days of failures"],
   ] as const)
     expect([stateText(each), undeliveredSince(each)]).toEqual([text, time(2)]);

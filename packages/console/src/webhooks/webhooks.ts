@@ -10,6 +10,7 @@ import { countText, timeText } from "../words.ts";
 export function stateText({ state, failedAttempts }: Webhook): string {
   if (state === State.FAILED) return "disabled by the service after three days of failures";
   if (state === State.DISABLED) return "disabled";
+  if (state === State.SECRET_UNREADABLE) return "enabled, but its secret cannot be decrypted";
   return failedAttempts > 0 ? `enabled, ${countText(failedAttempts, "failed attempt")}` : "enabled";
 }
 
@@ -29,6 +30,10 @@ const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToD
     "Use a public host, or ask the operator of the service to add its network to WEBHOOK_ALLOW.",
   ],
   [Outcome.CONNECTION]: ["the connection was refused or closed", "Check that the endpoint is running."],
+  [Outcome.SECRET]: [
+    "the service cannot decrypt the secret",
+    "Replace the secret, or ask the operator of the service to add its key to TOKEN_KEYS.",
+  ],
   [Outcome.TLS]: ["its certificate is not valid for the host", "Renew the certificate, or check the URL."],
 };
 

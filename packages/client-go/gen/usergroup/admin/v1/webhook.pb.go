@@ -35,6 +35,9 @@ const (
 	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
 	// Disabled by the service, because all deliveries of three days failed.
 	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
+	// Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service cannot sign messages and sends
+	// none. RotateWebhookSecret replaces the secret, and the events that wait are delivered.
+	WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE WebhookState = 4
 )
 
 // Enum value maps for WebhookState.
@@ -44,12 +47,14 @@ var (
 		1: "WEBHOOK_STATE_ENABLED",
 		2: "WEBHOOK_STATE_DISABLED",
 		3: "WEBHOOK_STATE_FAILED",
+		4: "WEBHOOK_STATE_SECRET_UNREADABLE",
 	}
 	WebhookState_value = map[string]int32{
-		"WEBHOOK_STATE_UNSPECIFIED": 0,
-		"WEBHOOK_STATE_ENABLED":     1,
-		"WEBHOOK_STATE_DISABLED":    2,
-		"WEBHOOK_STATE_FAILED":      3,
+		"WEBHOOK_STATE_UNSPECIFIED":       0,
+		"WEBHOOK_STATE_ENABLED":           1,
+		"WEBHOOK_STATE_DISABLED":          2,
+		"WEBHOOK_STATE_FAILED":            3,
+		"WEBHOOK_STATE_SECRET_UNREADABLE": 4,
 	}
 )
 
@@ -102,6 +107,9 @@ const (
 	DeliveryOutcome_DELIVERY_OUTCOME_CONNECTION DeliveryOutcome = 7
 	// TLS failed: for example, the certificate is expired, or belongs to another host.
 	DeliveryOutcome_DELIVERY_OUTCOME_TLS DeliveryOutcome = 8
+	// The worker cannot decrypt the secret of the webhook with its TOKEN_KEYS. The service did not
+	// connect. RotateWebhookSecret replaces the secret.
+	DeliveryOutcome_DELIVERY_OUTCOME_SECRET DeliveryOutcome = 9
 )
 
 // Enum value maps for DeliveryOutcome.
@@ -116,6 +124,7 @@ var (
 		6: "DELIVERY_OUTCOME_ADDRESS",
 		7: "DELIVERY_OUTCOME_CONNECTION",
 		8: "DELIVERY_OUTCOME_TLS",
+		9: "DELIVERY_OUTCOME_SECRET",
 	}
 	DeliveryOutcome_value = map[string]int32{
 		"DELIVERY_OUTCOME_UNSPECIFIED": 0,
@@ -127,6 +136,7 @@ var (
 		"DELIVERY_OUTCOME_ADDRESS":     6,
 		"DELIVERY_OUTCOME_CONNECTION":  7,
 		"DELIVERY_OUTCOME_TLS":         8,
+		"DELIVERY_OUTCOME_SECRET":      9,
 	}
 )
 
@@ -1497,12 +1507,13 @@ const file_usergroup_admin_v1_webhook_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"Q\n" +
 	"\x18RedeliverWebhookResponse\x125\n" +
-	"\awebhook\x18\x01 \x01(\v2\x1b.usergroup.admin.v1.WebhookR\awebhook*~\n" +
+	"\awebhook\x18\x01 \x01(\v2\x1b.usergroup.admin.v1.WebhookR\awebhook*\xa3\x01\n" +
 	"\fWebhookState\x12\x1d\n" +
 	"\x19WEBHOOK_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15WEBHOOK_STATE_ENABLED\x10\x01\x12\x1a\n" +
 	"\x16WEBHOOK_STATE_DISABLED\x10\x02\x12\x18\n" +
-	"\x14WEBHOOK_STATE_FAILED\x10\x03*\xa1\x02\n" +
+	"\x14WEBHOOK_STATE_FAILED\x10\x03\x12#\n" +
+	"\x1fWEBHOOK_STATE_SECRET_UNREADABLE\x10\x04*\xbe\x02\n" +
 	"\x0fDeliveryOutcome\x12 \n" +
 	"\x1cDELIVERY_OUTCOME_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aDELIVERY_OUTCOME_DELIVERED\x10\x01\x12\x1b\n" +
@@ -1512,7 +1523,8 @@ const file_usergroup_admin_v1_webhook_proto_rawDesc = "" +
 	"\x15DELIVERY_OUTCOME_NAME\x10\x05\x12\x1c\n" +
 	"\x18DELIVERY_OUTCOME_ADDRESS\x10\x06\x12\x1f\n" +
 	"\x1bDELIVERY_OUTCOME_CONNECTION\x10\a\x12\x18\n" +
-	"\x14DELIVERY_OUTCOME_TLS\x10\bB\xd9\x01\n" +
+	"\x14DELIVERY_OUTCOME_TLS\x10\b\x12\x1b\n" +
+	"\x17DELIVERY_OUTCOME_SECRET\x10\tB\xd9\x01\n" +
 	"\x16com.usergroup.admin.v1B\fWebhookProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
 var (

@@ -1,0 +1,160 @@
+import type { Network } from "../domain/client-address.ts";
+import { EventCursorExpired } from "../domain/errors.ts";
+import { type EventPage, type EventStart, positionAfter } from "../domain/events.ts";
+import type { EventStore } from "../domain/store.ts";
+import {
+  type Attempt,
+  type Claim,
+  DELIVERY_TIMEOUT_MS,
+  type DeliveryPosition,
+  type DeliveryStore,
+  LEASE_MS,
+  type Settlement,
+  type WebhookTarget,
+  wants,
+} from "../domain/webhook.ts";
+import { MISSED_TYPE, type SentEvent, sendEvent } from "./payload.ts";
+import { type Resolve, Sender } from "./sender.ts";
+
+/** The number of events that a webhook holds in memory. */
+const EVENTS_AT_ONCE = 50;
+
+/** The delays after failures, in milliseconds: the first, and the maximum. Each is twice the one before it, with jitter. */
+const FIRST_RETRY_MS = 5000;
+const MAX_RETRY_MS = 3_600_000;
+
+/** The remaining time of a lease in which no delivery begins, in milliseconds: the timeout of a delivery, and a margin. */
+const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
+
+/**
+ * The events before a gap that are delivered again, in microseconds: after a failover that lost events, later events can have lower ids.
+ */
+const OVERLAP_MICROS = 60_000_000;
+
+/** What all deliveries of a worker share. */
+export interface DeliveryDeps {
+  readonly store: DeliveryStore;
+  readonly events: EventStore;
+  /** `WEBHOOK_ALLOW`. */
+  readonly allowed: readonly Network[];
+  readonly resolve?: Resolve | undefined;
+  /** Times for tests, in milliseconds. Default: `POLL_MS` of the engine, `FIRST_RETRY_MS` and `DELIVERY_TIMEOUT_MS`. */
+  readonly times?: { readonly pollMs?: number; readonly retryMs?: number; readonly timeoutMs?: number };
+}
+
+/** The rules of the worker for a delivery. */
+interface DeliveryRules {
+  /** Whether to give back the lease after the current event. */
+  isOver(): boolean;
+  /** Aborts the attempt in flight. */
+  readonly aborted: AbortSignal;
+  /** Receives each attempt, and the webhook after it. Undefined: the worker no longer holds the lease. */
+  attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
+}
+
+/** Sends the events of a webhook in their order, as long as this worker holds its lease. */
+export class Delivery {
+  private readonly deps: DeliveryDeps;
+  private readonly claim: Claim;
+  private readonly rules: DeliveryRules;
+  private readonly sender: Sender;
+  /** The webhook. Undefined if the worker does not hold the lease. */
+  private target: WebhookTarget | undefined;
+  /** A time before the begin of the lease, by `performance.now()`. */
+  private leased = 0;
+
+  constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
+    const { allowed, resolve, times } = deps;
+    this.deps = deps;
+    this.claim = claim;
+    this.rules = rules;
+    this.sender = new Sender({ allowed, resolve, timeoutMs: times?.timeoutMs });
+  }
+
+  /** Claims the lease, and sends until no events are left, an attempt fails, or the worker stops. @throws the errors of the store */
+  async run(): Promise<void> {
+    const { store } = this.deps;
+    this.leased = performance.now();
+    this.target = await store.claim(this.claim);
+    try {
+      while (this.target && isOn(this.target)) {
+        const page = await this.read(this.target.webhook);
+        if (page) await this.sendPage(page);
+        else await this.sendGap(this.target);
+      }
+    } finally {
+      this.sender.close();
+      // Gives back the lease. The position stays.
+      const position = this.target?.webhook;
+      if (position) await store.settle(this.claim, { from: position, to: position, release: true }).catch(() => {});
+    }
+  }
+
+  /** Reads the events after a position. Undefined if some of them were removed. */
+  private read({ cursor, cursorTime }: DeliveryPosition): Promise<EventPage | undefined> {
+    const { environment } = this.claim;
+    const { number } = environment;
+    const start: EventStart =
+      cursorTime === undefined ? { since: cursor / 1000 } : { number, id: cursor, time: cursorTime };
+    return this.deps.events.readEvents(environment, start, EVENTS_AT_ONCE).catch((error: unknown) => {
+      if (error instanceof EventCursorExpired) return undefined;
+      throw error;
+    });
+  }
+
+  /** Sends the wanted events of a page, and moves the cursor behind it. Stops if another call moves the cursor. */
+  private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
+    for (const event of events) {
+      const { target } = this;
+      if (!target || !isOn(target)) return;
+      if (!wants(target.webhook, event.type)) continue;
+      const attempt = await this.send(target, event);
+      const { id: cursor, time: cursorTime } = positionAfter(event, this.claim.environment);
+      await this.settle({ from: target.webhook, to: { cursor, cursorTime }, attempt, release: this.rules.isOver() });
+      if (this.target?.webhook.cursor !== cursor) return;
+    }
+    const { target } = this;
+    if (!target) return;
+    const to = { cursor: next.id, cursorTime: next.time };
+    await this.settle({ from: target.webhook, to, release: !hasMore || this.rules.isOver() });
+  }
+
+  /** Reports that events were removed, and moves the cursor to a time, so that the existing ones follow. */
+  private async sendGap(target: WebhookTarget): Promise<void> {
+    const from: DeliveryPosition = target.webhook;
+    const attempt = await this.send(target, { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() });
+    const cursor = Math.max(from.cursor - OVERLAP_MICROS, 0);
+    await this.settle({ from, to: { cursor, cursorTime: undefined }, attempt, release: this.rules.isOver() });
+  }
+
+  /** Sends an event. @throws Error if the lease ends too early, or the worker stops */
+  private async send(target: WebhookTarget, event: SentEvent): Promise<Attempt> {
+    if (performance.now() - this.leased > LEASE_MS - LEASE_RESERVE_MS) throw new Error("the lease ends too early");
+    const { aborted: signal } = this.rules;
+    const result = await sendEvent(this.sender, this.claim.environment, target, { event, signal });
+    const retryMs = retryDelayMs(target.webhook.failedAttempts, this.deps.times?.retryMs);
+    return { ...result, eventId: event.id, eventType: event.type, eventTime: event.time, retryMs };
+  }
+
+  /** Stores a result. A failure gives back the lease. */
+  private async settle(settlement: Settlement): Promise<void> {
+    const { attempt } = settlement;
+    const release = settlement.release || (attempt !== undefined && attempt.outcome !== "delivered");
+    const begun = performance.now();
+    const next = await this.deps.store.settle(this.claim, { ...settlement, release });
+    if (attempt) this.rules.attempted(attempt, next);
+    this.leased = begun;
+    this.target = release ? undefined : next;
+  }
+}
+
+/** Whether the events of a webhook are due. If its secret cannot be decrypted, attempts to send them fail. */
+function isOn({ webhook: { state } }: WebhookTarget): boolean {
+  return state === "enabled" || state === "unreadable";
+}
+
+/** The delay before the next attempt, in milliseconds. @param failed the number of failed attempts before this one */
+export function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
+  const full = Math.min(firstMs * 2 ** Math.min(failed, 30), MAX_RETRY_MS);
+  return full * (0.5 + Math.random() / 2);
+}
