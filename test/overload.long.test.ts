@@ -17,6 +17,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { beforeAll, expect, inject, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { describeWithRedis, suiteProxy, suiteServer } from "./support/opened.ts";
+import { metricsUrlOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import { linesOf } from "./support/server.ts";
 
@@ -141,7 +142,14 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
 
 describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
-  const server = suiteServer(() => ({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "60s" } }));
+  // With METRICS_PORT, the metrics name the environment.
+  const hasMetricsPort = runtime === "node";
+  const server = suiteServer(() => ({
+    runtime,
+    redisUrl: proxy.url,
+    env: { REDIS_TIMEOUT: "60s", ...(hasMetricsPort && { METRICS_PORT: "0" }) },
+  }));
+  const operationsUrl = () => (hasMetricsPort ? metricsUrlOf(server) : server.url);
 
   const bearer = () => `Token ${server.tokens.customer}`;
 
@@ -150,7 +158,7 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
   });
 
   async function metric(series: string): Promise<number> {
-    const text = (await http1(server.url, "/metrics")).body.toString();
+    const text = (await http1(operationsUrl(), "/metrics")).body.toString();
     const line = text.split("\n").find((each) => each.startsWith(`${series} `));
     return Number(line?.slice(series.length));
   }
@@ -190,17 +198,18 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
         await send(server.url, GET_PATH, post("application/grpc-web", message)),
       );
     }
-    expect((await http1(server.url, "/healthz")).status).toBe(200);
+    expect((await http1(operationsUrl(), "/healthz")).status).toBe(200);
     // The exposition is cached for a moment.
+    const environment = hasMetricsPort ? `,environment="${server.environment}/Customer"` : "";
     await waitFor(
       "the refusals are counted",
-      async () => (await metric('ugs_overloaded_total{cause="queue-full"}')) === 8,
+      async () => (await metric(`ugs_overloaded_total{cause="queue-full"${environment}}`)) === 8,
     );
     proxy.allow(Number.POSITIVE_INFINITY);
     await waitFor("the accepted calls are finished", () => statusesOf(flood).length === MAX_CALLS);
     expect(new Set(statusesOf(flood))).toEqual(new Set([200]));
     // While Redis is blocked, the service is not ready: a check waits for two seconds at most.
-    await waitFor("it is ready", async () => (await http1(server.url, "/readyz")).status === 200);
+    await waitFor("it is ready", async () => (await http1(operationsUrl(), "/readyz")).status === 200);
     const checked = await http1(server.url, "/grpc.health.v1.Health/Check", post("application/json", "{}"));
     expect(checked.json()).toEqual({ status: "SERVING" });
     expect((await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization } })).status).toBe(200);

@@ -1,6 +1,6 @@
 import { Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { ArrayHistogram } from "./metrics.ts";
+import { ArrayHistogram, Metrics } from "./metrics.ts";
 
 it("prom-client collects any object with a name and `get`, which `register` relies on", async () => {
   const registry = new Registry();
@@ -29,4 +29,17 @@ it("ArrayHistogram has the same text format as a prom-client histogram", async (
   expect((await arrays.metrics()).split("\n").sort()).toEqual((await own.metrics()).split("\n").sort());
   const aggregated = Registry.merge([arrays]);
   expect(await aggregated.metrics()).toBe(await arrays.metrics());
+});
+
+it("counts refusals of the first 100 environments by name, and those of others without one", async () => {
+  const metrics = new Metrics();
+  metrics.overloaded("queue-full");
+  for (let i = 0; i < 200; i++) metrics.overloaded("queue-full", `e${i % 150}`);
+  const lines = (await metrics.collect())
+    ?.split("\n")
+    .filter((line) => /^ugs_overloaded_total.*"queue-full"/.test(line));
+  expect(lines).toHaveLength(101);
+  expect(lines).toContain('ugs_overloaded_total{cause="queue-full"} 51');
+  expect(lines).toContain('ugs_overloaded_total{cause="queue-full",environment="e49"} 2');
+  expect(lines).toContain('ugs_overloaded_total{cause="queue-full",environment="e99"} 1');
 });

@@ -23,6 +23,9 @@ export function isOverload(cause: string): cause is (typeof OVERLOAD_CAUSES)[num
   return OVERLOAD_CAUSES.includes(cause as never);
 }
 
+/** The maximum number of environments in `ugs_overloaded_total`, for each process. */
+const MAX_OVERLOADING = 100;
+
 /** The result of a successful resolve. */
 const RESOLVED = "resolved";
 
@@ -52,11 +55,14 @@ export class Metrics {
     "Calls refused by RATE_LIMIT (api-token) or AUTH_FAILURE_LIMIT (address)",
     "limit",
   );
-  readonly overloaded = this.#counter(
+  readonly #overloaded = this.#counter(
     "ugs_overloaded_total",
-    "Calls refused by a busy worker, by cause: queue-full, waited-too-long, deadline-exceeded, too-many-bodies or too-many-streams",
+    "Calls refused by a busy worker, by environment if the caller is known, and by cause: queue-full, waited-too-long, deadline-exceeded, too-many-bodies or too-many-streams",
     "cause",
+    "environment",
   );
+  /** The environments in `ugs_overloaded_total`. */
+  readonly #overloading = new Set<string>();
   /** Records the time that a call waited in the queue, in seconds. */
   readonly waited = new ArrayHistogram(
     {
@@ -113,7 +119,7 @@ export class Metrics {
     this.#counter(EXITS.name, EXITS.help);
     // The counters start at zero, so that a monitor sees the first increase.
     for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
-    for (const cause of OVERLOAD_CAUSES) this.overloaded.inc({ cause }, 0);
+    for (const cause of OVERLOAD_CAUSES) this.#overloaded.inc({ cause }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
     for (const result of ["created", "updated", "unchanged"]) this.imported.inc({ result }, 0);
   }
@@ -142,6 +148,17 @@ export class Metrics {
     }
     if (failed) this.#storeErrors.inc({ operation });
     observe(seconds);
+  }
+
+  /**
+   * Counts a call that a busy worker refuses.
+   *
+   * @param environment its name, if it may be in the metrics. After the first 100 names, the series without one counts the others
+   */
+  overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
+    if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
+    const isNamed = environment !== undefined && this.#overloading.has(environment);
+    this.#overloaded.inc(isNamed ? { cause, environment } : { cause });
   }
 
   /** Counts an attempt to resolve a viewer. @param refusal the reason of a failure; undefined after success */

@@ -10,7 +10,7 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { ApiTokens, Authenticated, Principal } from "../auth/api-tokens.ts";
 import type { RateLimiter } from "../auth/rate-limiter.ts";
-import { environmentPath } from "../domain/environment.ts";
+import { environmentPath, formatEnvironmentName } from "../domain/environment.ts";
 import { EnvironmentNotFound } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
@@ -231,6 +231,15 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
     if (!owner) return { group: "addresses", name: clientOf(request.peerAddress(), headers) ?? "" };
     const { environment, id } = owner;
     return { group: environment ? environmentPath(environment) : "root", name: id };
+  };
+}
+
+/** Creates the function that returns the name of a caller's environment. Undefined if it is unknown, or the caller has ADMIN_TOKEN. */
+export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
+  return (headers: CallHead["headers"]): string | undefined => {
+    const token = apiTokenIn(headers);
+    const environment = token === undefined ? undefined : authenticator.lastOwner(token)?.environment;
+    return environment && formatEnvironmentName(environment);
   };
 }
 

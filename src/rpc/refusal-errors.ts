@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, type DescMethod, type DescOneof, ScalarType } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { OnRefused, Refusal, RefusedRequest } from "@user-group-service/transport";
+import type { HeaderRecord, OnRefused, Refusal, RefusedRequest } from "@user-group-service/transport";
 import { isOverload } from "../observability/metrics.ts";
 import { CallContext, callOf } from "./call-context.ts";
 import { callError, type FieldViolation, toCallError, withoutStackTrace } from "./errors.ts";
@@ -27,8 +27,15 @@ const DEADLINE_EXCEEDED =
 /** The time after which a stream or a body may find room, in seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Counts and logs every request that is refused before it becomes a call, and creates the error for its caller. */
-export function observeRefusals(observers: Observers): OnRefused {
+/**
+ * Counts and logs every request that is refused before it becomes a call, and creates the error for its caller.
+ *
+ * @param environmentOf returns the name of the caller's environment for the metrics. Default: none
+ */
+export function observeRefusals(
+  observers: Observers,
+  environmentOf: (headers: HeaderRecord) => string | undefined = () => undefined,
+): OnRefused {
   return (refusal, request) => {
     const { contextValues, arrived = Date.now() } = request;
     const call = contextValues ? callOf(contextValues) : new CallContext(request);
@@ -37,7 +44,7 @@ export function observeRefusals(observers: Observers): OnRefused {
     // An unexpected error of authorization or an endpoint, and an invalid response, are faults of the server.
     observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
     const cause = refusal.kind === "overloaded" ? refusal.cause : refusal.kind;
-    if (isOverload(cause)) observers.metrics.overloaded.inc({ cause });
+    if (isOverload(cause)) observers.metrics.overloaded(cause, environmentOf(request.headers));
     return observation.fail(refusedError(refusal, request));
   };
 }

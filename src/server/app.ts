@@ -24,7 +24,15 @@ import { docsEndpoints } from "../rest/pages/docs.ts";
 import { userEndpoint } from "../rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "../rest/viewer.ts";
 import { wellKnownEndpoints } from "../rest/well-known.ts";
-import { ACCESS, type Authentication, authorization, callersOf, isOpen, LIMIT_HEADERS } from "../rpc/access.ts";
+import {
+  ACCESS,
+  type Authentication,
+  authorization,
+  callersOf,
+  environmentsOf,
+  isOpen,
+  LIMIT_HEADERS,
+} from "../rpc/access.ts";
 import { CallContext, REQUEST_ID_HEADER, type Received } from "../rpc/call-context.ts";
 import { CREDENTIAL_HEADERS, credentialCheck } from "../rpc/credentials.ts";
 import { callInterceptor } from "../rpc/interceptors.ts";
@@ -104,7 +112,8 @@ export function createApp(deps: AppDeps): App {
   ]);
 
   const common = {
-    onRefused: observeRefusals(deps),
+    // Without METRICS_PORT, unauthenticated clients can read the metrics. They must not see names of customers.
+    onRefused: observeRefusals(deps, deps.metricsPort === undefined ? undefined : environmentsOf(deps.authenticator)),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
