@@ -1,10 +1,10 @@
 import { gzipSync } from "node:zlib";
 import type { Place } from "@user-group-service/testing/attacks/place";
+import type { SubjectServer } from "@user-group-service/testing/attacks/subject";
 import type { Certificates } from "@user-group-service/testing/certificates";
-import { type Ask, callsOf, openCall, preflight, withAndWithout } from "@user-group-service/testing/fuzz/exchange";
-import type { Fuzzed } from "@user-group-service/testing/fuzz/fuzz";
 import { envelope } from "@user-group-service/testing/http";
 import { startService } from "../support/subject.ts";
+import { type Ask, callsOf, openCall, withAndWithout } from "./exchange.ts";
 
 /** The fuzzer's API token. It is constant, so that the seed determines every byte. */
 const API_TOKEN = "fuzz-0123456789abcdef";
@@ -21,17 +21,21 @@ const ID = Buffer.from("\n\u0004fuzz", "latin1");
 const REST_BODY = Buffer.from('{"user_group_id":"fuzz","name":"Fuzz","properties":{"a":[1,null]}}');
 
 /**
- * The service as a fuzzing target.
+ * Starts the service to fuzz.
  *
  * @param redisUrl a Redis for created groups, so that they do not look like a memory leak
  */
-export function fuzzedService(place: Place, certificates: Certificates, redisUrl: string | undefined): Fuzzed {
-  const options = { redisUrl, like: ENVIRONMENT, env: { REDIS_TIMEOUT: "30s" } };
-  return {
-    name: "service",
-    corpus: [...asCaller(), ...asAnyone()],
-    start: () => startService(place, certificates, options),
-  };
+export function startFuzzed(
+  place: Place,
+  certificates: Certificates,
+  redisUrl: string | undefined,
+): Promise<SubjectServer> {
+  return startService(place, certificates, { redisUrl, like: ENVIRONMENT, env: { REDIS_TIMEOUT: "30s" } });
+}
+
+/** Requests with and without a valid token. The first three have one. */
+export function corpus(): Ask[] {
+  return [...asCaller(), ...asAnyone()];
 }
 
 function asCaller(): Ask[] {
@@ -74,7 +78,16 @@ function asAnyone(): Ask[] {
     { name: "healthz", method: "GET", path: "/healthz", fields: [] },
     { name: "readyz", method: "HEAD", path: "/readyz", fields: [] },
     { name: "metrics", method: "GET", path: "/metrics", fields: [["accept-encoding", "gzip"]] },
-    preflight(GET),
+    {
+      name: "preflight",
+      method: "OPTIONS",
+      path: GET,
+      fields: [
+        ["origin", "https://a.example"],
+        ["access-control-request-method", "POST"],
+        ["access-control-request-headers", "authorization,content-type"],
+      ],
+    },
     openCall("Health/Check", `${health}/Check`, empty),
     { ...openCall("Health/Watch", `${health}/Watch`, empty), isEndless: true },
     {

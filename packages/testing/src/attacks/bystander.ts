@@ -10,12 +10,12 @@ const PATIENCE_MS = 15_000;
 
 /** An ordinary client with its own connections over HTTP/1.1 and HTTP/2. */
 export class Bystander {
-  readonly #server: SubjectServer;
+  readonly server: SubjectServer;
   readonly #agent: PlainAgent;
   #session: ClientHttp2Session | undefined;
 
   constructor(server: SubjectServer) {
-    this.#server = server;
+    this.server = server;
     const options = { keepAlive: true, maxSockets: 1, rejectUnauthorized: false };
     this.#agent = server.url.startsWith("https:") ? new TlsAgent(options) : new PlainAgent(options);
   }
@@ -31,14 +31,14 @@ export class Bystander {
   }
 
   async #http1(): Promise<void> {
-    const { url, calls } = this.#server;
+    const { url, calls } = this.server;
     const { target, ...call } = calls.http1;
     const { status } = await inTime(http1(url, target, { ...call, agent: this.#agent }), "HTTP/1.1");
     if (status !== 200) throw new Error(`HTTP/1.1 response: ${status}`);
   }
 
   async #http2(): Promise<void> {
-    const { url, calls } = this.#server;
+    const { url, calls } = this.server;
     if (!this.#session || this.#session.closed || this.#session.destroyed) this.#session = openHttp2(url);
     const { target, ...call } = calls.http2;
     const { status } = await inTime(http2On(this.#session, target, call), "HTTP/2");

@@ -1,25 +1,43 @@
-import { FRAME, frame, numberFrame } from "../http2-frames.ts";
-import type { Random } from "../random.ts";
+import { FRAME, frame, numberFrame } from "@user-group-service/testing/http2-frames";
+import { Random } from "@user-group-service/testing/random";
 import type { Exchange } from "./exchange.ts";
-import type { Script, Step } from "./script.ts";
+import type { Script, Step } from "./play.ts";
+
+/** One in this many scripts is a valid exchange, split at the next position. */
+const SPLIT_EVERY = 3;
+
+/** A prime that is greater than the number of positions, so every position is reached. */
+const STEP = 2 ** 31 - 1;
+
+/** An endless sequence of scripts, determined by the seed. */
+export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Script, never> {
+  const random = new Random(seed);
+  const places = corpus.flatMap((exchange) =>
+    Array.from({ length: exchange.pieces.reduce((sum, { length }) => sum + length, 0) }, (_, at) => ({ exchange, at })),
+  );
+  let place = random.below(places.length);
+  for (let i = 0; ; i++) {
+    if (i % SPLIT_EVERY !== 0) yield mutate(new Random(random.below(2 ** 32)), corpus);
+    else {
+      const { exchange, at } = places[place] as (typeof places)[number];
+      yield splitAt(exchange, at);
+      place = (place + STEP) % places.length;
+    }
+  }
+}
 
 const MAX_BYTES = 300_000;
 
 /** An unchanged exchange, split into two packets at a byte. */
-export function splitAt(exchange: Exchange, at: number): Script {
+function splitAt(exchange: Exchange, at: number): Script {
   const bytes = Buffer.concat(exchange.pieces);
   const { name, protocol, answers } = exchange;
   const steps = [bytes.subarray(0, at), bytes.subarray(at)].filter(({ length }) => length > 0).map(send);
   return { name: `${name}, split at ${at}`, protocol, steps, answers };
 }
 
-/** Number of bytes of an exchange. */
-export function lengthOf({ pieces }: Exchange): number {
-  return pieces.reduce((sum, { length }) => sum + length, 0);
-}
-
 /** An exchange with mutations. */
-export function mutate(random: Random, corpus: readonly Exchange[]): Script {
+function mutate(random: Random, corpus: readonly Exchange[]): Script {
   const exchange = random.pick(corpus);
   let pieces = [...exchange.pieces];
   const changes = 1 + random.below(3);

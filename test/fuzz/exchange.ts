@@ -1,6 +1,14 @@
 import { gzipSync } from "node:zlib";
-import { envelope } from "../http.ts";
-import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../http2-frames.ts";
+import { envelope } from "@user-group-service/testing/http";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  hpackBlock,
+  numberFrame,
+  PREFACE,
+  settings,
+} from "@user-group-service/testing/http2-frames";
 
 /** The bytes of a valid exchange that the client sends. */
 export interface Exchange {
@@ -97,20 +105,6 @@ export function withAndWithout(
     body,
   });
   return [ask(name, [["authorization", authorization]]), ask(`${name}, no token`, [])];
-}
-
-/** A CORS preflight request. */
-export function preflight(path: string): Ask {
-  return {
-    name: "preflight",
-    method: "OPTIONS",
-    path,
-    fields: [
-      ["origin", "https://a.example"],
-      ["access-control-request-method", "POST"],
-      ["access-control-request-headers", "authorization,content-type"],
-    ],
-  };
 }
 
 /** An unauthenticated call over gRPC or another protocol. */

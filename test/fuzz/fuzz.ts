@@ -1,0 +1,137 @@
+import { Bystander } from "@user-group-service/testing/attacks/bystander";
+import type { SubjectServer } from "@user-group-service/testing/attacks/subject";
+import { unexpectedIn } from "@user-group-service/testing/attacks/unexpected";
+import { isRunning } from "@user-group-service/testing/process";
+import { descriptorsOf, heldBytesOf } from "@user-group-service/testing/process-usage";
+import { pause, waitFor } from "@user-group-service/testing/wait";
+import { type Ask, exchangesOf } from "./exchange.ts";
+import { cases } from "./mutate.ts";
+import { describeScript, play, type Script } from "./play.ts";
+
+/** Number of concurrent connections, and of connections between two checks of the server. */
+const AT_ONCE = 24;
+const PER_BATCH = 240;
+/** Share of the time before the use of memory and descriptors is recorded. */
+const WARM_UP_SHARE = 0.2;
+const WARM_UP_CALLS = 30;
+/** Number of descriptors and bytes that may remain in use after the warm-up. */
+const SPARE_DESCRIPTORS = 12;
+const SPARE_BYTES = 64 * 1024 * 1024;
+
+/** Options of a fuzz run. */
+interface Plan {
+  /** Requests to split and mutate. The first three carry a valid token. */
+  readonly corpus: readonly Ask[];
+  readonly seconds: number;
+  /** Determines the scripts. */
+  readonly seed: number;
+  /** A batch to replay, from 1: each script alone, then all together. Undefined to play all batches. */
+  readonly batch: number | undefined;
+  /** Whether to end the run early. */
+  readonly isEnding: () => boolean;
+}
+
+/** Plays scripts against a server, until the time is over or a fault is found. @returns whether a fault was found */
+export async function fuzz(server: SubjectServer, plan: Plan): Promise<boolean> {
+  const bystander = new Bystander(server);
+  try {
+    for (let i = 0; i < WARM_UP_CALLS; i++) await bystander.call();
+    const { seed, batch } = plan;
+    const scripts = cases(seed, exchangesOf(plan.corpus));
+    const next = () => Array.from({ length: PER_BATCH }, () => scripts.next().value);
+    const fault =
+      batch === undefined
+        ? await faultInTime(bystander, next, plan)
+        : await faultIn(bystander, batchAt(batch, next), plan);
+    if (fault === undefined) return false;
+    console.log(`\nFINDING: ${fault}`);
+    return true;
+  } finally {
+    bystander.close();
+    await server.end();
+  }
+}
+
+async function faultInTime(
+  bystander: Bystander,
+  next: () => Script[],
+  { seconds, seed, isEnding }: Plan,
+): Promise<string | undefined> {
+  const { server } = bystander;
+  const begun = performance.now();
+  const elapsed = () => (performance.now() - begun) / 1000;
+  let warm: Usage | undefined;
+  for (let batch = 1; elapsed() < seconds && !isEnding(); batch++) {
+    const fault = await faultAfter(bystander, next());
+    if (fault !== undefined)
+      return `${fault}\nto replay it, run: npm run fuzz -- --seed ${seed} --batch ${batch}, with the same runtime`;
+    if (!warm && elapsed() > seconds * WARM_UP_SHARE) {
+      warm = await usageOf(server);
+      console.log(`warm after ${batch * PER_BATCH} connections: ${textOf(warm)}`);
+    }
+  }
+  return warm && leakSince(warm, server);
+}
+
+function batchAt(number: number, next: () => Script[]): Script[] {
+  for (let i = 1; i < number; i++) next();
+  return next();
+}
+
+/** Plays each script of a batch many times, and then the batch. */
+async function faultIn(bystander: Bystander, batch: Script[], { isEnding }: Plan): Promise<string | undefined> {
+  for (const attempt of [...batch.map((script) => Array.from({ length: AT_ONCE }, () => script)), batch]) {
+    const fault = isEnding() ? undefined : await faultAfter(bystander, attempt);
+    if (fault !== undefined) return attempt === batch ? fault : `${fault}\n${describeScript(attempt[0] as Script)}`;
+  }
+  return undefined;
+}
+
+/** Plays scripts, some of them concurrently. @returns a fault of the server, or a missing response */
+async function faultAfter(bystander: Bystander, batch: readonly Script[]): Promise<string | undefined> {
+  const { server } = bystander;
+  let unanswered: string | undefined;
+  const queue = [...batch];
+  const player = async () => {
+    for (let script = queue.shift(); script; script = queue.shift()) {
+      const why = await play(server.url, script);
+      if (why !== undefined) unanswered ??= `${why}\n${describeScript(script)}`;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, player));
+  const failure = await bystander.call().catch((error: unknown) => `an ordinary call failed: ${String(error)}`);
+  if (!isRunning(server.pid)) return `the process exited:\n${server.output().slice(-3000)}`;
+  const [line] = unexpectedIn(server);
+  return line === undefined ? (failure ?? unanswered) : `it logged: ${line}`;
+}
+
+/** The use of a server whose connections are closed. */
+interface Usage {
+  readonly descriptors: number;
+  readonly bytes: number;
+}
+
+/** Waits until the number of descriptors no longer falls. */
+async function usageOf(server: SubjectServer): Promise<Usage> {
+  let descriptors = Number.POSITIVE_INFINITY;
+  await waitFor("the number of descriptors is stable", async () => {
+    await pause(1000);
+    const before = descriptors;
+    descriptors = descriptorsOf(server.pid);
+    return descriptors >= before;
+  });
+  return { descriptors, bytes: await heldBytesOf(server) };
+}
+
+async function leakSince(warm: Usage, server: SubjectServer): Promise<string | undefined> {
+  const most = warm.descriptors + SPARE_DESCRIPTORS;
+  await waitFor("the descriptors are closed", () => descriptorsOf(server.pid) <= most).catch(() => {});
+  const now = await usageOf(server);
+  console.log(`at the end: ${textOf(now)}`);
+  const isLeak = now.descriptors > most || now.bytes > warm.bytes + SPARE_BYTES;
+  return isLeak ? `it uses ${textOf(now)}, and used ${textOf(warm)} after the warm-up` : undefined;
+}
+
+function textOf({ descriptors, bytes }: Usage): string {
+  return `${Math.round(bytes / 1024 / 1024)} MiB, ${descriptors} descriptors`;
+}
