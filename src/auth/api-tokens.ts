@@ -131,7 +131,6 @@ async function lookUpOwner(fixed: StaticToken): Promise<Principal> {
 /** The maximum number of cached API tokens, and of cached digests of unknown tokens. */
 const MAX_CACHED = 10_000;
 
-/** The maximum number of API tokens that `expiringFirst` returns. */
 const MAX_EXPIRING = 100;
 
 /** A cached API token. Times are by `performance.now()`. */
@@ -143,7 +142,6 @@ interface Entry {
   noteAt: number;
 }
 
-/** The dependencies of `IssuedTokens`. */
 interface IssuedTokensDeps {
   readonly store: Pick<ApiTokenStore, "find" | "noteUse">;
   /** Called before a token counts as unknown. Rejects if the store may have lost data. Default: never rejects. */

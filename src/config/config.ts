@@ -30,7 +30,6 @@ export class ConfigError extends Error {
 /** The environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
 
-/** The file of a setting, and its text when the settings were read. */
 interface SettingFile {
   readonly setting: FileSetting;
   readonly path: string;
@@ -39,7 +38,6 @@ interface SettingFile {
 
 type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][0]]: ReturnType<(typeof SETTINGS)[Name][1]> };
 
-/** Certificates in PEM. */
 interface TlsConfig {
   readonly cert: string;
   readonly key: string;
@@ -57,7 +55,6 @@ export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa
   readonly misspelled: readonly Misspelled[];
 }
 
-/** The contents of the files of settings, or the errors of reading them. */
 type FileContents = { readonly [name in FileSetting]?: FileContent };
 
 /**

@@ -6,7 +6,6 @@ import { SettingError } from "./parse.ts";
 /** The maximum size of a file, in bytes: the maximum size of a Kubernetes Secret. */
 export const MAX_FILE_BYTES = 1_048_576;
 
-/** The timeout of one read, in milliseconds. */
 const READ_MS = 3000;
 
 /**
@@ -15,13 +14,11 @@ const READ_MS = 3000;
  */
 const MAX_HANGING = 2;
 
-/** The number of bytes per read. */
 const CHUNK_BYTES = 65_536;
 
 /** The text of a file, or the reason why it cannot be read. */
 export type FileContent = string | SettingError;
 
-/** A file that was read. */
 interface ReadFile {
   readonly text: string;
   /** The device number. Each mount has its own. */

@@ -2,7 +2,6 @@ import { type Config, ConfigError } from "./config.ts";
 import { type FileContent, FileReader } from "./file-reader.ts";
 import type { FileSetting } from "./settings.ts";
 
-/** How often the files of settings are read, in milliseconds. */
 const INTERVAL_MS = 1000;
 
 /** Files that must match each other. A change of them is used together. */
@@ -11,7 +10,6 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
 ];
 
-/** Receives changed files. */
 interface FilesListener {
   /**
    * Makes the service use the new contents. If it rejects, the service keeps the old contents. It is then called again with
@@ -29,7 +27,6 @@ interface FilesListener {
 /** The maximum number of reads between two attempts to use rejected contents. An attempt may be expensive for Redis. */
 const MAX_WAIT = 30;
 
-/** Contents that cannot be used. */
 interface Rejected {
   readonly contents: string;
   /** The contents and the error, to report them once. */

@@ -77,7 +77,6 @@ function entriesOf(text: string): string[] {
   return entries.length > 0 ? entries : [""];
 }
 
-/** The maximum number of faults of one list in an error. */
 const MAX_FAULTS = 20;
 
 /**
@@ -267,7 +266,6 @@ export function headers(text: string): { readonly [name: string]: string } {
   );
 }
 
-/** Returns a parser that accepts only these words. It throws SettingError. */
 function oneOf<const Word extends string>(...words: readonly Word[]) {
   return (text: string): Word => {
     const known = words.find((word) => word === text);
@@ -302,7 +300,6 @@ export function fileValue(setting: string, text: string): string {
   return value;
 }
 
-/** Returns a parser of PEM files. It throws SettingError. */
 function pem(isValid: (text: string) => boolean, content: string) {
   return (text: string): string => {
     if (!isValid(text)) throw new SettingError(`must contain ${content}`);

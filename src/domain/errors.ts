@@ -2,7 +2,6 @@ import { MAX_API_TOKENS } from "./api-token.ts";
 import { MAX_ENDED_VIEWERS } from "./viewer-session.ts";
 import { MAX_WEBHOOKS } from "./webhook.ts";
 
-/** The kind of a failure, by the name of its gRPC code. */
 type FailureKind =
   | "NotFound"
   | "AlreadyExists"
@@ -260,7 +259,6 @@ export class DataNotAcceptable extends failure("FailedPrecondition", "DATA_NOT_A
   text: (why: string) => why,
 }) {}
 
-/** The faults of the store, with messages for operators. */
 const STORE_FAULTS = {
   memory_full: "Redis refuses changes because its memory is full (OOM)",
   cannot_save: "Redis refuses changes because it cannot save to disk (MISCONF)",

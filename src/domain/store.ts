@@ -186,7 +186,6 @@ export type ImportOutcome =
     }
   | { readonly outcome: "failed"; readonly error: DomainError };
 
-/** A page of groups with all their values. */
 interface ExportedPage extends Page<UserGroup> {
   /** A time before the page was read, in milliseconds since 1970 by the store's clock. Later changes are younger. */
   readonly snapshotTime: number;

@@ -8,7 +8,6 @@ export const MAX_SESSION_MS = 3_600_000;
 /** The maximum number of viewers of a group whose sessions are revoked individually at the same time. */
 export const MAX_ENDED_VIEWERS = 1000;
 
-/** The group of a new viewer session. */
 interface SessionSubject {
   readonly viewer: Viewer;
   /** The current generation of its sessions. */

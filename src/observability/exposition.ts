@@ -1,6 +1,5 @@
 import { AggregatorRegistry, Registry } from "prom-client";
 
-/** The result of `getMetricsAsJSON` of prom-client. */
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
@@ -14,9 +13,7 @@ export const METRICS_KEPT_MS = 250;
  * restart to a monitor. Increases after the last collection of a worker are lost when it exits.
  */
 export class WorkerMetrics {
-  /** The last metrics of each running worker. */
   readonly #lastTexts = new Map<object, string>();
-  /** The counters of exited workers. */
   #ended: Collected[] = [];
   #exits = 0;
 

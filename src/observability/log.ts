@@ -46,7 +46,6 @@ export interface Log {
   readonly redact: (secrets: readonly string[]) => void;
 }
 
-/** The options of the log. */
 interface LogOptions {
   readonly level: string;
   /** Credentials to redact. Tokens of this service and JWTs are redacted anyway. */

@@ -3,7 +3,6 @@ import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Registry } from "prom-client";
 import { EXITS } from "./exposition.ts";
 
-/** The names of the rate limiters. */
 const RATE_LIMITS = ["api-token", "address"] as const;
 
 /** The name of a rate limiter in metrics and in `RateLimit-Policy`. */
@@ -26,7 +25,6 @@ export function isOverload(cause: string): cause is (typeof OVERLOAD_CAUSES)[num
 /** The maximum number of environments in `ugs_overloaded_total`, for each process. */
 const MAX_OVERLOADING = 100;
 
-/** The result of a successful resolve. */
 const RESOLVED = "resolved";
 
 /** Upper bounds of the buckets, in seconds. */
@@ -105,7 +103,6 @@ export class Metrics {
     token: this.#viewers.labels("token", RESOLVED),
     session: this.#viewers.labels("session", RESOLVED),
   };
-  /** The observe functions, by operation. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #ofAllWorkers: (() => Promise<string | undefined>) | undefined;
 
@@ -187,7 +184,6 @@ export class Metrics {
 /** The name of the gRPC code of success. */
 export const CODE_OK = "OK";
 
-/** Codes that are rare in responses. */
 const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
 
 /** Codes whose counters start at zero, so that a monitor sees their first increase. */
@@ -206,17 +202,14 @@ const TYPES = {
 
 const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const;
 
-/** The label values of a series, by label name. */
 type Labels = { readonly [name: string]: string };
 
-/** The value of a series when it is collected. */
 interface Value {
   readonly labels: object;
   readonly value: number;
   readonly metricName?: string;
 }
 
-/** The options of a gauge. */
 interface GaugeOptions {
   readonly name: string;
   readonly help: string;
@@ -319,7 +312,6 @@ export class CallSeries {
   }
 }
 
-/** The options of a histogram. */
 interface HistogramOptions {
   readonly name: string;
   readonly help: string;

@@ -29,7 +29,6 @@ import {
   timeText,
 } from "./json.ts";
 
-/** A parsed request to `/api/user`. */
 interface VerbRequest {
   readonly body: JsonObject;
   /** Undefined if the request has no query. */

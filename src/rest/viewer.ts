@@ -64,7 +64,6 @@ function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
   return { token: oneOf(fields, "token") || null, audience: oneOf(fields, "audience") || null };
 }
 
-/** The fields of CreateViewerSession over REST. */
 const SESSION_FIELDS = createViewerSession.input.fields.map(({ name }) => name);
 
 /** `/api/viewer/session`: CreateViewerSession. */

@@ -94,7 +94,6 @@ export function isOpen(method: DescMethod): boolean {
   return ACCESS.get(method) === "open";
 }
 
-/** The order of the access levels. */
 const RANK: { readonly [access in Access]: number } = {
   open: 0,
   any: 0,
@@ -132,7 +131,6 @@ const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; read
   address: { reason: "TOO_MANY_FAILURES", limited: "calls without a valid API token from this address" },
 };
 
-/** The parts of a call that authorization reads. */
 type Head = Pick<CallHead, "method" | "headers" | "contextValues">;
 
 /** Whether the caller's API token has a role or a higher one. */
@@ -248,7 +246,6 @@ function keyOf({ environment, id }: Principal): string {
   return environment ? `${environmentPath(environment)}/${id}` : id;
 }
 
-/** The messages of failed authentications, by reason. */
 const FAULTS = {
   API_TOKEN_MISSING: "the Authorization header is missing; send Authorization: Token API_TOKEN",
   API_TOKEN_MALFORMED: "the Authorization header is malformed; send Authorization: Token API_TOKEN",

@@ -40,7 +40,6 @@ export function allRules(isCredential: IsCredential): (desc: DescMessage, messag
   };
 }
 
-/** The violations of a request so far. */
 interface Found {
   readonly violations: Violation[];
   readonly isCredential: IsCredential;
@@ -245,13 +244,11 @@ function shortened({ message, ruleId, field, rule, forKey }: Violation): Violati
   return new Violation(cut(message, MAX_DESCRIPTION), ruleId, path, rule, forKey);
 }
 
-/** Truncates a text and replaces lone surrogates. */
 function cut(text: string, length: number): string {
   const kept = text.length <= length ? text : `${text.slice(0, length)}…`;
   return kept.toWellFormed();
 }
 
-/** The descriptions of the patterns of the proto files. */
 const PATTERN_TEXTS: readonly (readonly [pattern: string, text: string])[] = [
   ["^[^\\x00-\\x1f\\x7f-\\x9f]*$", "must not contain control characters"],
   [

@@ -11,7 +11,6 @@ export interface FieldViolation {
   readonly description: string;
 }
 
-/** The details of an error, beside its code and message. */
 interface ErrorDetail {
   readonly reason: string;
   readonly violations?: readonly FieldViolation[];
@@ -38,7 +37,6 @@ export function withoutStackTrace<T>(make: () => T): T {
   }
 }
 
-/** Adds a reason and field violations to an error. */
 function addDetail(error: ConnectError, { reason, violations = [], metadata = {} }: ErrorDetail): void {
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: ERROR_DOMAIN, metadata: { ...metadata } } });
   if (violations.length > 0) {
@@ -49,7 +47,6 @@ function addDetail(error: ConnectError, { reason, violations = [], metadata = {}
   }
 }
 
-/** The reasons of transport errors, by code. */
 const REASONS: Partial<Record<Code, string>> = {
   [Code.Canceled]: "CANCELED",
   [Code.InvalidArgument]: "INVALID_REQUEST",

@@ -11,7 +11,6 @@ export interface HealthDeps {
   readonly isClosing: () => boolean;
 }
 
-/** The interval at which Watch checks the state, in milliseconds. */
 const WATCH_INTERVAL_MS = 1000;
 
 /** The service name for the health of changes. It is not an RPC service. */

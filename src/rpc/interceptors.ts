@@ -18,7 +18,6 @@ import { Observation, type Observers } from "./observation.ts";
 import { compilePlainTextCheck, memoize } from "./plain-text-rules.ts";
 import { refusedError } from "./refusal-errors.ts";
 
-/** The dependencies of the interceptor. */
 interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;

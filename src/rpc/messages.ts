@@ -36,7 +36,6 @@ export function groupFromMessage(
   return { providedId, name, mapping, properties, expireTime: expireTimeOf(expireTime) };
 }
 
-/** The fields of a group in a request. */
 type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
 

@@ -11,7 +11,6 @@ import { type CallContext, REQUEST_ID_HEADER } from "./call-context.ts";
 import { withoutTokens } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
 
-/** Codes of server faults. */
 const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, Code.DataLoss, Code.Unavailable]);
 
 /** The logger, metrics and traces that record calls. */

@@ -81,7 +81,6 @@ export function isOn(field: DescField, option: typeof noTokenOption): boolean {
   return hasOption(field, option) && getOption(field, option);
 }
 
-/** The rules of this service for a text. */
 interface OwnRules {
   readonly isForbidden: IsCredential | undefined;
   readonly mustBeVisible: boolean;

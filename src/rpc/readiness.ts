@@ -5,7 +5,6 @@ import { errorFields, type Logger } from "../observability/log.ts";
 /** The time for which the result of a check is reused, in milliseconds. It is short, to report an outage at once. */
 export const PROBE_KEPT_MS = 100;
 
-/** The dependencies of readiness. */
 interface ReadinessDeps {
   readonly probe: StoreProbe;
   readonly logger: Pick<Logger, "info" | "error">;

@@ -31,7 +31,6 @@ function answererOf(services: readonly DescService[], further: readonly DescFile
     return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [bytesOf(file)] } } as Answer;
   };
 
-  /** The file that defines a type, service, method, field or extension. */
   const fileOfSymbol = (symbol: string): DescFile | undefined => {
     const desc = registry.get(symbol);
     if (desc) return desc.file;

@@ -24,7 +24,6 @@ const NAMED_TYPE = /\bgoogle\.protobuf\.\w+|(?<=^cannot decode enum )[\w.]+/;
 const DEADLINE_EXCEEDED =
   "the deadline passed while the call waited, and the call did not begin; set a longer deadline, or try again later";
 
-/** The time after which a stream or a body may find room, in seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
 /**

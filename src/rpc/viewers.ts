@@ -14,7 +14,6 @@ import { callOf } from "./call-context.ts";
 import { invalidField } from "./errors.ts";
 import { groupFieldsMessage, groupTarget, TAG_MESSAGES, timestamp } from "./messages.ts";
 
-/** The dependencies of ViewerService. */
 interface ViewerDeps {
   readonly userGroups: UserGroupStore & ViewerSessionStore;
   readonly sessions: ViewerSessions;
@@ -77,7 +76,6 @@ export function viewerService({ userGroups, sessions, metrics, lastResolves }: V
   } satisfies ServiceImpl<typeof ViewerService>;
 }
 
-/** The group of a token or of a session, and the claims of the session. */
 interface ResolvedViewer {
   readonly viewer: Viewer;
   readonly claims?: ViewerSessionClaims;

@@ -39,7 +39,6 @@ import { callInterceptor } from "../rpc/interceptors.ts";
 import { observeRefusals } from "../rpc/refusal-errors.ts";
 import { type RouteDeps, routes } from "../rpc/routes.ts";
 
-/** The dependencies of the service. */
 interface AppDeps
   extends RouteDeps,
     Authentication,
@@ -70,7 +69,6 @@ interface AppDeps
 /** The options of the two ports. */
 export interface App {
   readonly service: ServeOptions;
-  /** The options of `METRICS_PORT`. */
   readonly operations: ServeOptions;
 }
 

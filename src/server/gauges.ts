@@ -11,7 +11,6 @@ import { memoryOf, type NodeMemory } from "../store/connection/info.ts";
 import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 
-/** The sources of the gauges. */
 interface GaugeSources {
   /** Returns the settings in use. */
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;

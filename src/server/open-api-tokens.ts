@@ -29,7 +29,6 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
   };
 }
 
-/** Dependencies of `openIssuedTokens`. */
 interface IssuedDeps extends Omit<OpenDeps, "environments"> {
   /** The client of the stores. With traces, it records the round trips of calls. */
   readonly storeClient: StoreClient;

@@ -35,7 +35,6 @@ interface StoreObservers {
 /** The longest wait of a start for Redis before the service listens without it, in milliseconds. */
 export const WAIT_MS = 2000;
 
-/** A store whose connections are being opened. */
 interface OpeningStore extends Opening {
   /** Undefined for the embedded store. */
   readonly identity: StoreIdentity | undefined;
@@ -56,7 +55,6 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     return { client, identity: undefined, opened: Promise.resolve() };
   }
   let lastError: Error | undefined;
-  /** The errors that were logged since Redis was ready. */
   const logged = new Set<string>();
   // Errors within `WAIT_MS` share one log line.
   let isEarly = true;

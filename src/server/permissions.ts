@@ -1,11 +1,9 @@
-/** A permission of Deno. */
 type Permission =
   | { readonly name: "net"; readonly host?: string }
   | { readonly name: "run"; readonly command: string }
   | { readonly name: "read"; readonly path?: string }
   | { readonly name: "env" | "sys" };
 
-/** The used part of the Deno API. */
 type DenoPermissions = { permissions: { query(of: Permission): Promise<{ state: string }> } };
 
 /** Whether the runtime grants a permission. Node grants every permission. */

@@ -50,7 +50,6 @@ interface RedisStateDeps {
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
-  /** The paths of the environments whose deletion is logged. */
   readonly #loggedDeletions = new Set<string>();
   #isChecked = false;
   #isRunning = false;
@@ -259,7 +258,6 @@ function unlessDeleted(error: unknown): undefined {
 /** The number of the layout of this release. A release that changes the layout uses the next number. */
 export const LAYOUT = "3";
 
-/** The layout of data without a number. */
 const FIRST_LAYOUT = "1";
 
 /**

@@ -38,7 +38,6 @@ const PROBE_TIMEOUT_MS = 2000;
 /** The interval of log lines about failed calls of unauthenticated clients, per code, in milliseconds. */
 const UNKNOWN_INTERVAL_MS = 60_000;
 
-/** A listening service. */
 interface RunningService extends Omit<Listening, "workers"> {
   /** Stops accepting connections, finishes the calls in flight, and closes everything within the shutdown timeout. */
   close(): Promise<void>;

@@ -82,7 +82,6 @@ export function warnOfSettings(
     );
 }
 
-/** A curl command for a shell. */
 function curl(url: string, token: string): string {
   const insecure = url.startsWith("https:") ? "-k " : "";
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
@@ -155,7 +154,6 @@ Settings are environment variables. Name, default and description:
 ${lines.join("\n")}`;
 }
 
-/** Removes the Markdown of code and links. */
 function plainText(markdown: string): string {
   return markdown.replaceAll("`", "").replace(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }

@@ -47,13 +47,11 @@ export class Supervisor {
   readonly #forks: Forks;
   readonly #log: Log;
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
-  /** The running workers. */
   readonly #workers = new Set<ChildProcess>();
   /** The workers that serve. */
   readonly #listening = new Set<ChildProcess>();
   /** The workers that wait for Redis before they serve. */
   readonly #waiting = new Set<ChildProcess>();
-  /** The pending start; undefined once it has succeeded or failed. */
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
   /** Shared by all workers, which forward requests for metrics. */

@@ -14,7 +14,6 @@ export interface KeyTimes {
 /** `standby`: published, but does not sign yet. `retired`: published until its last session has expired. */
 type KeyState = "standby" | "active" | "retired";
 
-/** A key and its state at a time. */
 interface KeyAt<Key extends KeyTimes> {
   readonly key: Key;
   readonly state: KeyState;
@@ -51,7 +50,6 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
   return all.filter(({ state, goneTime = now }) => state !== "retired" || goneTime > now);
 }
 
-/** A change of an environment's keys. */
 interface KeySetChange {
   /** The keys that stay, perhaps with another `activeTime`. */
   readonly kept: readonly KeyTimes[];

@@ -7,7 +7,6 @@ export const MAX_SESSION_LENGTH = 8192;
 /** How far `iat` may lie in the future, in seconds, because the clocks of two machines can differ. */
 export const CLOCK_TOLERANCE_S = 5;
 
-/** Maximum lifetime of a session, in seconds. */
 const MAX_LIFE_S = 3600;
 
 /** The only algorithm for sessions (RFC 7518, 3.4). */

@@ -10,7 +10,6 @@ import {
   type UnverifiedSession,
 } from "./rules.ts";
 
-/** Reason why a session is rejected. */
 type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
 
 /** A session is rejected. */

@@ -17,7 +17,6 @@ const REFRESH_MS = 45_000;
 /** How long an environment counts as in use, in milliseconds. */
 const IN_USE_MS = 900_000;
 
-/** Maximum number of environments in the cache. */
 const MAX_KNOWN = 10_000;
 
 /** How long the list of environments, and the absence of keys, is cached, in milliseconds. */
@@ -84,7 +83,6 @@ interface Published {
   readAt: number;
 }
 
-/** Dependencies of `SigningKeys`. */
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
   /** The maximum age of cached keys while this process is not subscribed to the changes of other workers, in milliseconds. */

@@ -4,14 +4,12 @@ import { ALGORITHM, type SessionClaims } from "./rules.ts";
 import { claimsOf, requireTime, SessionRefused, unverified } from "./session.ts";
 import { loadJose } from "./signing.ts";
 
-/** The expected issuer, and its keys. */
 interface Expected {
   readonly issuer: string;
   /** Returns the key of the issuer with an id. Undefined if the issuer has no such key. */
   readonly keyOf: (kid: string) => Promise<CryptoKey> | undefined;
 }
 
-/** A session with a valid signature. */
 interface Verified {
   readonly kid: string;
   readonly claims: SessionClaims;

@@ -16,7 +16,6 @@ import { signSession } from "./signing.ts";
 import type { SigningKeys } from "./signing-keys.ts";
 import { SessionVerifier } from "./verifier.ts";
 
-/** Default lifetime of a session, in milliseconds. */
 const DEFAULT_TTL_MS = 600_000;
 
 /** Part of the lifetime after which a session should be renewed. */
@@ -25,7 +24,6 @@ const REFRESH_AT = 0.8;
 /** Memory for the cache of verified sessions, in bytes. */
 const VERIFIED_BYTES = 16 * 1024 * 1024;
 
-/** A session to create. */
 interface NewViewerSession {
   readonly target: UserGroupTarget;
   readonly audience: string;
@@ -41,7 +39,6 @@ interface NewViewerSession {
 /** The claims of a session, except those of its group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
-/** Dependencies of `ViewerSessions`. */
 interface ViewerSessionsDeps {
   readonly keys: SigningKeys;
   /** Maximum lifetime of a session, in milliseconds. */
@@ -164,7 +161,6 @@ export class ViewerSessions {
 /** The documents of an issuer, by their names below `/.well-known/`. */
 export type WellKnown = "openid-configuration" | "jwks.json";
 
-/** Why a session is rejected. */
 const FAULTS: { readonly [refusal in Exclude<SessionRefused["refusal"], "expired"> | "other-audience"]: string } = {
   malformed: "this is not a complete viewer session of this service: it was cut or changed, or is another kind of JWT",
   "other-environment":

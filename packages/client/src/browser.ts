@@ -3,7 +3,6 @@
 /** Part of the lifetime of a session after which the next one is requested. */
 const REFRESH_AT = 0.8;
 
-/** Maximum lifetime of a session, in seconds. */
 const MAX_LIFE_S = 3600;
 
 /** Maximum pause after the first failed renewal, and after many, in milliseconds. */
@@ -86,7 +85,6 @@ export interface ViewerSessionSource {
   dispose(): void;
 }
 
-/** The session of the page. */
 interface Held {
   readonly session: string;
   /** Time of the request, by both clocks, in milliseconds. */
@@ -115,7 +113,6 @@ export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessio
 class Source implements ViewerSessionSource {
   readonly #options: ViewerSessionOptions;
   #held: Held | undefined;
-  /** The last session that the back end returned. */
   #last: string | undefined;
   #error: ViewerSessionUnavailable | undefined;
   #failures = 0;
@@ -188,7 +185,6 @@ class Source implements ViewerSessionSource {
     this.#refresh().catch(() => {});
   }
 
-  /** Starts a request, or waits for the one in flight. */
   #refresh(): Promise<string> {
     if (this.#isDisposed) return Promise.reject(disposed());
     clearTimeout(this.#timer);

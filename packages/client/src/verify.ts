@@ -24,13 +24,11 @@ const KEYS_MAX_AGE_MS = 600_000;
 /** Minimum pause between two reads of the keys for unknown keys, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
-/** Pause after a failed read of the keys of an issuer, in milliseconds. */
 const FAILURE_PAUSE_MS = 1000;
 
 /** Maximum size of a response with keys, in bytes. */
 const MAX_KEYS_BYTES = 1024 * 1024;
 
-/** Maximum number of cached key sets. */
 const MAX_KEY_SETS = 1000;
 
 /** Reason why a viewer session is rejected. */

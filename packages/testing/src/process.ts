@@ -19,7 +19,6 @@ export interface RunningProcess {
   /** All output to standard output and standard error so far. */
   output(): string;
   isRunning(): boolean;
-  /** Writes to its standard input. */
   type(text: string): void;
   /** Closes its standard input. */
   endInput(): void;

@@ -9,7 +9,6 @@ declare module "vitest" {
   }
 }
 
-/** A runtime, with or without TLS. */
 interface Variant {
   readonly runtime: Runtime;
   readonly secure: boolean;

@@ -133,7 +133,6 @@ export class EndpointRoute implements Route {
   }
 }
 
-/** The call of an endpoint without an RPC. */
 const NO_CALL: EndpointCall = {
   invoke: async () => {
     throw new TypeError("the endpoint names no RPC");

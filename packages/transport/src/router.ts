@@ -127,7 +127,6 @@ export class Router {
     );
   }
 
-  /** Refuses a request for an unknown path. */
   #missing(headers: HeaderRecord, isRpcPath: boolean): Route {
     const format = formatOf(headers["content-type"]);
     const isConnect = format.protocol === "connect";

@@ -25,13 +25,10 @@ export interface CollectorTls {
 /** The maximum number of spans that wait for the collector, including spans in flight. */
 const MAX_QUEUE = 2048;
 
-/** How long a span waits for others, in milliseconds. */
 const DELAY_MS = 1000;
 
-/** How long an export may take with its retries, in milliseconds. */
 const EXPORT_TIMEOUT_MS = 5000;
 
-/** How long a shutdown sends the remaining spans, in milliseconds. */
 const CLOSE_MS = 2000;
 
 /** Sends ended spans to the collector in batches. OpenTelemetry reads the URL and the headers from the environment. */

@@ -17,7 +17,6 @@ import { defaultResource, detectResources, envDetector, resourceFromAttributes }
 import { BasicTracerProvider } from "@opentelemetry/sdk-trace-base";
 import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
 
-/** The maximum number of spans per second and process. */
 const CALLERS_PER_SECOND = 1000;
 
 /** The same for unauthenticated calls. The limit is low so that they leave room for others. */
@@ -43,7 +42,6 @@ export interface CallStart {
   readonly tracestate: string | null;
 }
 
-/** The failure of a call. */
 interface CallFailure {
   /** The number of the gRPC code. */
   readonly code: number;
@@ -51,7 +49,6 @@ interface CallFailure {
   readonly codeName: string;
 }
 
-/** A completed round trip to Redis. */
 interface TracedRoundTrip {
   /** The name of the operation in metrics. */
   readonly operation: string;
@@ -85,10 +82,8 @@ class SpanRate {
   }
 }
 
-/** The sampled call whose code is running. */
 const currentCall = new AsyncLocalStorage<CallTrace>();
 
-/** The options of `Traces`. */
 interface TracesOptions {
   /** The version of the service. */
   readonly version: string;
@@ -240,7 +235,6 @@ const SERVICE = "user-group-service";
 
 const PROPAGATOR = new W3CTraceContextPropagator();
 
-/** Reads `traceparent` and `tracestate`. */
 const HEADERS: TextMapGetter<CallStart> = {
   keys: () => ["traceparent", "tracestate"],
   get: (start, name) => (name === "traceparent" ? start.traceparent : start.tracestate) ?? undefined,

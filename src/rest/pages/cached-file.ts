@@ -17,7 +17,6 @@ type Encoding = keyof typeof ENCODINGS;
 /** The minimum size of a compressed file, in bytes. A smaller file fits into one packet. */
 const COMPRESS_MIN_BYTES = 1024;
 
-/** A file in an encoding. */
 interface EncodedFile {
   /** Undefined if the file is not encoded. */
   readonly encoding: Encoding | undefined;

@@ -23,7 +23,6 @@ export function roleFromMessage(value: RoleEnum): Role | undefined {
   return ROLES.find((role) => roleMessage(role) === value);
 }
 
-/** A record whose times are Timestamps. */
 type Timestamped<R> = {
   readonly [name in keyof R]: name extends `${string}Time` ? Timestamp | Extract<R[name], undefined> : R[name];
 };

@@ -86,7 +86,6 @@ function otherEnvironment(own: string) {
   return callError(Code.PermissionDenied, message, { reason: "OTHER_ENVIRONMENT" });
 }
 
-/** The default number of items of a page. */
 const DEFAULT_PAGE_SIZE = 100;
 
 /** The length of the scope digest in a page token, in characters. */

@@ -69,7 +69,6 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
 const NOISE_BYTES = 24 * 1024 * 1024;
 const WARM_UP_CALLS = 60;
 
-/** Longest pause between two calls of the bystander, in milliseconds. */
 const BYSTANDER_PAUSE_MS = 200;
 
 /** Runs an attack at every place. A short run uses Node without TLS and Deno with TLS. */
@@ -179,7 +178,6 @@ function sizeOf(bytes: number): string {
   return kib < 1000 ? `${short(kib)} KiB` : `${short(kib / 1024)} MiB`;
 }
 
-/** Formats a number with two significant digits. */
 function short(value: number): string {
   return value === 0 ? "0" : String(Number(value.toPrecision(2)));
 }

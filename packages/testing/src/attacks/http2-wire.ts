@@ -3,7 +3,6 @@ import { FLAG, FRAME, FrameReader, frame, hpackBlock, numberFrame, PREFACE, sett
 import { waitFor } from "../wait.ts";
 import { openWire, type Wire } from "./wire.ts";
 
-/** State of a stream. */
 interface StreamState {
   window: number;
   /** Whether response headers have arrived. */
@@ -25,7 +24,6 @@ export interface Http2Options {
 
 const SETTINGS_INITIAL_WINDOW = 4;
 const DEFAULT_WINDOW = 65_535;
-/** Number of body bytes per write. */
 const MAX_WRITE_BYTES = 65_536;
 
 /** An attacker's HTTP/2 connection. It writes frames unchanged, and applies flow control only on request. */

@@ -14,7 +14,6 @@ export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "
   end(): Promise<void>;
 }
 
-/** A call over one version of HTTP. */
 interface OrdinaryCall extends Omit<HttpRequest, "agent"> {
   readonly target: string;
 }

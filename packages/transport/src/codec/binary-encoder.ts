@@ -143,7 +143,6 @@ const FIRST_BYTES = 4096;
 const MAX_KEPT_BYTES = 1024 * 1024;
 
 let buffer = Buffer.allocUnsafe(FIRST_BYTES);
-/** The position of the next byte. */
 let end = 0;
 
 function writeFields(message: Fields, { typeName, fields }: MessagePlan): void {
@@ -174,7 +173,6 @@ function writeMap(map: Fields, tag: number, value: Writer): void {
   }
 }
 
-/** Writes a JSON object as a google.protobuf.Struct. */
 function writeStruct(object: Fields, tag: number): void {
   if (!isPlainObject(object)) throw new TypeError("not a JSON object");
   const start = beginDelimited(tag);
@@ -187,7 +185,6 @@ function writeStruct(object: Fields, tag: number): void {
   endDelimited(start);
 }
 
-/** Writes a JSON value as a google.protobuf.Value. */
 function writeJsonValue(value: unknown, tag: number): void {
   const start = beginDelimited(tag);
   switch (typeof value) {
@@ -291,7 +288,6 @@ function writeInt64(value: bigint, tag: number): void {
   writeVarint(Number(rest));
 }
 
-/** Writes eight bytes, little-endian. */
 function writeDouble(value: number, tag: number): void {
   writeVarint(tag);
   if (end + 8 > buffer.byteLength) reserve(8);
@@ -306,7 +302,6 @@ function writeVarint(value: number): void {
   buffer[end++] = rest;
 }
 
-/** Grows the buffer by at least this number of bytes. */
 function reserve(bytes: number): void {
   const larger = Buffer.allocUnsafe(Math.max(end + bytes, buffer.byteLength * 2));
   buffer.copy(larger, 0, 0, end);

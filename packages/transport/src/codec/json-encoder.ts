@@ -9,7 +9,6 @@ import {
   presentValue,
 } from "./fields.ts";
 
-/** Converts a value to JSON text. */
 type ToText = (value: never) => string;
 
 const SCALARS: { readonly [type in ScalarType]?: ToText } = {

@@ -29,7 +29,6 @@ interface OpenCharge extends Charge {
   readonly until: number;
 }
 
-/** A client and its charges. */
 interface Client {
   /** Undefined for a proxy, whose connections carry requests of many clients. */
   readonly key: string | undefined;
@@ -45,7 +44,6 @@ function unitsOf(bytes: number): number {
   return Math.max(1, Math.ceil(bytes / UNIT_BYTES));
 }
 
-/** The interval between checks of timeouts, in milliseconds. */
 const CHECK_MS = 250;
 
 /** The maximum number of holdings that one search for an idle holding checks. */

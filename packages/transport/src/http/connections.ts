@@ -16,17 +16,14 @@ const IDLE_MS = 1000;
 /** The time that calls of an evicted HTTP/2 connection may continue, in milliseconds. */
 const LAST_CALLS_MS = 1000;
 
-/** The interval between checks of draining connections, in milliseconds. */
 const CHECK_MS = 50;
 
-/** An open connection. */
 class Connection implements Holding {
   /** The accepted TCP socket. The TLS socket is a different object. */
   readonly socket: Socket;
   /** The socket of HTTP/1.1; undefined for HTTP/2, and until the protocol is known. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
-  /** The number of received bytes at the last call of `isIdle`. */
   #bytesRead = -1;
   /** The time of the first call of `isIdle` with that number. */
   #silentSince = 0;
@@ -174,7 +171,6 @@ export class Http1Connection {
   #isOver = false;
   /** Whether the next request is the last. */
   #isClosing = false;
-  /** Whether the parser has failed. */
   #isBroken = false;
 
   private constructor(socket: Socket) {

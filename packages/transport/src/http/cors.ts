@@ -69,7 +69,6 @@ export class Cors {
   }
 }
 
-/** Wraps a route to add headers to its responses. */
 function routeWith(route: Route, added: HeaderRecord): Route {
   return {
     isOpen: route.isOpen === true,
@@ -83,7 +82,6 @@ function routeWith(route: Route, added: HeaderRecord): Route {
   };
 }
 
-/** Wraps Connect's handler of a stream to add headers to its responses. */
 function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalHandler {
   const serve = async (request: UniversalServerRequest) => {
     const response = await handler(request);
@@ -92,7 +90,6 @@ function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalH
   return Object.assign(serve, handler);
 }
 
-/** Merges headers, and joins `vary`. */
 function merge(headers: HeaderRecord, added: HeaderRecord): HeaderRecord {
   return { ...headers, ...added, vary: [headers["vary"] ?? [], added["vary"] ?? []].flat().join(", ") };
 }

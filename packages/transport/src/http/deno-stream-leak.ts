@@ -5,7 +5,6 @@ interface ShutdownRequest {
   oncomplete(status: number): void;
 }
 
-/** The native handle of an HTTP/2 stream. */
 interface StreamHandle {
   shutdown(request: ShutdownRequest): number;
   /** Keeps the request in memory as long as the handle. */

@@ -66,7 +66,6 @@ function toOriginForm(req: IncomingMessage): boolean {
   return isHost(authority);
 }
 
-/** A request over HTTP/1.1, and its response. */
 class Http1Request extends ServerRequest<ServerResponse> {
   readonly httpMethod: string;
   readonly target: string;

@@ -64,7 +64,6 @@ function joinFields(rawHeaders: readonly string[]): HeaderRecord {
 /** The only supported `Expect` value, which is case-insensitive (RFC 9110, 10.1.1). */
 const CONTINUE = "100-continue";
 
-/** A request over HTTP/2 and its stream. */
 class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly httpMethod: string;
   readonly target: string;
@@ -76,7 +75,6 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   private isBodyWritten = true;
   /** The bytes that the connection had written when the body was written. Set if `STREAMS_END_EARLY`. */
   private writtenBytes = 0;
-  /** Whether the stream will be reset. */
   private isResetting = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: RequestContext) {

@@ -82,7 +82,6 @@ const BACKLOG = 4096;
 /** The silence after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
 const QUIET_MS = 1000;
 
-/** The limits of one connection. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
@@ -233,7 +232,6 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   };
 }
 
-/** Creates the HTTP/1.1 server that listens. */
 function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
   const { headerTimeoutMs: headersTimeout } = limits;
   const options = { ...HTTP1_OPTIONS, headersTimeout, requestTimeout: requestTimeoutMs(limits) };
@@ -304,7 +302,6 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
   socket.once("end", giveUp);
 }
 
-/** Formats a listening address as a URL. */
 function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
   const host = address.includes(":") ? `[${address}]` : address;
   return `${secure ? "https" : "http"}://${host}:${port}`;

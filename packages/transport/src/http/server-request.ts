@@ -11,7 +11,6 @@ import { append, copyOf } from "./body.ts";
 import { type Charge, type ClientBudget, type EvictionReason, type Holding, UNIT_BYTES } from "./client-budget.ts";
 import type { Turn, Unfinished } from "./turn.ts";
 
-/** The body of a request without one. */
 const EMPTY = Buffer.alloc(0);
 
 /** The time that a stream may exceed its deadline if the client does not read, in milliseconds. */
@@ -70,7 +69,6 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   private route: Route | undefined = undefined;
   /** The source of the body, until the body is complete, too long or abandoned. */
   private arriving: Readable | undefined = undefined;
-  /** Whether `body` is a copy of the received chunks. */
   private isCopy = false;
   /** The length of a response that is written but not charged, in bytes. */
   private responseBytes: number | undefined = undefined;
@@ -132,7 +130,6 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     }
   }
 
-  /** Reads the body, then responds. */
   private receive(source: Readable): void {
     const end = () => {
       if (!this.arriving) return;
@@ -281,7 +278,6 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     for (const event of ["finish", "end", "close"]) this.response.on(event, () => this.settle());
   }
 
-  /** Releases the charge if the request is finished. */
   protected settle(): void {
     if (this.charge && this.isOver()) this.charge.release();
   }

@@ -30,7 +30,6 @@ export const MAX_WAIT_MS = 2000;
 /** The bytes that a waiting call may use. A call that uses more counts as several calls. */
 export const CALL_BYTES = 4096;
 
-/** The longest time in `Retry-After`, in seconds. */
 const MAX_RETRY_AFTER = 10;
 
 /** The longest wait of a call with a deadline, in milliseconds. Its client waits, instead of calling again after that time. */
@@ -61,7 +60,6 @@ export interface CallQueueOptions {
 /** Why a call is refused: too many calls wait or are in flight, it has waited for too long, or its deadline has passed. */
 export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceeded";
 
-/** A call that waits. */
 interface Waiting {
   readonly request: RequestHead;
   /** The size of its headers, in bytes. */
@@ -118,7 +116,6 @@ export class CallQueue {
   /** The group with the most units, of those that have grown since the last measure. */
   #largest = new Group("");
   #waiting = 0;
-  /** The units of all waiting calls. */
   #units = 0;
   /** The rate at which waiting calls begin or are refused. Measured while calls wait. */
   #perSecond = Number.POSITIVE_INFINITY;
@@ -126,9 +123,7 @@ export class CallQueue {
   #ended = 0;
   /** The number of calls that began in this turn of the event loop. */
   #begun = 0;
-  /** Whether `#endTurn` is scheduled. */
   #isScheduled = false;
-  /** When it was scheduled, by `performance.now()`. */
   #turnBegan = 0;
   /** The number of calls in flight. The owner of a call counts it. */
   inFlight = 0;
@@ -190,7 +185,6 @@ export class CallQueue {
     return calls.length <= Math.max(1, READ_AHEAD / (this.#groups.size * lines.size));
   }
 
-  /** Adds units to a line. */
   #count(group: Group, line: Line, units: number): void {
     this.#units += units;
     group.units += units;
@@ -311,7 +305,6 @@ export class CallQueue {
   }
 }
 
-/** The value of a key, which is created if it is missing. */
 function getOrCreate<Value>(map: Map<string, Value>, key: string, Type: new (key: string) => Value): Value {
   const value = map.get(key) ?? new Type(key);
   map.set(key, value);

@@ -25,14 +25,12 @@ export function errorResponse(
   return format.isStream ? connectStreamError(format, error) : connectError(error, status);
 }
 
-/** The error response of a unary Connect call. */
 function connectError(error: ConnectError, status: number): HttpResponse {
   const body = errorToJsonBytes(error, undefined);
   const headers = { "content-type": contentTypeUnaryJson, "content-length": String(body.byteLength) };
   return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
 }
 
-/** The error response of a Connect stream: one end-stream message. */
 function connectStreamError(format: CallFormat, error: ConnectError): HttpResponse {
   const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
   const headers = { "content-type": format.responseType, ...recordOf(error.metadata) };

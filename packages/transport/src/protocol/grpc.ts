@@ -118,7 +118,6 @@ export function envelopeOf(flags: number, data: Uint8Array): Buffer {
   return envelope;
 }
 
-/** The refusal of a body that is longer than the largest message. */
 function messageTooLong(maxMessageBytes: number): RefusalError {
   return messageTooLarge(
     maxMessageBytes,

@@ -138,7 +138,6 @@ export interface CallFormat {
   readonly responseType: string;
 }
 
-/** The maximum size of the cache below. */
 const MAX_KNOWN_TYPES = 256;
 
 const PARSERS = {

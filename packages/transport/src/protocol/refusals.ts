@@ -103,7 +103,6 @@ export function refuse(refusal: Refusal, request: RefusedRequest, onRefused: OnR
   return { error: onRefused?.(refusal, request) ?? defaultError(refusal), status: REFUSAL_STATUS[refusal.kind] };
 }
 
-/** The error for the client without `onRefused`. */
 function defaultError(refusal: Refusal): ConnectError {
   if ("error" in refusal) return asConnectError(refusal.error);
   const code = refusal.kind === "overloaded" ? Code.ResourceExhausted : Code.Unknown;
