@@ -6,73 +6,69 @@ import { AuditFollower, type ListAuditEvents } from "./audit-follower.ts";
 
 const MAX = 10;
 const { signal } = new AbortController();
-const event = (id: string, ms: number): AuditEvent =>
-  create(AuditEventSchema, { id, createTime: timestampFromMs(ms), method: id.split("-")[0] ?? "" });
-const msOf = ({ createTime }: AuditEvent) => (createTime ? timestampMs(createTime) : 0);
 
-/** A trail with pages of at most two events. It records the start times of the requests. */
-function newTrail({ method = "", shownFirst = 2 } = {}) {
+/** A trail with pages of at most two events, whose ids are their times in milliseconds. */
+function newTrail({ method = "" } = {}) {
   const events: AuditEvent[] = [];
-  const startTimes: number[] = [];
   const failures: unknown[] = [];
+  /** The start times of the requests with a filter. */
+  const startTimes: unknown[] = [];
   const list: ListAuditEvents = async ({ method = "", startTime, pageSize = 0, pageToken = "" }) => {
-    if (startTime && failures.length > 0) throw failures.shift();
-    if (startTime && pageToken === "") startTimes.push(timestampMs(startTime));
-    const found = events
-      .filter(
-        (each) => (method === "" || each.method === method) && msOf(each) >= (startTime ? timestampMs(startTime) : 0),
-      )
-      .sort((a, b) => msOf(b) - msOf(a));
+    if (pageSize > 1) {
+      if (failures.length > 0) throw failures.shift();
+      if (pageToken === "") startTimes.push(startTime && timestampMs(startTime));
+    }
+    const from = startTime ? timestampMs(startTime) : 0;
+    const found = events.filter((each) => (method === "" || each.method === method) && Number(each.id) >= from);
     const [start, end] = [Number(pageToken), Number(pageToken) + Math.min(2, pageSize)];
-    return { auditEvents: found.slice(start, end), nextPageToken: end < found.length ? String(end) : "" };
+    const auditEvents = found.toReversed().slice(start, end);
+    return { auditEvents, nextPageToken: end < found.length ? String(end) : "" };
   };
-  const follower = new AuditFollower({ list, filter: { method }, shownFirst, maxEvents: MAX });
-  const next = async () => (await follower.next(signal)).map(({ id }) => id);
-  return { events, startTimes, failures, next };
+  const follower = new AuditFollower({ list, filter: { method }, shownFirst: 2, maxEvents: MAX });
+  const next = async () => (await follower.next(signal)).map(({ id }) => Number(id));
+  const add = (ms: number, method = "") =>
+    events.push(create(AuditEventSchema, { id: String(ms), createTime: timestampFromMs(ms), method }));
+  return { add, failures, startTimes, next };
 }
 
-it("returns the last events, then each new event once, also a late one", async () => {
-  const { events, next } = newTrail();
-  events.push(event("a", 110_000), event("b", 111_000), event("c", 112_000));
-  expect(await next()).toEqual(["c", "b"]);
+it("returns the last events, then each new event once", async () => {
+  const { add, next } = newTrail();
+  for (const ms of [8, 9, 10]) add(ms);
+  expect(await next()).toEqual([10, 9]);
   expect(await next()).toEqual([]);
-  events.push(event("e", 115_000));
-  expect(await next()).toEqual(["e"]);
-  // From a node whose clock is behind.
-  events.push(event("d", 113_000), event("f", 115_000));
-  expect(await next()).toEqual(["f", "d"]);
+  for (const ms of [11, 12, 13]) add(ms);
+  expect(await next()).toEqual([13, 12, 11]);
   expect(await next()).toEqual([]);
 });
 
 it("does not read old events again when no new event matches the filter", async () => {
-  const { events, startTimes, next } = newTrail({ method: "shown" });
-  events.push(event("shown-1", 1000), event("x", 500_000));
-  expect(await next()).toEqual(["shown-1"]);
-  events.push(event("y", 600_000));
+  const { add, startTimes, next } = newTrail({ method: "shown" });
+  add(1, "shown");
+  add(500);
+  expect(await next()).toEqual([1]);
+  add(600);
   expect(await next()).toEqual([]);
-  events.push(event("shown-2", 600_001));
-  expect(await next()).toEqual(["shown-2"]);
-  expect(startTimes).toEqual([495_000, 495_000, 595_000]);
+  add(601, "shown");
+  expect(await next()).toEqual([601]);
+  expect(startTimes).toEqual([undefined, 500, 600]);
 });
 
 it("returns the missing events after a failed read, and starts with an empty trail", async () => {
-  const { events, failures, next } = newTrail();
+  const { add, failures, next } = newTrail();
   expect(await next()).toEqual([]);
-  events.push(event("a", 1000));
+  add(1);
   failures.push(new Error("away"));
   await expect(next()).rejects.toThrow("away");
-  events.push(event("b", 60_000));
-  expect(await next()).toEqual(["b", "a"]);
+  add(60);
+  expect(await next()).toEqual([60, 1]);
 });
 
 it("drops the oldest events if one read finds too many", async () => {
-  const { events, startTimes, next } = newTrail();
-  events.push(event("first", 1000));
-  expect(await next()).toEqual(["first"]);
-  for (let i = 0; i < 2 * MAX; i++) events.push(event(`e${i}`, 2000 + i));
-  const found = await next();
-  expect([found.length, found[0], found.at(-1)]).toEqual([MAX, `e${2 * MAX - 1}`, `e${MAX}`]);
-  events.push(event("last", 2000 + 2 * MAX));
-  expect(await next()).toEqual(["last"]);
-  expect(startTimes.at(-1)).toBe(2000 + MAX);
+  const { add, next } = newTrail();
+  add(1);
+  expect(await next()).toEqual([1]);
+  for (let i = 0; i < 2 * MAX; i++) add(100 + i);
+  expect(await next()).toEqual(Array.from({ length: MAX }, (_, i) => 99 + 2 * MAX - i));
+  add(200);
+  expect(await next()).toEqual([200]);
 });

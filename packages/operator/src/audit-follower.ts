@@ -1,13 +1,7 @@
-import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { itemsOf } from "./pages.ts";
-
-/**
- * The time between the start of a read and the newest known event, in milliseconds. Each Redis node sets the times of the
- * events that it writes, so an event of another node can appear later with an earlier time.
- */
-const OVERLAP_MS = 5000;
 
 /** The default pause between two reads, in milliseconds. */
 const INTERVAL_MS = 2000;
@@ -39,57 +33,43 @@ export interface FollowerOptions {
   readonly maxEvents?: number;
 }
 
-/** Finds new events in an audit trail. */
+/** Finds new events in an audit trail. Later events have higher ids. */
 export class AuditFollower {
   readonly #options: FollowerOptions;
-  /** The times of returned events that may be read again, by id. */
-  readonly #returned = new Map<string, number>();
-  /** The time of the newest event, in milliseconds; undefined before the first read. */
-  #newestMs: number | undefined;
-  /** Events before this time, in milliseconds, are dropped, because there were too many. */
-  #fromMs = 0;
+  /** The newest event so far. Undefined before the first read, and in an empty trail. */
+  #newest: AuditEvent | undefined;
+  #isFirst = true;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
   }
 
   /**
-   * Returns existing events on the first call, then new events, the newest first. It returns each event once, even an
-   * event that appears late. After a failure the next call returns the missing events.
+   * Returns existing events on the first call, then new events, the newest first. It returns each event once. After a
+   * failure the next call returns the missing events.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;
-    const { environment } = filter;
     // The newest event of any kind: older events need not be read again, even if the filter matches none since.
+    const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
-    const isFirst = this.#newestMs === undefined;
-    const newestMs = this.#newestMs ?? (newest ? msOf(newest) : 0);
-    const startTime = later(timestampFromMs(Math.max(this.#fromMs, newestMs - OVERLAP_MS)), filter.startTime);
-    const found = await this.#read({ ...filter, startTime }, maxEvents, signal);
-    const oldest = found.at(-1);
-    if (maxEvents !== undefined && found.length >= maxEvents && oldest) this.#fromMs = msOf(oldest);
-    // The first call reads the overlap first, and then the events that it returns, so that it misses none in between.
-    const shown = isFirst ? await this.#read(filter, shownFirst, signal) : found;
-    const unseen = shown.filter(({ id }) => !this.#returned.has(id));
-    this.#newestMs = Math.max(newestMs, newest ? msOf(newest) : 0);
-    for (const event of [...shown, ...found]) this.#returned.set(event.id, msOf(event));
-    for (const [id, ms] of this.#returned) if (ms < this.#newestMs - OVERLAP_MS) this.#returned.delete(id);
-    return unseen.sort((a, b) => msOf(b) - msOf(a));
-  }
-
-  /** Reads at most `limit` events. */
-  #read(request: AuditRequest, limit: number | undefined, signal: AbortSignal): Promise<AuditEvent[]> {
-    return itemsOf(limit, async (page) => {
-      const { auditEvents: items, nextPageToken } = await this.#options.list({ ...request, ...page }, signal);
+    const startTime = later(this.#newest?.createTime, filter.startTime);
+    const read = await itemsOf(this.#isFirst ? shownFirst : maxEvents, async (page) => {
+      const { auditEvents: items, nextPageToken } = await list({ ...filter, startTime, ...page }, signal);
       return { items, nextPageToken };
     });
+    const last = idOf(this.#newest);
+    const found = read.filter((event) => idOf(event) > last);
+    this.#newest = found[0] && idOf(found[0]) > idOf(newest) ? found[0] : newest;
+    this.#isFirst = false;
+    return found;
   }
 }
 
-function later(a: Timestamp, b: Timestamp | undefined): Timestamp {
-  return b && timestampMs(b) > timestampMs(a) ? b : a;
+function idOf(event: AuditEvent | undefined): number {
+  return Number(event?.id ?? 0);
 }
 
-function msOf({ createTime }: AuditEvent): number {
-  return createTime ? timestampMs(createTime) : 0;
+function later(a: Timestamp | undefined, b: Timestamp | undefined): Timestamp | undefined {
+  return a && b ? (timestampMs(b) > timestampMs(a) ? b : a) : (a ?? b);
 }
