@@ -6,6 +6,13 @@ import type { Shell } from "../shell.ts";
 /** Defines the arguments, options and action of a command, or its subcommands. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
+/** A command with subcommands. */
+export function commandGroup(commands: { readonly [name: string]: DefineCommand }): DefineCommand {
+  return (parent, shell) => {
+    for (const [name, define] of Object.entries(commands)) define(parent.command(name), shell);
+  };
+}
+
 /** The action of a command. @param args its arguments, then its options */
 type Run<Args extends readonly unknown[]> = (session: Session, ...args: Args) => Promise<void>;
 

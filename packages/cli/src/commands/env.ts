@@ -4,7 +4,7 @@ import { formatEnvironmentName } from "../../../operator/src/environment-name.ts
 import { isNotFound } from "../failures.ts";
 import { confirm } from "../questions.ts";
 import { type Clients, connect } from "../session.ts";
-import { type DefineCommand, runs } from "./command.ts";
+import { commandGroup, runs } from "./command.ts";
 import { parseEnvironment, type YesOption, yesOption } from "./options.ts";
 import { rpcCommand } from "./rpc-command.ts";
 
@@ -13,47 +13,40 @@ const { createEnvironment, deleteEnvironment, getEnvironment, listEnvironments }
 const NAMED = "NAME, NAME/Customer or NAME/Testing";
 
 /** `ugs env ...` */
-export const envCommands: DefineCommand = (env, shell) => {
-  rpcCommand(env, shell, {
-    name: "create",
-    description: `create an environment: ${NAMED}; needs ADMIN_TOKEN`,
-    method: createEnvironment,
+export const envCommands = commandGroup({
+  create: rpcCommand(createEnvironment, `create an environment: ${NAMED}; needs ADMIN_TOKEN`, {
     fields: { environment: "<name>" },
-  });
-  rpcCommand(env, shell, {
-    name: "list",
-    description: "list all environments; needs ADMIN_TOKEN",
-    method: listEnvironments,
+  }),
+  list: rpcCommand(listEnvironments, "list all environments; needs ADMIN_TOKEN", {
     columns: ["name", "create_time", "delete_time"],
-  });
-  rpcCommand(env, shell, {
-    name: "get",
-    description: "show an environment, by default that of the token, and how many groups and tokens it has",
-    method: getEnvironment,
-    fields: { environment: "[name]" },
-  });
-
-  const remove = env
-    .command("delete")
-    .description("delete an environment; needs ADMIN_TOKEN")
-    .argument("<name>", NAMED)
-    .option("--force", "also delete its user groups")
-    .addOption(yesOption());
-  runs(
-    remove,
-    shell,
-    async (session, name: string, { force = false, yes }: YesOption & { readonly force?: boolean }) => {
-      const environment = parseEnvironment(name);
-      const clients = await connect(session);
-      const id = formatEnvironmentName(environment);
-      const groups = force ? "its user groups, " : "";
-      const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
-      await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
-      await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups left`));
-      await session.out.done(`The environment ${id} is deleted.`);
-    },
-  );
-};
+  }),
+  get: rpcCommand(
+    getEnvironment,
+    "show an environment, by default that of the token, and how many groups and tokens it has",
+    { fields: { environment: "[name]" } },
+  ),
+  delete: (command, shell) => {
+    command
+      .description("delete an environment; needs ADMIN_TOKEN")
+      .argument("<name>", NAMED)
+      .option("--force", "also delete its user groups")
+      .addOption(yesOption());
+    runs(
+      command,
+      shell,
+      async (session, name: string, { force = false, yes }: YesOption & { readonly force?: boolean }) => {
+        const environment = parseEnvironment(name);
+        const clients = await connect(session);
+        const id = formatEnvironmentName(environment);
+        const groups = force ? "its user groups, " : "";
+        const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
+        await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
+        await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups left`));
+        await session.out.done(`The environment ${id} is deleted.`);
+      },
+    );
+  },
+});
 
 /** Deletes an environment in as many calls as it takes. @param progress called with the number of user groups left */
 async function deleteAll(

@@ -11,7 +11,7 @@ import { confirm } from "../questions.ts";
 import { connect } from "../session.ts";
 import { timeOf, ttlOf } from "../times.ts";
 import { revokeGroups } from "../transfer/revoke-groups.ts";
-import { type DefineCommand, runs } from "./command.ts";
+import { commandGroup, runs } from "./command.ts";
 import {
   type EnvironmentOption,
   environmentOf,
@@ -73,11 +73,8 @@ const STATE: ColumnOf = {
 };
 
 /** `ugs group ...` */
-export const groupCommands: DefineCommand = (group, shell) => {
-  rpcCommand(group, shell, {
-    name: "list",
-    description: "list user groups by id, without their tokens",
-    method: listUserGroups,
+export const groupCommands = commandGroup({
+  list: rpcCommand(listUserGroups, "list user groups by id, without their tokens", {
     fields: {
       provided_id_prefix: { flags: "--prefix <text>", description: "only ids that start with this text" },
       name_contains: {
@@ -86,126 +83,119 @@ export const groupCommands: DefineCommand = (group, shell) => {
       },
     },
     columns: ["provided_id", "name", STATE, "update_time", "token_create_time", "last_resolve_date"],
-  });
-  rpcCommand(group, shell, {
-    name: "get",
-    description: "show a user group without its token; never creates one",
-    method: lookupUserGroup,
-    fields: { user_group_id: "<id>" },
-  });
-  rpcCommand(group, shell, {
-    name: "create",
-    description: "create a user group, or find the existing one; shows its token, or writes it to the file of --out",
-    method: getUserGroup,
-    fields: { user_group_id: "<id>", ...FIELDS },
-    part: "user_group",
-    secret: ({ userGroup, newUserGroup }, { userGroupId }) => ({
-      token: userGroup ? tokenOf(userGroup, newUserGroup ? "it was created" : "it was not changed") : "",
-      sentence: newUserGroup
-        ? `Created the user group ${userGroupId}. Its token`
-        : `The user group ${userGroupId} exists already and was not changed. Its token`,
-      ifLost: "run it again: it shows the same token",
-    }),
-  });
-  rpcCommand(group, shell, {
-    name: "update",
-    description: "change fields of a user group",
-    method: updateUserGroup,
-    fields: { user_group_id: "<id>", ...FIELDS, etag: ETAG },
-  });
-  rpcCommand(group, shell, {
-    name: "rotate",
-    description: "replace the token of a user group; shows the new one, or writes it to the file of --out",
-    method: rotateUserGroupToken,
-    fields: {
-      user_group_id: "[id]",
-      current_token: {
-        flags: "--current-token-file <file>",
-        description: "in place of the id: a file with the current token of the group; `-`: standard input",
-        secret: "Current token",
-      },
-      previous_token_ttl: {
-        flags: "--grace <duration>",
-        description: "how long the old token stays valid, at most 30d; default: the setting of the service",
-      },
-      request_id: REQUEST_ID,
+  }),
+  get: rpcCommand(lookupUserGroup, "show a user group without its token; never creates one"),
+  create: rpcCommand(
+    getUserGroup,
+    "create a user group, or find the existing one; shows its token, or writes it to the file of --out",
+    {
+      fields: FIELDS,
+      part: "user_group",
+      secret: ({ userGroup, newUserGroup }, { userGroupId }) => ({
+        token: userGroup ? tokenOf(userGroup, newUserGroup ? "it was created" : "it was not changed") : "",
+        sentence: newUserGroup
+          ? `Created the user group ${userGroupId}. Its token`
+          : `The user group ${userGroupId} exists already and was not changed. Its token`,
+        ifLost: "run it again: it shows the same token",
+      }),
     },
-    secret: ({ userGroup }, { requestId }) => ({
-      token: userGroup ? tokenOf(userGroup, "the token was replaced") : "",
-      sentence: `Replaced the token of the user group ${userGroup?.providedId}. The new token`,
-      ifLost: againWith(requestId),
-    }),
-  });
-  rpcCommand(group, shell, {
-    name: "suspend",
-    description: "suspend a user group, or change its suspension: its dashboards show nothing until it is resumed",
-    method: suspendUserGroup,
-    fields: {
-      user_group_id: "<id>",
-      reason: { flags: "--reason <text>", description: "the reason for operators, at most 256 characters" },
-      message: { flags: "--message <text>", description: "the message for the page, at most 512 characters" },
-      until: {
-        flags: "--until <when>",
-        description:
-          "resume it at a time, a date, or a duration from now such as 7d; default: only `group resume` does",
+  ),
+  update: rpcCommand(updateUserGroup, "change fields of a user group", {
+    fields: { ...FIELDS, etag: ETAG },
+  }),
+  rotate: rpcCommand(
+    rotateUserGroupToken,
+    "replace the token of a user group; shows the new one, or writes it to the file of --out",
+    {
+      fields: {
+        user_group_id: "[id]",
+        current_token: {
+          flags: "--current-token-file <file>",
+          description: "in place of the id: a file with the current token of the group; `-`: standard input",
+          secret: "Current token",
+        },
+        previous_token_ttl: {
+          flags: "--grace <duration>",
+          description: "how long the old token stays valid, at most 30d; default: the setting of the service",
+        },
+        request_id: REQUEST_ID,
+      },
+      secret: ({ userGroup }, { requestId }) => ({
+        token: userGroup ? tokenOf(userGroup, "the token was replaced") : "",
+        sentence: `Replaced the token of the user group ${userGroup?.providedId}. The new token`,
+        ifLost: againWith(requestId),
+      }),
+    },
+  ),
+  suspend: rpcCommand(
+    suspendUserGroup,
+    "suspend a user group, or change its suspension: its dashboards show nothing until it is resumed",
+    {
+      fields: {
+        reason: { flags: "--reason <text>", description: "the reason for operators, at most 256 characters" },
+        message: { flags: "--message <text>", description: "the message for the page, at most 512 characters" },
+        until: {
+          flags: "--until <when>",
+          description:
+            "resume it at a time, a date, or a duration from now such as 7d; default: only `group resume` does",
+        },
       },
     },
-  });
-  rpcCommand(group, shell, {
-    name: "resume",
-    description: "end the suspension of a user group, which has the same token and values as before",
-    method: resumeUserGroup,
-    fields: { user_group_id: "<id>" },
-  });
-  rpcCommand(group, shell, {
-    name: "delete",
-    description: "delete a user group, and revoke its tokens at once",
-    method: deleteUserGroup,
-    fields: { user_group_id: "<id>", etag: ETAG },
+  ),
+  resume: rpcCommand(
+    resumeUserGroup,
+    "end the suspension of a user group, which has the same token and values as before",
+  ),
+  delete: rpcCommand(deleteUserGroup, "delete a user group, and revoke its tokens at once", {
+    fields: { etag: ETAG },
     confirm: ({ userGroupId: id }) => ({
       what: `the user group ${id}`,
       id,
       consequence: `This permanently deletes the user group ${id}, and revokes its tokens`,
     }),
     done: ({ userGroupId }) => `The user group ${userGroupId} is deleted.`,
-  });
+  }),
 
-  const revoke = group
-    .command("revoke")
-    .description("revoke the tokens of one user group, or of many; `group create` shows the new token of a group")
-    .argument("[id]", "the user group; or --all, or --prefix")
-    .option("--all", "all user groups of the environment")
-    .option("--prefix <text>", "the user groups whose ids start with this text")
-    .option(
-      "--before <when>",
-      "with --all or --prefix: only tokens created before a time, a date, or a duration ago; default: now",
-    )
-    .option("--grace <duration>", "how long the current token stays valid, at most 30d; default: it is revoked at once")
-    .option(REQUEST_ID.flags, REQUEST_ID.description)
-    .addOption(environmentOption())
-    .addOption(yesOption());
-  runs(revoke, shell, async (session, userGroupId: string | undefined, options: RevokeOptions) => {
-    const { requestId = randomUUID(), yes, all = false, prefix } = options;
-    if (Number(userGroupId !== undefined) + Number(all) + Number(prefix !== undefined) !== 1)
-      throw usageFailure("give one of ID, --all and --prefix");
-    const environment = environmentOf(session, options);
-    const previousTokenTtl = ttlOf("--grace", options.grace);
-    if (userGroupId === undefined) {
-      if (options.requestId !== undefined)
-        throw usageFailure("--request-id is for one group", "to repeat it for many groups, give --before");
-      const before = options.before === undefined ? undefined : timeOf("--before", options.before, -1);
-      const which = { environment, prefix: prefix === undefined ? prefix : nonEmpty("--prefix", prefix) };
-      return revokeGroups(session, { ...which, before, grace: previousTokenTtl, isSure: yes === true });
-    }
-    if (options.before !== undefined) throw usageFailure("--before needs --all or --prefix");
-    const { admin } = await connect(session);
-    const consequence = `This revokes all tokens of the user group ${userGroupId}: dashboards that use one show nothing`;
-    await confirm(shell, { what: `the tokens of ${userGroupId}`, id: userGroupId, consequence }, yes);
-    const request = { environment, userGroupId, requestId, previousTokenTtl };
-    const { userGroup } = await repeatable(request, () => admin.revokeUserGroupTokens(request));
-    if (userGroup) await session.out.record(UserGroupInfoSchema, userGroup, factsOf(UserGroupInfoSchema, userGroup));
-  });
-};
+  revoke: (command, shell) => {
+    command
+      .description("revoke the tokens of one user group, or of many; `group create` shows the new token of a group")
+      .argument("[id]", "the user group; or --all, or --prefix")
+      .option("--all", "all user groups of the environment")
+      .option("--prefix <text>", "the user groups whose ids start with this text")
+      .option(
+        "--before <when>",
+        "with --all or --prefix: only tokens created before a time, a date, or a duration ago; default: now",
+      )
+      .option(
+        "--grace <duration>",
+        "how long the current token stays valid, at most 30d; default: it is revoked at once",
+      )
+      .option(REQUEST_ID.flags, REQUEST_ID.description)
+      .addOption(environmentOption())
+      .addOption(yesOption());
+    runs(command, shell, async (session, userGroupId: string | undefined, options: RevokeOptions) => {
+      const { requestId = randomUUID(), yes, all = false, prefix } = options;
+      if (Number(userGroupId !== undefined) + Number(all) + Number(prefix !== undefined) !== 1)
+        throw usageFailure("give one of ID, --all and --prefix");
+      const environment = environmentOf(session, options);
+      const previousTokenTtl = ttlOf("--grace", options.grace);
+      if (userGroupId === undefined) {
+        if (options.requestId !== undefined)
+          throw usageFailure("--request-id is for one group", "to repeat it for many groups, give --before");
+        const before = options.before === undefined ? undefined : timeOf("--before", options.before, -1);
+        const which = { environment, prefix: prefix === undefined ? prefix : nonEmpty("--prefix", prefix) };
+        return revokeGroups(session, { ...which, before, grace: previousTokenTtl, isSure: yes === true });
+      }
+      if (options.before !== undefined) throw usageFailure("--before needs --all or --prefix");
+      const { admin } = await connect(session);
+      const consequence = `This revokes all tokens of the user group ${userGroupId}: dashboards that use one show nothing`;
+      await confirm(shell, { what: `the tokens of ${userGroupId}`, id: userGroupId, consequence }, yes);
+      const request = { environment, userGroupId, requestId, previousTokenTtl };
+      const { userGroup } = await repeatable(request, () => admin.revokeUserGroupTokens(request));
+      if (userGroup) await session.out.record(UserGroupInfoSchema, userGroup, factsOf(UserGroupInfoSchema, userGroup));
+    });
+  },
+});
 
 interface RevokeOptions extends EnvironmentOption, YesOption {
   readonly all?: boolean;

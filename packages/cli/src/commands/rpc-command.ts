@@ -21,7 +21,7 @@ import { readToken } from "../secret-input.ts";
 import { connect, type Session } from "../session.ts";
 import type { Shell } from "../shell.ts";
 import { timeOf, ttlOf } from "../times.ts";
-import { runs } from "./command.ts";
+import { type DefineCommand, runs } from "./command.ts";
 import {
   environmentOf,
   environmentOption,
@@ -53,12 +53,12 @@ export interface FieldInput {
 /** The inputs of a request, by the names of its fields. A text is an argument. */
 export type FieldInputs = { readonly [field: string]: FieldInput | string };
 
-/** A command that makes one call. Its arguments and options are fields of the request. */
+/** How a command differs from a plain call. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
-  readonly name: string;
-  readonly description: string;
-  readonly method: DescMethodUnary<I, O>;
+  /** The inputs. Default: only the argument `<id>`, if the request has the id of a group, API token or webhook. */
   readonly fields?: FieldInputs;
+  /** Fields of the request that the command itself sets. Default: none. */
+  readonly preset?: { readonly [field: string]: unknown };
   /** For a list: the columns of its table. */
   readonly columns?: readonly ColumnOf[];
   /** The remark for an empty list. Default: none. */
@@ -84,14 +84,26 @@ export interface Options extends OutOptions {
   readonly yes?: boolean;
 }
 
-/** Adds a command that makes a call. */
+/** The fields that name the subject of a command. */
+const SUBJECTS = ["user_group_id", "api_token_id", "webhook_id"];
+
+/** A command that makes one call. Its arguments and options are fields of the request. */
 export function rpcCommand<I extends DescMessage, O extends DescMessage>(
-  parent: Command,
+  method: DescMethodUnary<I, O>,
+  description: string,
+  spec: RpcCommand<I, O> = {},
+): DefineCommand {
+  const subject = SUBJECTS.find((name) => hasField(method.input, name) && !(name in (spec.fields ?? {})));
+  const fields: FieldInputs = { ...(subject !== undefined && { [subject]: "<id>" }), ...spec.fields };
+  return (command, shell) => define(command.description(description), shell, { ...spec, method, fields });
+}
+
+function define<I extends DescMessage, O extends DescMessage>(
+  command: Command,
   shell: Shell,
-  spec: RpcCommand<I, O>,
+  spec: RpcCommand<I, O> & { readonly method: DescMethodUnary<I, O>; readonly fields: FieldInputs },
 ): void {
-  const { method, columns, fields = {} } = spec;
-  const command = parent.command(spec.name).description(spec.description);
+  const { method, columns, fields } = spec;
   addInputs(command, method.input, fields);
   if (hasField(method.input, "page_token")) command.addOption(limitOption());
   if (spec.confirm) command.addOption(yesOption());
@@ -99,7 +111,7 @@ export function rpcCommand<I extends DescMessage, O extends DescMessage>(
   runs(command, shell, async (session, ...given) => {
     const options = given.at(-1) as Options;
     const inputs = inputsOf(method.input, fields, options, given.slice(0, -1));
-    const request = (await requestOf(session, method.input, inputs)) as MessageShape<I> & {
+    const request = (await requestOf(session, method.input, inputs, spec.preset)) as MessageShape<I> & {
       readonly requestId?: string;
     };
     const file = spec.secret && (await outFileOf(options));
@@ -188,8 +200,13 @@ export function inputsOf(
 }
 
 /** The request that the inputs describe, without credentials. @throws Failure if an input is not valid */
-export async function requestOf(session: Session, schema: DescMessage, inputs: readonly Input[]): Promise<object> {
-  const request: { [field: string]: unknown } = {};
+export async function requestOf(
+  session: Session,
+  schema: DescMessage,
+  inputs: readonly Input[],
+  preset: NonNullable<RpcCommand<DescMessage, DescMessage>["preset"]> = {},
+): Promise<object> {
+  const request: { [field: string]: unknown } = { ...preset };
   for (const input of inputs) if (input.secret === undefined) set(request, input.field, await parse(session, input));
   for (const oneof of schema.oneofs) {
     const choice = inputs.filter(({ field }) => field.oneof === oneof);
@@ -197,7 +214,7 @@ export async function requestOf(session: Session, schema: DescMessage, inputs: r
     if (given.length > 1 || (given.length === 0 && !choice.some(({ isAsked }) => isAsked)))
       throw usageFailure(`give one of ${choice.map(({ label }) => label).join(" and ")}`);
   }
-  if (hasField(schema, "update_mask")) request["updateMask"] = { paths: pathsOf(inputs) };
+  if (hasField(schema, "update_mask")) request["updateMask"] = { paths: [...Object.keys(preset), ...pathsOf(inputs)] };
   return request;
 }
 
@@ -212,7 +229,7 @@ function pathsOf(inputs: readonly Input[]): string[] {
     ({ field: { name }, label }) => label.startsWith("--") && name !== "etag" && name !== "environment",
   );
   const paths = changes.filter(({ value }) => value !== undefined).map(({ field }) => field.name);
-  if (paths.length === 0)
+  if (paths.length === 0 && changes.length > 0)
     throw usageFailure("nothing to change", `give one of ${changes.map(({ label }) => label).join(", ")}`);
   return paths;
 }

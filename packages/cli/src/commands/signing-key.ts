@@ -1,6 +1,6 @@
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import type { DefineCommand } from "./command.ts";
+import { commandGroup } from "./command.ts";
 import { rpcCommand } from "./rpc-command.ts";
 
 const { listSigningKeys, rotateSigningKey } = AdminService.method;
@@ -8,18 +8,12 @@ const { listSigningKeys, rotateSigningKey } = AdminService.method;
 const COLUMNS = ["id", "state", "active_time", "retire_time", "expire_time"];
 
 /** `ugs signing-key ...` */
-export const signingKeyCommands: DefineCommand = (signingKey, shell) => {
-  rpcCommand(signingKey, shell, {
-    name: "list",
-    description: "list the keys that sign viewer sessions, and when each signs",
-    method: listSigningKeys,
+export const signingKeyCommands = commandGroup({
+  list: rpcCommand(listSigningKeys, "list the keys that sign viewer sessions, and when each signs", {
     columns: COLUMNS,
     none: "There are no keys yet: the first viewer session creates them.",
-  });
-  rpcCommand(signingKey, shell, {
-    name: "rotate",
-    description: "let the next key sign viewer sessions, and revoke none; needs ADMIN_TOKEN",
-    method: rotateSigningKey,
+  }),
+  rotate: rpcCommand(rotateSigningKey, "let the next key sign viewer sessions, and revoke none; needs ADMIN_TOKEN", {
     fields: {
       end_sessions: {
         flags: "--end-sessions",
@@ -37,5 +31,5 @@ export const signingKeyCommands: DefineCommand = (signingKey, shell) => {
       endSessions && environment
         ? `Revoked the viewer sessions of ${formatEnvironmentName(environment)}. A back end that verifies sessions by itself accepts them until it reads the new keys, at most 10 minutes.`
         : undefined,
-  });
-};
+  }),
+});

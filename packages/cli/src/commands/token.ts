@@ -9,7 +9,7 @@ import { timeText } from "../../../operator/src/times.ts";
 import { isNotFound } from "../failures.ts";
 import { readToken } from "../secret-input.ts";
 import { connect } from "../session.ts";
-import { type DefineCommand, runs } from "./command.ts";
+import { commandGroup, runs } from "./command.ts";
 import { rpcCommand } from "./rpc-command.ts";
 import { showGroupsOf } from "./token-lookup.ts";
 
@@ -26,11 +26,8 @@ function exposure(environment: string | undefined): string {
 }
 
 /** `ugs token ...` */
-export const tokenCommands: DefineCommand = (token, shell) => {
-  rpcCommand(token, shell, {
-    name: "create",
-    description: "create an API token; shows its secret once, or writes it to the file of --out",
-    method: createApiToken,
+export const tokenCommands = commandGroup({
+  create: rpcCommand(createApiToken, "create an API token; shows its secret once, or writes it to the file of --out", {
     fields: {
       display_name: {
         flags: "--name <text>",
@@ -49,54 +46,43 @@ export const tokenCommands: DefineCommand = (token, shell) => {
       sentence: `${describe(apiToken)}. It cannot be shown again. Its secret`,
       ifLost: rotateAgain(apiToken?.id ?? ""),
     }),
-  });
-  rpcCommand(token, shell, {
-    name: "list",
-    description: "list API tokens without their secrets",
-    method: listApiTokens,
+  }),
+  list: rpcCommand(listApiTokens, "list API tokens without their secrets", {
     fields: {
       creator: { flags: "--creator <id>", description: "only those that this API token created, or `root`" },
       role: { flags: "--role <role>", description: "only those of this role" },
     },
     columns: ["id", "display_name", "role", "last_use_time", "expire_time", "creator"],
-  });
-  rpcCommand(token, shell, {
-    name: "update",
-    description: "change the name or the expiry time of an API token",
-    method: updateApiToken,
+  }),
+  update: rpcCommand(updateApiToken, "change the name or the expiry time of an API token", {
     fields: {
-      api_token_id: "<id>",
       display_name: { flags: "--name <text>", description: "its name for people" },
       expire_time: {
         flags: "--expires <when>",
         description: "a time, a date, a duration from now such as 90d, or `never`",
       },
     },
-  });
-  rpcCommand(token, shell, {
-    name: "rotate",
-    description: "replace the secret of an API token; shows the new one once, or writes it to the file of --out",
-    method: rotateApiToken,
-    fields: {
-      api_token_id: "<id>",
-      previous_token_ttl: {
-        flags: "--grace <duration>",
-        description: "how long the old secret stays valid, at most 30d; default: it is revoked at once",
+  }),
+  rotate: rpcCommand(
+    rotateApiToken,
+    "replace the secret of an API token; shows the new one once, or writes it to the file of --out",
+    {
+      fields: {
+        previous_token_ttl: {
+          flags: "--grace <duration>",
+          description: "how long the old secret stays valid, at most 30d; default: it is revoked at once",
+        },
+      },
+      secret: ({ apiToken, token }, { apiTokenId }) => {
+        const until = timeText(apiToken?.graceExpireTime);
+        const old = until === undefined ? "The old secret is revoked" : `The old secret is valid until ${until}`;
+        const sentence = `${describe(apiToken)}. ${old}. The new one cannot be shown again. The new secret`;
+        return { token, sentence, ifLost: rotateAgain(apiTokenId) };
       },
     },
-    secret: ({ apiToken, token }, { apiTokenId }) => {
-      const until = timeText(apiToken?.graceExpireTime);
-      const old = until === undefined ? "The old secret is revoked" : `The old secret is valid until ${until}`;
-      const sentence = `${describe(apiToken)}. ${old}. The new one cannot be shown again. The new secret`;
-      return { token, sentence, ifLost: rotateAgain(apiTokenId) };
-    },
-  });
-  rpcCommand(token, shell, {
-    name: "revoke",
-    description: "revoke an API token",
-    method: revokeApiToken,
+  ),
+  revoke: rpcCommand(revokeApiToken, "revoke an API token", {
     fields: {
-      api_token_id: "<id>",
       revoke_issued: {
         flags: "--issued",
         description: "also revoke the API tokens that it created or rotated, directly or indirectly",
@@ -113,33 +99,34 @@ export const tokenCommands: DefineCommand = (token, shell) => {
       return `Revoked ${revokedCount} API ${revokedCount === 1 ? "token" : "tokens"}.\n${leak}`;
     },
     isQuiet: true,
-  });
+  }),
 
-  const lookup = token
-    .command("lookup")
-    .description(
-      "identify a leaked credential: an API token, including those of the settings, a user group token or a viewer session",
-    )
-    .option("--from-file <file>", "a file with the secret; default: a prompt, or standard input");
-  runs(lookup, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
-    const { admin } = await connect(session);
-    const text = await readToken(shell, "Token or viewer session", fromFile);
-    const lookUp = async () =>
-      admin.lookupApiToken({ token: text }).catch((error: unknown) => {
-        if (text.startsWith("ugk_") || !isNotFound(error)) throw error;
-        return undefined;
-      });
-    const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
-    // A viewer session, a token of another system and an API token of the settings may have any form.
-    if (!found) return showGroupsOf(session, { admin, token: text });
-    const { apiToken, environment, source } = found;
-    const env = environment && formatEnvironmentName(environment);
-    await session.out.record(lookupApiToken.output, found, factsOf(lookupApiToken.output, found));
-    if (source === Source.ISSUED)
-      session.out.note(`To revoke it: ugs token revoke ${apiToken?.id} --issued --env ${env}`);
-    if (apiToken?.role !== Role.RESOLVE) session.out.note(`Its bearer ${exposure(env ?? "NAME/TAG")}`);
-  });
-};
+  lookup: (command, shell) => {
+    command
+      .description(
+        "identify a leaked credential: an API token, including those of the settings, a user group token or a viewer session",
+      )
+      .option("--from-file <file>", "a file with the secret; default: a prompt, or standard input");
+    runs(command, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
+      const { admin } = await connect(session);
+      const text = await readToken(shell, "Token or viewer session", fromFile);
+      const lookUp = async () =>
+        admin.lookupApiToken({ token: text }).catch((error: unknown) => {
+          if (text.startsWith("ugk_") || !isNotFound(error)) throw error;
+          return undefined;
+        });
+      const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
+      // A viewer session, a token of another system and an API token of the settings may have any form.
+      if (!found) return showGroupsOf(session, { admin, token: text });
+      const { apiToken, environment, source } = found;
+      const env = environment && formatEnvironmentName(environment);
+      await session.out.record(lookupApiToken.output, found, factsOf(lookupApiToken.output, found));
+      if (source === Source.ISSUED)
+        session.out.note(`To revoke it: ugs token revoke ${apiToken?.id} --issued --env ${env}`);
+      if (apiToken?.role !== Role.RESOLVE) session.out.note(`Its bearer ${exposure(env ?? "NAME/TAG")}`);
+    });
+  },
+});
 
 function rotateAgain(id: string): string {
   return `run: ugs token rotate ${id}, which creates another secret`;
