@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { getSystemErrorMap } from "node:util";
 import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 
@@ -43,15 +44,21 @@ export async function readPlainFile(path: string): Promise<string> {
 
 /** Explains why a file cannot be read. It returns errors that are not of the system unchanged. */
 export function unreadable(path: string, error: unknown): unknown {
-  const { code } = error as { code?: unknown };
-  if (typeof code !== "string") return error;
-  const words: { readonly [code: string]: string } = {
-    ENOENT: "no such file",
-    EACCES: "permission denied",
-    EISDIR: "it is a directory",
-    ENOTDIR: "no such file",
-  };
-  return usageFailure(`cannot read ${path}: ${words[code] ?? code}`);
+  const words = systemWords(error);
+  return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
+}
+
+/** Explains why a file cannot be written. It returns errors that are not of the system unchanged. @param hint what to do */
+export function unwritable(path: string, error: unknown, hint: string): unknown {
+  const words = systemWords(error);
+  return words === undefined ? error : usageFailure(`cannot write ${path}: ${words}`, hint);
+}
+
+/** An error of the system, such as `no space left on device (ENOSPC)`. Undefined for other errors. */
+function systemWords(error: unknown): string | undefined {
+  const { errno = 0 } = error as { readonly errno?: number };
+  const [code, words] = getSystemErrorMap().get(errno) ?? [];
+  return code && `${words} (${code})`;
 }
 
 /** Writes a file atomically, with mode 0600, and creates missing directories with mode 0700. @throws Failure */
@@ -60,15 +67,12 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((error: unknown) => {
     throw unwritable(path, error, hint);
   });
-  await writeAtomically(path, text, { temporary: `${path}.${randomUUID()}`, hint });
+  await writeAtomically(path, text, hint);
 }
 
-/** Writes a file atomically, with mode 0600. @param options `hint`: the hint if it cannot be written @throws Failure */
-export async function writeAtomically(
-  path: string,
-  text: string,
-  { temporary, hint }: { readonly temporary: string; readonly hint: string },
-): Promise<void> {
+/** Writes a file atomically, with mode 0600. @param hint the hint if it cannot be written @throws Failure */
+export async function writeAtomically(path: string, text: string, hint: string): Promise<void> {
+  const temporary = `${path}.${randomUUID()}`;
   try {
     const file = await open(temporary, "w", 0o600);
     try {
@@ -103,23 +107,4 @@ export async function requireWritable(path: string, mayReplace: boolean): Promis
   } catch (error) {
     throw unwritable(path, error, "nothing was done");
   }
-}
-
-const WRITE_ERRORS: { readonly [code: string]: readonly [words: string, hint: string] } = {
-  ENOSPC: ["the disk is full", "free some space"],
-  EDQUOT: ["the disk quota is exceeded", "free some space"],
-  EROFS: ["the file system is read-only", "give another path"],
-  EACCES: ["permission denied", "check the permissions of the file and its directory"],
-  EPERM: ["permission denied", "check the permissions of the file and its directory"],
-  ENOENT: ["no such directory", "create it"],
-  ENOTDIR: ["no such directory", "create it"],
-  EISDIR: ["it is a directory", "give a file in it"],
-};
-
-/** Explains why a file cannot be written. It returns errors that are not of the system unchanged. @param then what follows */
-export function unwritable(path: string, error: unknown, then: string): unknown {
-  const { code } = error as { code?: unknown };
-  if (typeof code !== "string") return error;
-  const [words, hint] = WRITE_ERRORS[code] ?? ["writing failed", "check the directory and the disk"];
-  return usageFailure(`cannot write ${path}: ${words} (${code})`, `${hint}; ${then}`);
 }

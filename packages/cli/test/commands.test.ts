@@ -213,7 +213,7 @@ describe("the commands", () => {
       [`token create --role manage --name x --out ${file}`, "already exists"],
       [`token rotate ${id} --out ${file}`, "--force"],
       [`token create --role manage --name x --out ${folder}`, "is a directory"],
-      [`token create --role manage --name x --out ${folder}/none/x`, "no such directory"],
+      [`token create --role manage --name x --out ${folder}/none/x`, "no such file or directory"],
       [`token create --role manage --name x --out ${folder}/${"x".repeat(250)}`, "ENAMETOOLONG"],
       ["token create --role manage --name x --out /dev/null --force", "is not a regular file"],
       ["token create --role manage --name x --force", "--out"],

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { constants, type FileHandle, open } from "node:fs/promises";
 import { usageFailure } from "../failures.ts";
 import { unwritable } from "../files.ts";
 
@@ -25,7 +25,7 @@ export class GrowingFile {
   /** Opens the file of an earlier run. It discards everything after a length. @throws Failure if it is shorter */
   async continueAt(bytes: number): Promise<void> {
     try {
-      this.#file = await open(this.path, "r+");
+      this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND);
       await this.#file.chmod(0o600);
       const { size } = await this.#file.stat();
       if (size < bytes) throw usageFailure(`${this.path} is shorter than before`, RESTART);
@@ -43,11 +43,7 @@ export class GrowingFile {
     const bytes = Buffer.from(content as Uint8Array);
     try {
       this.#file ??= await open(this.path, "wx", 0o600);
-      for (let written = 0; written < bytes.length; ) {
-        const left = bytes.length - written;
-        const { bytesWritten } = await this.#file.write(bytes, written, left, this.#bytes + written);
-        written += bytesWritten;
-      }
+      await this.#file.appendFile(bytes);
     } catch (error) {
       throw this.unwritable(error);
     }

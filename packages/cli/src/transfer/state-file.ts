@@ -5,9 +5,6 @@ import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, writeAtomically } from "../files.ts";
 import { parsedJson } from "../json.ts";
 
-/** The shortest pause between two writes of the state, in milliseconds. */
-const EVERY_MS = 250;
-
 /** The input, the destination and the options of a transfer. Only a run with the same binding can continue it. */
 export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
 
@@ -32,9 +29,7 @@ export class StateFile<T extends State> {
   readonly path: string;
   readonly #sync: () => Promise<void>;
   readonly #run = randomUUID();
-  #writtenAt = Number.NEGATIVE_INFINITY;
   #state: T | undefined;
-  #isWritten = false;
 
   /** @param sync flushes the files of the transfer to disk. It is called before a state is written */
   constructor(path: string, sync: () => Promise<void>) {
@@ -63,21 +58,17 @@ export class StateFile<T extends State> {
     return this.#state;
   }
 
-  /**
-   * Keeps a state, and writes it unless it has just written one.
-   *
-   * @throws Failure if it cannot be written, or another run has claimed the file
-   */
+  /** Writes a state. @throws Failure if it cannot be written, or another run has claimed the file */
   async note(state: T): Promise<void> {
     this.#state = state;
-    this.#isWritten = false;
-    if (performance.now() - this.#writtenAt >= EVERY_MS) await this.#flush();
+    await this.requireOwn();
+    await this.#sync();
+    await this.#write();
   }
 
-  /** Writes the last state of an unfinished transfer, or deletes the file without one. @throws the errors of `note` */
+  /** Deletes the file if it has no state of an unfinished transfer. */
   async stop(): Promise<void> {
     if (!this.#state) await this.remove();
-    else if (!this.#isWritten) await this.#flush();
   }
 
   /** @throws Failure if another run has claimed the file */
@@ -93,7 +84,6 @@ export class StateFile<T extends State> {
   async remove(): Promise<void> {
     if (!(await this.#isOwn())) return;
     await rm(this.path, { force: true });
-    await rm(`${this.path}.new`, { force: true });
   }
 
   async #isOwn(): Promise<boolean> {
@@ -113,19 +103,8 @@ export class StateFile<T extends State> {
     return state as Partial<T> & { readonly run?: string };
   }
 
-  async #flush(): Promise<void> {
-    await this.requireOwn();
-    await this.#sync();
-    await this.#write().catch(async (error: unknown) => {
-      await this.requireOwn();
-      throw error;
-    });
-    this.#writtenAt = performance.now();
-  }
-
   async #write(): Promise<void> {
     const text = `${JSON.stringify({ ...this.#state, run: this.#run })}\n`;
-    await writeAtomically(this.path, text, { temporary: `${this.path}.new`, hint: CONTINUE });
-    this.#isWritten = true;
+    await writeAtomically(this.path, text, CONTINUE);
   }
 }
