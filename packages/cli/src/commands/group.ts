@@ -3,7 +3,7 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { UserGroup } from "../../../../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
-import { factsOf, groupFieldsOf, isJsonField, isTimeField } from "../../../operator/src/fields.ts";
+import { groupFieldsOf, isJsonField, isTimeField } from "../../../operator/src/fields.ts";
 import { quoted } from "../../../operator/src/input.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import type { ColumnOf } from "../output/table.ts";
@@ -192,7 +192,7 @@ export const groupCommands = commandGroup({
       await confirm(shell, { what: `the tokens of ${userGroupId}`, id: userGroupId, consequence }, yes);
       const request = { environment, userGroupId, requestId, previousTokenTtl };
       const { userGroup } = await repeatable(request, () => admin.revokeUserGroupTokens(request));
-      if (userGroup) await session.out.record(UserGroupInfoSchema, userGroup, factsOf(UserGroupInfoSchema, userGroup));
+      if (userGroup) await session.out.record(UserGroupInfoSchema, userGroup);
     });
   },
 });

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { GetCallerResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { factsOf } from "../../../operator/src/fields.ts";
 import { usageFailure } from "../failures.ts";
 import type { Profile } from "../profiles.ts";
 import { ask, canAsk, confirm } from "../questions.ts";
@@ -38,7 +37,6 @@ can read, after the service has accepted it.`,
     await out.record(GetCallerResponseSchema, caller, [
       { label: "profile", text: name },
       { label: "service", text: urlText(connection) },
-      ...factsOf(GetCallerResponseSchema, caller),
     ]);
     if (url.protocol === "http:" && !isLoopback(url))
       out.note(

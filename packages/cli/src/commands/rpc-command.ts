@@ -4,7 +4,6 @@ import { type Command, Option } from "commander";
 import {
   enumNames,
   enumValue,
-  factsOf,
   fieldOf,
   groupFieldsOf,
   isRequiredField,
@@ -141,7 +140,7 @@ function define<I extends DescMessage, O extends DescMessage>(
     const [schema, message] = partOf(method.output, response, spec.part);
     if (spec.secret) return out.secret(schema, message, { ...spec.secret(response, request), file });
     const shown = "token" in message ? { ...message, token: "" } : message;
-    if (!spec.isQuiet || out.isJson) await out.record(schema, shown, factsOf(schema, shown));
+    if (!spec.isQuiet || out.isJson) await out.record(schema, shown);
     note(response);
   });
 }

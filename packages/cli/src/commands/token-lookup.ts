@@ -1,7 +1,6 @@
 import { LookupUserGroupTokenResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { factsOf } from "../../../operator/src/fields.ts";
 import { quoted } from "../../../operator/src/input.ts";
 import { itemsOf } from "../../../operator/src/pages.ts";
 import { EXIT, Failure, isNotFound } from "../failures.ts";
@@ -41,7 +40,6 @@ export async function showGroupsOf(
       const env = formatEnvironmentName(environment);
       await out.record(LookupUserGroupTokenResponseSchema, found, [
         { label: "source", text: viewerSession ? "a viewer session" : "a user group token" },
-        ...factsOf(LookupUserGroupTokenResponseSchema, found),
       ]);
       const command = viewerSession ? "viewer session revoke" : "group revoke";
       out.note(`To revoke it: ugs ${command} --env ${env} -- ${quoted(userGroup.providedId)}`);

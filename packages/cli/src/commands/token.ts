@@ -4,7 +4,7 @@ import {
 } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type ApiToken, Role, RoleSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { enumText, factsOf } from "../../../operator/src/fields.ts";
+import { enumText } from "../../../operator/src/fields.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { isNotFound } from "../failures.ts";
 import { readToken } from "../secret-input.ts";
@@ -120,7 +120,7 @@ export const tokenCommands = commandGroup({
       if (!found) return showGroupsOf(session, { admin, token: text });
       const { apiToken, environment, source } = found;
       const env = environment && formatEnvironmentName(environment);
-      await session.out.record(lookupApiToken.output, found, factsOf(lookupApiToken.output, found));
+      await session.out.record(lookupApiToken.output, found);
       if (source === Source.ISSUED)
         session.out.note(`To revoke it: ugs token revoke ${apiToken?.id} --issued --env ${env}`);
       if (apiToken?.role !== Role.RESOLVE) session.out.note(`Its bearer ${exposure(env ?? "NAME/TAG")}`);

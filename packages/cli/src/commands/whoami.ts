@@ -1,5 +1,4 @@
 import { GetCallerResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { factsOf } from "../../../operator/src/fields.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
@@ -8,9 +7,6 @@ export const whoamiCommand: DefineCommand = (command, shell) => {
   runs(command, shell, async (session) => {
     const { admin, url } = await connect(session);
     const caller = await admin.getCaller({});
-    await session.out.record(GetCallerResponseSchema, caller, [
-      { label: "service", text: url },
-      ...factsOf(GetCallerResponseSchema, caller),
-    ]);
+    await session.out.record(GetCallerResponseSchema, caller, [{ label: "service", text: url }]);
   });
 };

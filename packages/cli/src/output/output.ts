@@ -1,6 +1,6 @@
 import type { Writable } from "node:stream";
 import { type DescMessage, type MessageShape, toJson } from "@bufbuild/protobuf";
-import type { Fact as FieldFact } from "../../../operator/src/fields.ts";
+import { type Fact as FieldFact, factsOf } from "../../../operator/src/fields.ts";
 import { EXIT, Failure, OutputClosed } from "../failures.ts";
 import { writeSecretFile } from "../files.ts";
 import type { Shell } from "../shell.ts";
@@ -57,9 +57,10 @@ export class Output {
     return hasItems;
   }
 
-  /** Writes one thing: a line for each fact, or with `--json` its message. */
-  async record<S extends DescMessage>(schema: S, message: MessageShape<S>, facts: readonly Fact[]): Promise<void> {
+  /** Writes one thing: a line for each fact, or with `--json` its message. @param first facts that are not in the message */
+  async record<S extends DescMessage>(schema: S, message: MessageShape<S>, first: readonly Fact[] = []): Promise<void> {
     if (this.isJson) return this.message(schema, message);
+    const facts: readonly Fact[] = [...first, ...factsOf(schema, message)];
     const width = Math.max(...facts.map(({ label }) => label.length));
     await this.line(facts.map(({ label, text }) => `${label.padEnd(width)}  ${printable(text)}`).join("\n"));
   }

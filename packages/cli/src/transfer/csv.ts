@@ -6,7 +6,7 @@ import { parsedJson } from "../json.ts";
 import { invisibleIn } from "../output/printable.ts";
 import { BadRow, COLUMNS, columnOf, isJsonColumn, type Row } from "./group-row.ts";
 import { isSkipped, REMARK } from "./header.ts";
-import { type Line, type LineReader, textOf } from "./lines.ts";
+import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
 
 /*
@@ -24,9 +24,12 @@ type Cells = readonly (string | undefined)[];
 type Columns = readonly (string | undefined)[];
 
 /** Reads groups from CSV, after the line that names its columns. */
-export async function* readCsv(lines: LineReader, columns: Columns): AsyncGenerator<GroupRecord> {
+export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: Columns): AsyncGenerator<GroupRecord> {
+  /** The other lines of a malformed record. */
+  const left: Line[] = [];
+  const next = async () => left.shift() ?? (await lines.next()).value;
   for (;;) {
-    const taken = await nextRecord(lines);
+    const taken = await nextRecord(next);
     const [first] = taken;
     if (!first) return;
     const raw = rawOf(taken);
@@ -36,7 +39,7 @@ export async function* readCsv(lines: LineReader, columns: Columns): AsyncGenera
       yield { line, raw, content: contentOf(raw.length, () => rowOf(cells, columns)) };
     } else {
       // The first line most likely has the surplus quote.
-      lines.unread(taken.slice(1));
+      left.unshift(...taken.slice(1));
       const problem = isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV;
       yield { line, raw: isTooLong ? undefined : first.bytes, content: { problem } };
     }
@@ -114,10 +117,10 @@ function shown(text: string): string {
 const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with one";
 
 /** Reads lines until all quotes are closed. It skips blank lines and remarks between records. */
-async function nextRecord(lines: LineReader): Promise<readonly Line[]> {
+async function nextRecord(next: () => Promise<Line | undefined>): Promise<readonly Line[]> {
   const taken: Line[] = [];
   let [quotes, bytes] = [0, 0];
-  for (let line = await lines.next(); line; line = await lines.next()) {
+  for (let line = await next(); line; line = await next()) {
     if (taken.length === 0 && isSkipped(line)) continue;
     taken.push(line);
     bytes += line.bytes.length;

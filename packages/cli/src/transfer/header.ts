@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
 import { parsedJson } from "../json.ts";
-import type { Line, LineReader } from "./lines.ts";
+import type { Line } from "./lines.ts";
 
 /*
  * The first line of an export contains its time and content. In JSON Lines it is an object with `snapshot_time` and without
@@ -34,22 +34,22 @@ export function isSkipped({ bytes, isTooLong }: Line): boolean {
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
 }
 
-/** Reads the lines before the content of a file: the header, blank lines and remarks. @returns the header and its line */
-export async function readHeader(lines: LineReader): Promise<{ header: FileHeader; firstLines: string[] }> {
+/** Reads the lines before the content of a file: the header, blank lines and remarks. @returns also the first line after them */
+export async function readHeader(lines: AsyncIterator<Line, undefined>) {
   let header: FileHeader | undefined;
   const firstLines: string[] = [];
-  for (let line = await lines.next(); line; line = await lines.next()) {
-    const text = line.bytes.toString();
+  let { value: first } = await lines.next();
+  for (; first; first = (await lines.next()).value) {
+    const text = first.bytes.toString();
     const found = header ? undefined : headerOf(parsedJson(text.startsWith(REMARK) ? text.slice(REMARK.length) : text));
     if (found) {
       header = found;
       firstLines.push(text);
-    } else if (!isSkipped(line)) {
-      lines.unread([line]);
+    } else if (!isSkipped(first)) {
       break;
     }
   }
-  return { header: header ?? {}, firstLines };
+  return { header: header ?? {}, firstLines, first };
 }
 
 /** Parses a header. @returns undefined if the value is none */

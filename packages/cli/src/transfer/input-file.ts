@@ -6,7 +6,7 @@ import { unreadable } from "../files.ts";
 import { columnsOf, readCsv } from "./csv.ts";
 import { readHeader } from "./header.ts";
 import { readJsonLines } from "./jsonl.ts";
-import { LineReader } from "./lines.ts";
+import { linesOf } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
 /** The length of the two parts that identify a file, at its start and at its end, in bytes. */
@@ -54,16 +54,14 @@ export function formatOf(path: string): FileFormat | undefined {
 }
 
 async function readGroups(stream: Readable, options: ReadOptions, named: FileFormat | undefined) {
-  const lines = new LineReader(stream, MAX_RECORD_BYTES);
-  const { header, firstLines } = await readHeader(lines);
-  const first = await lines.next();
+  const lines = linesOf(stream, MAX_RECORD_BYTES);
+  const { header, firstLines, first } = await readHeader(lines);
   const format = named ?? formatIn(first?.bytes.toString("latin1").trimStart() ?? "");
   if (first && format === "csv") {
     const records = readCsv(lines, columnsOf(first, options));
     return { header, firstLines: [...firstLines, first.bytes.toString()], records, format };
   }
-  if (first) lines.unread([first]);
-  return { header, firstLines, records: readJsonLines(lines, options), format };
+  return { header, firstLines, records: readJsonLines(first, lines, options), format };
 }
 
 /** The format of a text. @throws Failure if it is neither JSON Lines nor CSV */

@@ -2,12 +2,16 @@ import { isObject } from "../../../operator/src/fields.ts";
 import { parsedJson } from "../json.ts";
 import { BadRow, columnOf, type Row } from "./group-row.ts";
 import { isSkipped } from "./header.ts";
-import { type Line, type LineReader, textOf } from "./lines.ts";
+import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, type ReadOptions, TOO_LONG } from "./records.ts";
 
-/** Reads groups from JSON Lines, one object per line. It skips blank lines and remarks. */
-export async function* readJsonLines(lines: LineReader, options: ReadOptions): AsyncGenerator<GroupRecord> {
-  for (let line = await lines.next(); line; line = await lines.next()) {
+/** Reads groups from JSON Lines, one object per line. It skips blank lines and remarks. @param first the first line */
+export async function* readJsonLines(
+  first: Line | undefined,
+  lines: AsyncIterator<Line, undefined>,
+  options: ReadOptions,
+): AsyncGenerator<GroupRecord> {
+  for (let line = first; line; { value: line } = await lines.next()) {
     if (!isSkipped(line)) yield recordOf(line, options);
   }
 }
