@@ -11,7 +11,15 @@ import { fileURLToPath } from "node:url";
 const RULES = [
   ["src/domain", "ipaddr.js"],
   ["src/config", "src/domain", "src/store/encryption.ts", "src/store/connection/url.ts", "fastest-levenshtein"],
-  ["src/observability", "@bufbuild/protobuf", "@connectrpc/connect", "@opentelemetry", "pino", "prom-client"],
+  [
+    "src/observability",
+    "src/domain",
+    "@bufbuild/protobuf",
+    "@connectrpc/connect",
+    "@opentelemetry",
+    "pino",
+    "prom-client",
+  ],
   ["src/auth", "src/domain"],
   ["src/sessions", "src/domain", "jose"],
   ["src/store", "src/domain", "src/store/connection", "src/store/scripts", "ioredis"],

@@ -58,6 +58,7 @@ const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" |
   "usergroup.admin.v1.AdminService.TestWebhook": "admin",
   "usergroup.admin.v1.AdminService.ListWebhookDeliveries": "admin",
   "usergroup.admin.v1.AdminService.RedeliverWebhook": "admin",
+  "usergroup.admin.v1.AdminService.GetMetricsHistory": "admin",
   "grpc.health.v1.Health.Check": "open",
   "grpc.health.v1.Health.List": "open",
   "grpc.health.v1.Health.Watch": "open",

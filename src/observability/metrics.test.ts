@@ -20,10 +20,10 @@ it("ArrayHistogram has the same text format as a prom-client histogram", async (
     ["x", "z"],
     ["", 'qu"ote'],
   ] as const) {
-    const observe = arrayHistogram.labels(a, b);
+    const observations = arrayHistogram.labels(a, b);
     for (const value of [0, 0.05, 0.1, 0.10001, 0.5, 0.75, 1, 2, 1000]) {
       histogram.labels(a, b).observe(value);
-      observe(value);
+      observations.observe(value);
     }
   }
   expect((await arrays.metrics()).split("\n").sort()).toEqual((await own.metrics()).split("\n").sort());

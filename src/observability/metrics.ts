@@ -2,6 +2,8 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Registry } from "prom-client";
 import { EXITS } from "./exposition.ts";
+import { COLUMN, DURATION_BUCKETS, methodScope, SERVICE } from "./history.ts";
+import { columnOf, EnvironmentCounts, increase } from "./sampler.ts";
 
 const RATE_LIMITS = ["api-token", "address"] as const;
 
@@ -27,19 +29,18 @@ const MAX_OVERLOADING = 100;
 
 const RESOLVED = "resolved";
 
-/** Upper bounds of the buckets, in seconds. */
-const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
-
 /** The metrics of a process, for Prometheus. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly calls = new CallMetrics(this.#registry);
+  /** The calls of each environment, for samples. */
+  readonly environments = new EnvironmentCounts();
   readonly #storeSeconds = new ArrayHistogram(
     {
       name: "ugs_redis_duration_seconds",
       help: "Duration of Redis round trips, by operation",
       labelNames: ["operation"],
-      buckets: CALL_BUCKETS,
+      buckets: DURATION_BUCKETS,
     },
     this.#registry,
   );
@@ -61,13 +62,13 @@ export class Metrics {
   );
   /** The environments in `ugs_overloaded_total`. */
   readonly #overloading = new Set<string>();
-  /** Records the time that a call waited in the queue, in seconds. */
+  /** The times that calls waited in the queue, in seconds. */
   readonly waited = new ArrayHistogram(
     {
       name: "ugs_queue_wait_seconds",
       help: "Time that calls waited in the queue of a busy worker",
       labelNames: [],
-      buckets: CALL_BUCKETS,
+      buckets: DURATION_BUCKETS,
     },
     this.#registry,
   ).labels();
@@ -103,7 +104,7 @@ export class Metrics {
     token: this.#viewers.labels("token", RESOLVED),
     session: this.#viewers.labels("session", RESOLVED),
   };
-  readonly #storeChildren = new Map<string, (seconds: number) => void>();
+  readonly #storeChildren = new Map<string, Observations>();
   readonly #ofAllWorkers: (() => Promise<string | undefined>) | undefined;
 
   /** @param ofAllWorkers collects the metrics of all workers. Omit in a single process */
@@ -137,14 +138,14 @@ export class Metrics {
 
   /** Counts a round trip, and records its duration. */
   observeStore({ operation, seconds, failed }: { operation: string; seconds: number; failed: boolean }): void {
-    let observe = this.#storeChildren.get(operation);
-    if (!observe) {
-      observe = this.#storeSeconds.labels(operation);
-      this.#storeChildren.set(operation, observe);
+    let durations = this.#storeChildren.get(operation);
+    if (!durations) {
+      durations = this.#storeSeconds.labels(operation);
+      this.#storeChildren.set(operation, durations);
       this.#storeErrors.inc({ operation }, 0);
     }
     if (failed) this.#storeErrors.inc({ operation });
-    observe(seconds);
+    durations.observe(seconds);
   }
 
   /**
@@ -170,6 +171,29 @@ export class Metrics {
     const counter = this.#counter("ugs_spans_lost_total", help, "cause");
     for (const cause of ["rate", "queue", "export"]) counter.inc({ cause }, 0);
     return (cause, spans) => counter.inc({ cause }, spans);
+  }
+
+  /** The counts since the start of the process, for samples. */
+  async totals(): Promise<{ [scope: string]: { [column: string]: number } }> {
+    const service: { [column: string]: number } = { [COLUMN.queued]: this.waited.total };
+    for (const [operation, { counts, total }] of this.#storeChildren) {
+      service[COLUMN.redis + operation] = total;
+      for (const [i, count] of counts.entries()) increase(service, columnOf(i), count);
+    }
+    for (const { value } of (await this.#storeErrors.get()).values) increase(service, COLUMN.redisErrors, value);
+    for (const { labels, value } of (await this.#overloaded.get()).values)
+      increase(service, COLUMN.refused + labels.cause, value);
+    for (const { labels, value } of (await this.limited.get()).values)
+      service[`${COLUMN.refused}${labels.limit}-limit`] = value;
+    return { ...this.calls.totals(), [SERVICE]: service };
+  }
+
+  /** The current values of this process, for samples. @param queueLength the number of calls in the queue */
+  current(queueLength: number): { [scope: string]: { [column: string]: number } } {
+    const inFlight = this.calls.inFlight();
+    const memory = Math.round(process.memoryUsage.rss() / 2 ** 20);
+    const { workers, inFlight: calls, queueLength: queue, memoryMiB } = COLUMN;
+    return { [SERVICE]: { [workers]: 1, [calls]: inFlight, [queue]: queueLength, [memoryMiB]: memory } };
   }
 
   /**
@@ -244,7 +268,7 @@ class CallMetrics {
   readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();
 
   constructor(registry: Registry) {
-    const all = () => [...this.#series.values()].flatMap((ofMethod) => [...ofMethod.values()]);
+    const all = () => this.#all();
     register(registry, { name: "grpc_server_started_total", help: "Started calls", type: "counter" }, () =>
       all().map(({ labels, started }) => ({ labels, value: started })),
     );
@@ -261,7 +285,7 @@ class CallMetrics {
         name: "grpc_server_handling_seconds",
         help: "Duration of unary calls",
         labelNames: LABELS,
-        buckets: CALL_BUCKETS,
+        buckets: DURATION_BUCKETS,
       },
       registry,
     );
@@ -273,6 +297,29 @@ class CallMetrics {
     series.started++;
     series.inFlight++;
     return series;
+  }
+
+  /** The number of calls in flight. */
+  inFlight(): number {
+    return this.#all().reduce((sum, { inFlight }) => sum + inFlight, 0);
+  }
+
+  /** The completed calls of each method since the start, for samples. */
+  totals(): { [scope: string]: { [column: string]: number } } {
+    const scopes: { [scope: string]: { [column: string]: number } } = {};
+    for (const { labels, handled, durations, reasons } of this.#all()) {
+      const scope = methodScope(labels["grpc_method"] as string);
+      const values = scopes[scope] ?? {};
+      scopes[scope] = values;
+      for (const [i, count] of durations?.counts.entries() ?? []) increase(values, columnOf(i), count);
+      if (!durations) for (const count of handled.values()) increase(values, COLUMN.streams, count);
+      for (const [reason, count] of reasons) increase(values, COLUMN.error + reason, count);
+    }
+    return scopes;
+  }
+
+  #all(): CallSeries[] {
+    return [...this.#series.values()].flatMap((ofMethod) => [...ofMethod.values()]);
   }
 
   /** Creates the counters of a method and protocol. They start at zero. */
@@ -291,7 +338,10 @@ export class CallSeries {
   inFlight = 0;
   /** The number of completed calls, by code. */
   readonly handled: Map<string, number>;
-  readonly #observe: ((seconds: number) => void) | undefined;
+  /** The number of failed calls, by the reason of the error. */
+  readonly reasons = new Map<string, number>();
+  /** The durations of unary calls. Streams have none, because the client determines it. */
+  readonly durations: Observations | undefined;
 
   constructor(method: DescMethod | undefined, protocol: string, seconds: ArrayHistogram) {
     // All unknown methods share one series, because callers must not be able to create series.
@@ -300,15 +350,21 @@ export class CallSeries {
       : ["unary", "unknown", "unknown"];
     this.labels = { grpc_type: type, grpc_service: service, grpc_method: name, protocol };
     this.handled = new Map(method && CODES.map((code) => [code, 0]));
-    // Streams have no duration, because the client determines it.
-    this.#observe = type === "unary" ? seconds.labels(type, service, name, protocol) : undefined;
+    this.durations = type === "unary" ? seconds.labels(type, service, name, protocol) : undefined;
   }
 
-  /** Counts the end of a call. @param code the gRPC code, such as `OK` or `NotFound` */
-  end(code: string, seconds: number): void {
+  /**
+   * Counts the end of a call.
+   *
+   * @param code the gRPC code, such as `OK` or `NotFound`
+   * @param reason the reason of the error; undefined after success
+   * @returns the bucket of the duration, or the number after the last bucket for a stream
+   */
+  end(code: string, seconds: number, reason: string | undefined): number {
     this.inFlight--;
     this.handled.set(code, (this.handled.get(code) ?? 0) + 1);
-    this.#observe?.(seconds);
+    if (reason !== undefined) this.reasons.set(reason, (this.reasons.get(reason) ?? 0) + 1);
+    return this.durations?.observe(seconds) ?? DURATION_BUCKETS.length + 1;
   }
 }
 
@@ -321,10 +377,32 @@ interface HistogramOptions {
 }
 
 /** The observations of one set of label values: the number in each bucket and above the last bound, and the sum. */
-interface Observations {
+export class Observations {
   readonly labels: Labels;
   readonly counts: number[];
-  sum: number;
+  sum = 0;
+  private readonly bounds: readonly number[];
+
+  constructor(labels: Labels, bounds: readonly number[]) {
+    this.labels = labels;
+    this.bounds = bounds;
+    this.counts = new Array<number>(bounds.length + 1).fill(0);
+  }
+
+  /** The number of observations. */
+  get total(): number {
+    return this.counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Counts a value. @returns the index of its bucket */
+  observe(value: number): number {
+    const { bounds, counts } = this;
+    let i = 0;
+    while (i < bounds.length && value > (bounds[i] as number)) i++;
+    counts[i] = (counts[i] as number) + 1;
+    this.sum += value;
+    return i;
+  }
 }
 
 /**
@@ -342,18 +420,13 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /** Returns the observe function of one set of label values, in the order of the label names. Call it once per set. */
-  labels(...values: readonly string[]): (value: number) => void {
+  /** Creates the observations of one set of label values, in the order of the label names. Call it once per set. */
+  labels(...values: readonly string[]): Observations {
     const { labelNames, buckets } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));
-    const series = { labels, counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
+    const series = new Observations(labels, buckets);
     this.#series.push(series);
-    return (value) => {
-      let i = 0;
-      while (i < buckets.length && value > (buckets[i] as number)) i++;
-      series.counts[i] = (series.counts[i] as number) + 1;
-      series.sum += value;
-    };
+    return series;
   }
 
   #values() {

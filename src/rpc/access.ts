@@ -83,6 +83,7 @@ export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
     testWebhook: "admin",
     listWebhookDeliveries: "admin",
     redeliverWebhook: "admin",
+    getMetricsHistory: "admin",
   }),
   ...policyOf(Health, { check: "open", list: "open", watch: "open" }),
   ...policyOf(ReflectionV1, { serverReflectionInfo: "open" }),

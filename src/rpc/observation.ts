@@ -2,6 +2,7 @@ import type { Message } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { headerValue } from "@user-group-service/transport";
+import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { formatEnvironmentName } from "../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
@@ -16,7 +17,7 @@ const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, C
 /** The logger, metrics and traces that record calls. */
 export interface Observers {
   readonly logger: Logger;
-  readonly metrics: Pick<Metrics, "calls" | "overloaded">;
+  readonly metrics: Pick<Metrics, "calls" | "environments" | "overloaded">;
   /** Omit to disable tracing. */
   readonly traces?: Pick<Traces, "begin"> | undefined;
   /** Whether a failed call of an unauthenticated client has a log line. @param code the code of its error */
@@ -54,9 +55,12 @@ export class Observation {
   /** Counts and logs the end of the call. @param output the response message of a unary call */
   end(error: ConnectError | undefined, output?: Message): void {
     const call = this.call;
-    const { logger, mayLogUnknown } = this.observers;
+    const { logger, metrics, mayLogUnknown } = this.observers;
     const seconds = (performance.now() - this.started) / 1000;
-    this.series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
+    const reason = error && reasonOf(error);
+    const bucket = this.series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds, reason);
+    const environment = call.bearer?.environment;
+    if (environment) metrics.environments.count(environment, bucket, reason);
     call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
     // Log lines for all unauthenticated calls would let anyone fill the log.
@@ -79,6 +83,13 @@ export class Observation {
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }
+}
+
+/** The reason of an error. Errors of the transport in streams have none, and count by their code. */
+function reasonOf({ code, details }: ConnectError): string {
+  for (const detail of details)
+    if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;
+  return codeToString(code).toUpperCase();
 }
 
 /** Starts the trace of a call. Calls of health checks and reflection have none. */

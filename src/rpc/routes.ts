@@ -13,6 +13,7 @@ import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
 import { eventRpcs } from "./admin/events.ts";
+import { metricsRpcs } from "./admin/metrics.ts";
 import type { AdminDeps } from "./admin/requests.ts";
 import { signingKeyRpcs } from "./admin/signing-keys.ts";
 import { storeDataRpcs } from "./admin/store-data.ts";
@@ -28,6 +29,7 @@ import { viewerService } from "./viewers.ts";
 export type Stores = Omit<
   AdminDeps,
   | "acceptData"
+  | "readHistory"
   | "authenticator"
   | "sendTest"
   | "webhookAllow"
@@ -76,6 +78,7 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
       ...signingKeyRpcs(deps),
       ...storeDataRpcs(deps),
       ...webhookRpcs(deps),
+      ...metricsRpcs(deps),
     });
     router.service(Health, health, OPEN_OPTIONS);
     if (!deps.reflection) return;

@@ -13,8 +13,10 @@ import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "../domain/capacity.ts";
 import { clientKey, connectionKey } from "../domain/client-address.ts";
 import { sharedResult } from "../domain/shared-result.ts";
 import { METRICS_KEPT_MS, METRICS_TYPE } from "../observability/exposition.ts";
+import type { Sample } from "../observability/history.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
+import { Sampler } from "../observability/sampler.ts";
 import type { Traces } from "../observability/traces/traces.ts";
 import { errorResponse } from "../rest/json.ts";
 import { legacyEndpoints } from "../rest/legacy.ts";
@@ -60,6 +62,8 @@ interface AppDeps
   /** Whether a failed call of an unauthenticated client has a log line. */
   readonly mayLogUnknown: (code: string) => boolean;
   readonly confirmMissing: () => Promise<void>;
+  /** Receives a sample every ten seconds. */
+  readonly onSample: (sample: Sample) => void;
   /** Whether the console is served. */
   readonly console: boolean;
   /** Aborts when a shutdown begins. Streams then end. */
@@ -70,6 +74,7 @@ interface AppDeps
 export interface App {
   readonly service: ServeOptions;
   readonly operations: ServeOptions;
+  readonly sampler: Sampler;
 }
 
 /** Headers that instrumented pages send with every call (https://www.w3.org/TR/trace-context/). */
@@ -123,7 +128,7 @@ export function createApp(deps: AppDeps): App {
   const queue = new CallQueue({
     maxCalls: MAX_CALLS,
     callerOf: callersOf(deps.authenticator, clientOf),
-    onWaited: metrics.waited,
+    onWaited: (seconds) => metrics.waited.observe(seconds),
   });
   metrics.gauge({
     name: "ugs_queue_length",
@@ -131,6 +136,7 @@ export function createApp(deps: AppDeps): App {
     ofWorkers: "sum",
     read: () => [{ labels: {}, value: queue.length }],
   });
+  const sampler = new Sampler(metrics, { queueLength: () => queue.length, onSample: deps.onSample });
   const calls = {
     routes: routes(deps),
     authorize: authorization(deps),
@@ -160,7 +166,7 @@ export function createApp(deps: AppDeps): App {
     ...(deps.console ? calls : { routes: () => {}, limits }),
     endpoints: operatorEndpoints,
   };
-  return { service, operations: operatorPort };
+  return { service, operations: operatorPort, sampler };
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */

@@ -5,6 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { serveNode } from "@user-group-service/transport";
 import { ApiTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
+import { History, type HistoryAnswer, type HistoryQuery, type Sample } from "../observability/history.ts";
 import { errorFields, type Logger, openLog } from "../observability/log.ts";
 import { Metrics } from "../observability/metrics.ts";
 import { oncePer } from "../observability/once-per.ts";
@@ -27,7 +28,7 @@ import { secretsOf } from "./secrets.ts";
 import { Service } from "./service.ts";
 import { announce, endUnusable, type Listening, warnOfSettings } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
-import { answerMetrics, isReporter, notifySupervisor, requestMetrics, worker } from "./worker.ts";
+import { answerData, isReporter, notifySupervisor, requestData, sendSample, worker } from "./worker.ts";
 
 /** How long a worker waits for the metrics of all workers, in milliseconds. The supervisor waits less for each worker. */
 const METRICS_TIMEOUT_MS = 6000;
@@ -78,7 +79,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     const listening = { url: port.url, metricsUrl, development };
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");
-      answerMetrics(process, "own metrics", () => metrics.own());
+      answerData(process, "own metrics", () => metrics.own());
       // The channel to the supervisor must not keep a worker alive.
       process.channel?.unref();
       if (isWaiting) notifySupervisor({ kind: "waiting" });
@@ -131,7 +132,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const { logger } = log;
   const lifecycle = new Lifecycle((name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed"));
-  const metrics = new Metrics(worker && (() => requestMetrics(process, "all metrics", METRICS_TIMEOUT_MS)));
+  const metrics = new Metrics(worker && (() => requestData(process, "all metrics", METRICS_TIMEOUT_MS)));
   try {
     const hasConsole = (config.console ?? config.redisUrl === undefined) && (await canServe(CONSOLE, logger));
     const hasDocs = config.docs && (await canServe(DOCS, logger));
@@ -186,6 +187,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       confirmMissing: () => client.confirmMissing(),
       sendTest: webhooks.sendTest,
       acceptData: () => state.accept(),
+      ...openHistory(),
       authenticator,
       logger,
       metrics,
@@ -193,6 +195,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       shutdownSignal: shutdown.signal,
       isClosing: () => lifecycle.isClosing,
     });
+    lifecycle.onClose("samples", () => app.sampler.close());
     /** Ends the streams. They do not end by themselves. */
     const endStreams = () => shutdown.abort();
     const startDeliveries = webhooks.start;
@@ -201,6 +204,22 @@ export async function open(config: Config, options: { write?: (line: string) => 
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
+}
+
+/** The samples of the last hour: of this process or, in a worker, those of all workers, which the supervisor has. */
+function openHistory() {
+  if (worker) {
+    const readHistory = async (query: HistoryQuery) => {
+      const text = await requestData(process, "history", METRICS_TIMEOUT_MS, JSON.stringify(query));
+      return text === undefined ? undefined : (JSON.parse(text) as HistoryAnswer);
+    };
+    return { onSample: sendSample, readHistory };
+  }
+  const history = new History();
+  return {
+    onSample: (sample: Sample) => history.add(sample),
+    readHistory: async (query: HistoryQuery): Promise<HistoryAnswer | undefined> => history.read(query, Date.now()),
+  };
 }
 
 /** The key of the embedded store, which loses its data when the process ends. */

@@ -5,14 +5,16 @@ import { type AddressInfo, createServer, type ListenOptions } from "node:net";
 import type { Config } from "../config/config.ts";
 import { sharedResult } from "../domain/shared-result.ts";
 import { METRICS_KEPT_MS, WorkerMetrics } from "../observability/exposition.ts";
+import { History } from "../observability/history.ts";
 import { errorFields, type Log } from "../observability/log.ts";
 import { CONSOLE_FILES } from "../rest/pages/console.ts";
 import { DOCS_FILES } from "../rest/pages/docs.ts";
 import { requireListenPermission, requireRunPermission, workerFlags } from "./permissions.ts";
 import { announce, type Listening } from "./start-messages.ts";
 import {
-  answerMetrics,
-  requestMetrics,
+  answerData,
+  requestData,
+  type SampleMessage,
   type StartMessage,
   type WorkerStart,
   WorkersFailed,
@@ -56,6 +58,8 @@ export class Supervisor {
   readonly #metrics = new WorkerMetrics();
   /** Shared by all workers, which forward requests for metrics. */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
+  /** The samples of all workers. */
+  readonly #history = new History();
   #forked = 0;
   #exitsAtStart = 0;
   #closing = false;
@@ -116,12 +120,16 @@ export class Supervisor {
     const { pid } = worker;
     const started = performance.now();
     let reason: string | undefined;
-    worker.on("message", (message: StartMessage | undefined) => {
+    worker.on("message", (message: StartMessage | SampleMessage | undefined) => {
       if (message?.kind === "listening") this.#onListening(worker, message);
       else if (message?.kind === "waiting") this.#waiting.add(worker);
       else if (message?.kind === "failed") reason = message.reason;
+      else if (message?.kind === "sample") this.#history.add(message.sample);
     });
-    answerMetrics(worker, "all metrics", this.#allMetrics);
+    answerData(worker, "all metrics", () => this.#allMetrics());
+    answerData(worker, "history", async (query = "") =>
+      JSON.stringify(this.#history.read(JSON.parse(query), Date.now())),
+    );
     // A message to a dead worker emits `error`, and so does a failed fork. Without a listener, `error` would end the supervisor
     // and all workers.
     worker.on("error", (error) => {
@@ -169,7 +177,7 @@ export class Supervisor {
   /** The metrics of all workers; undefined if a worker does not answer. */
   async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#listening, ...this.#waiting];
-    const texts = await Promise.all(workers.map((worker) => requestMetrics(worker, "own metrics", METRICS_TIMEOUT_MS)));
+    const texts = await Promise.all(workers.map((worker) => requestData(worker, "own metrics", METRICS_TIMEOUT_MS)));
     // The metrics of a worker that has exited in the meantime are already counted.
     const answered = workers
       .map((worker, i) => ({ worker, text: texts[i] }))

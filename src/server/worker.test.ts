@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
-import { answerMetrics, type Channel, type MetricsMessage, requestMetrics } from "./worker.ts";
+import { answerData, type Channel, type DataMessage, requestData } from "./worker.ts";
 
 /** The two ends of a channel. Each end receives the messages of the other. @param error the error of sending */
 function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & EventEmitter] {
@@ -16,33 +16,33 @@ function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & E
 
 it("accepts only the response to its own request", async () => {
   const [near, far] = channel();
-  far.on("message", ({ id }: MetricsMessage) => {
+  far.on("message", ({ id }: DataMessage) => {
     near.emit("message", undefined);
     near.emit("message", { kind: "own metrics", id: id + 1, text: "of another request" });
     near.emit("message", { kind: "all metrics", id, text: "of another kind" });
   });
-  answerMetrics(far, "own metrics", async () => "mine");
-  expect(await requestMetrics(near, "own metrics", 10_000)).toBe("mine");
+  answerData(far, "own metrics", async () => "mine");
+  expect(await requestData(near, "own metrics", 10_000)).toBe("mine");
   expect(near.listenerCount("message")).toBe(0);
 });
 
 it("returns undefined if the other process has no metrics", async () => {
   for (const none of [async () => undefined, () => Promise.reject(new Error("no"))]) {
     const [near, far] = channel();
-    answerMetrics(far, "own metrics", none);
+    answerData(far, "own metrics", none);
     const requested = performance.now();
-    expect(await requestMetrics(near, "own metrics", 60_000)).toBeUndefined();
+    expect(await requestData(near, "own metrics", 60_000)).toBeUndefined();
     expect(performance.now() - requested).toBeLessThan(60_000);
   }
 });
 
 it("returns undefined after the timeout", async () => {
   const [near] = channel();
-  expect(await requestMetrics(near, "own metrics", 20)).toBeUndefined();
+  expect(await requestData(near, "own metrics", 20)).toBeUndefined();
   expect(near.listenerCount("message")).toBe(0);
 });
 
 it("returns undefined at once if the channel is closed", async () => {
   const [near] = channel(new Error("closed"));
-  expect(await requestMetrics(near, "own metrics", 10_000)).toBeUndefined();
+  expect(await requestData(near, "own metrics", 10_000)).toBeUndefined();
 });

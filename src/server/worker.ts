@@ -1,4 +1,5 @@
 import type { EventEmitter } from "node:events";
+import type { Sample } from "../observability/history.ts";
 
 /*
  * The messages between a supervisor and its worker processes.
@@ -20,14 +21,22 @@ export type StartMessage =
   | { readonly kind: "failed"; readonly reason: string };
 
 /**
- * A request to the other process, or its response. A worker requests the metrics of all workers, the supervisor those of one
- * worker.
+ * A request to the other process, or its response. A worker requests the metrics of all workers and the samples of the last hour,
+ * the supervisor the metrics of one worker.
  */
-export interface MetricsMessage {
-  readonly kind: "all metrics" | "own metrics";
+export interface DataMessage {
+  readonly kind: "all metrics" | "own metrics" | "history";
   readonly id: number;
-  /** The metrics in a response; absent if they are not available. */
+  /** What is requested, if the kind does not say it. */
+  readonly query?: string | undefined;
+  /** The data in a response; absent if they are not available. */
   readonly text?: string | undefined;
+}
+
+/** A sample of a worker. */
+export interface SampleMessage {
+  readonly kind: "sample";
+  readonly sample: Sample;
 }
 
 /** A channel to the other process: `process` in a worker, the child process in a supervisor. */
@@ -67,11 +76,17 @@ export function notifySupervisor(message: StartMessage): void {
 
 let requests = 0;
 
-/** Requests metrics from the other process; undefined if it has none, or after the timeout, in milliseconds. */
-export function requestMetrics(
+/** Sends a sample to the supervisor. */
+export function sendSample(sample: Sample): void {
+  send(process, { kind: "sample", sample }, () => {});
+}
+
+/** Requests data from the other process; undefined if it has none, or after the timeout, in milliseconds. */
+export function requestData(
   channel: Channel,
-  kind: MetricsMessage["kind"],
+  kind: DataMessage["kind"],
   timeoutMs: number,
+  query?: string,
 ): Promise<string | undefined> {
   const id = ++requests;
   return new Promise((resolve) => {
@@ -80,29 +95,33 @@ export function requestMetrics(
       channel.off("message", onMessage);
       resolve(text);
     };
-    const onMessage = (message: MetricsMessage | undefined) => {
+    const onMessage = (message: DataMessage | undefined) => {
       if (message?.kind === kind && message.id === id) settle(message.text);
     };
     const timer = setTimeout(settle, timeoutMs, undefined);
     channel.on("message", onMessage);
-    send(channel, { kind, id }, (error) => error && settle(undefined));
+    send(channel, { kind, id, query }, (error) => error && settle(undefined));
   });
 }
 
-/** Answers the requests of the other process. @param metricsOf returns undefined or rejects if there are no metrics */
-export function answerMetrics(
+/** Answers the requests of the other process. @param read returns undefined or rejects if there are no data */
+export function answerData(
   channel: Channel,
-  kind: MetricsMessage["kind"],
-  metricsOf: () => Promise<string | undefined>,
+  kind: DataMessage["kind"],
+  read: (query: string | undefined) => Promise<string | undefined>,
 ): void {
-  channel.on("message", (message: MetricsMessage | undefined) => {
+  channel.on("message", (message: DataMessage | undefined) => {
     if (message?.kind !== kind) return;
     const reply = (text: string | undefined) => send(channel, { kind, id: message.id, text }, () => {});
-    metricsOf().then(reply, () => reply(undefined));
+    read(message.query).then(reply, () => reply(undefined));
   });
 }
 
 /** @param done called with the error of a closed channel. Without it, the channel would emit the error */
-function send(channel: Channel, message: StartMessage | MetricsMessage, done: (error: Error | null) => void): void {
+function send(
+  channel: Channel,
+  message: StartMessage | DataMessage | SampleMessage,
+  done: (error: Error | null) => void,
+): void {
   channel.send?.(message, undefined, undefined, done);
 }

@@ -1,7 +1,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
-import { waitFor } from "@user-group-service/testing/wait";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
@@ -452,5 +452,23 @@ describe("the commands", () => {
     expect(reported()).toEqual(["user_group.updated", "user_group.deleted"]);
     controller.abort();
     expect((await following).code).toBe(130);
+  });
+
+  it("metrics: the calls of the last hour, of all methods, of one, or of an environment", async () => {
+    const { admin, name } = await newEnvironment();
+    await admin("group get missing");
+    const shown = await waitFor("there is a sample", async () => {
+      const result = await root(`metrics --env ${name} --since 1h`);
+      if (/USER_GROUP_NOT_FOUND=/.test(result.stdout)) return result;
+      await pause(200);
+      return undefined;
+    });
+    expect(shown.stdout).toMatch(/^END TIME +CALLS +P50 +P99 +ERRORS\n/);
+    expect(shown.stdout).toMatch(new RegExp(`^${TIME} +\\d+ +[\\d.]+ms +[\\d.]+ms .*USER_GROUP_NOT_FOUND=\\d+`, "m"));
+    const calls = jsonLinesIn<{ errors?: { [reason: string]: number } }>((await admin("metrics --json")).stdout);
+    expect(calls.some(({ errors }) => errors?.["USER_GROUP_NOT_FOUND"] === 1)).toBe(true);
+    expect((await root("metrics --method LookupUserGroup")).stdout).toMatch(/USER_GROUP_NOT_FOUND=/);
+    expect(await admin("metrics --method GetUserGroup")).toMatchObject({ code: 4 });
+    expect(await root(`metrics --method GetUserGroup --env ${name}`)).toMatchObject({ code: 2 });
   });
 });

@@ -106,7 +106,7 @@ describe("ugs, built", () => {
       expect(lines).toHaveLength(4);
       // A character of two cells counts as one character of the line.
       for (const line of lines) expect(line.length).toBeLessThan(80);
-      expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[3.*\u2026.*long +active +20/);
+      expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[3.*\u2026.*long +active +never +20/);
     });
 
     it("warns that the terminal keeps the token that it shows", async () => {

@@ -19,6 +19,7 @@ import type {
 import type { TokenKeyStore } from "../../domain/token-key.ts";
 import type { ViewerSessionStore } from "../../domain/viewer-session.ts";
 import type { TestResult, WebhookStore, WebhookTarget } from "../../domain/webhook.ts";
+import type { HistoryAnswer, HistoryQuery } from "../../observability/history.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 import type { SigningKeys } from "../../sessions/signing-keys.ts";
@@ -44,6 +45,8 @@ export interface AdminDeps {
   readonly webhookAllow: readonly Network[];
   /** Sends the message of a test to a webhook. */
   readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<TestResult>;
+  /** Reads the samples of the last hour. Undefined if the supervisor does not answer. */
+  readonly readHistory: (query: HistoryQuery) => Promise<HistoryAnswer | undefined>;
   /** Accepts the data in Redis. */
   readonly acceptData: () => Promise<void>;
   readonly logger: Pick<Logger, "info" | "warn">;

@@ -8,6 +8,7 @@ import { groupCommands } from "./group.ts";
 import { importCommand } from "./import.ts";
 import { keysCommands } from "./keys.ts";
 import { loginCommand, logoutCommand } from "./login.ts";
+import { metricsCommand } from "./metrics.ts";
 import { pingCommand } from "./ping.ts";
 import { profileCommands } from "./profile.ts";
 import { signingKeyCommands } from "./signing-key.ts";
@@ -37,6 +38,7 @@ export const COMMANDS: readonly (readonly [name: string, description: string, de
   ["import", "import user groups with their tokens, from a file or the hosted service", importCommand],
   ["export", "export user groups for import", exportCommand],
   ["audit", "show changes and who made them; --follow shows new changes as they happen", auditCommand],
+  ["metrics", "show the calls of the last hour: numbers, durations and errors, every ten seconds", metricsCommand],
   ["events", "write the changes of an environment as lines of JSON, for other systems", eventsCommand],
   ["keys", "keys of TOKEN_KEYS: generate, check, rotate", keysCommands],
   ["store", "the data in Redis: accept", storeCommands],

@@ -82,7 +82,7 @@ export const groupCommands = commandGroup({
         description: "only names that contain this text; ASCII letters match in either case",
       },
     },
-    columns: ["provided_id", "name", STATE, "update_time", "token_create_time", "last_resolve_date"],
+    columns: ["provided_id", "name", STATE, "last_resolve_date", "token_create_time"],
   }),
   get: rpcCommand(lookupUserGroup, "show a user group without its token; never creates one"),
   create: rpcCommand(

@@ -3696,7 +3696,7 @@ var File_usergroup_admin_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a\x1eusergroup/admin/v1/event.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a usergroup/admin/v1/webhook.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"a\n" +
+	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a\x1eusergroup/admin/v1/event.proto\x1a usergroup/admin/v1/metrics.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a usergroup/admin/v1/webhook.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"a\n" +
 	"\x18CreateEnvironmentRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\"^\n" +
 	"\x19CreateEnvironmentResponse\x12A\n" +
@@ -3945,7 +3945,7 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"ImportMode\x12\x1b\n" +
 	"\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n" +
-	"\x12IMPORT_MODE_UPSERT\x10\x022\x9c!\n" +
+	"\x12IMPORT_MODE_UPSERT\x10\x022\x93\"\n" +
 	"\fAdminService\x12p\n" +
 	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n" +
 	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\"\x03\x90\x02\x02\x12r\n" +
@@ -3985,7 +3985,8 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x13RotateWebhookSecret\x12..usergroup.admin.v1.RotateWebhookSecretRequest\x1a/.usergroup.admin.v1.RotateWebhookSecretResponse\x12^\n" +
 	"\vTestWebhook\x12&.usergroup.admin.v1.TestWebhookRequest\x1a'.usergroup.admin.v1.TestWebhookResponse\x12\x81\x01\n" +
 	"\x15ListWebhookDeliveries\x120.usergroup.admin.v1.ListWebhookDeliveriesRequest\x1a1.usergroup.admin.v1.ListWebhookDeliveriesResponse\"\x03\x90\x02\x02\x12m\n" +
-	"\x10RedeliverWebhook\x12+.usergroup.admin.v1.RedeliverWebhookRequest\x1a,.usergroup.admin.v1.RedeliverWebhookResponseB\xde\x01\n" +
+	"\x10RedeliverWebhook\x12+.usergroup.admin.v1.RedeliverWebhookRequest\x1a,.usergroup.admin.v1.RedeliverWebhookResponse\x12u\n" +
+	"\x11GetMetricsHistory\x12,.usergroup.admin.v1.GetMetricsHistoryRequest\x1a-.usergroup.admin.v1.GetMetricsHistoryResponse\"\x03\x90\x02\x02B\xde\x01\n" +
 	"\x16com.usergroup.admin.v1B\x11AdminServiceProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
 var (
@@ -4092,15 +4093,17 @@ var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(*TestWebhookRequest)(nil),               // 86: usergroup.admin.v1.TestWebhookRequest
 	(*ListWebhookDeliveriesRequest)(nil),     // 87: usergroup.admin.v1.ListWebhookDeliveriesRequest
 	(*RedeliverWebhookRequest)(nil),          // 88: usergroup.admin.v1.RedeliverWebhookRequest
-	(*CreateWebhookResponse)(nil),            // 89: usergroup.admin.v1.CreateWebhookResponse
-	(*GetWebhookResponse)(nil),               // 90: usergroup.admin.v1.GetWebhookResponse
-	(*ListWebhooksResponse)(nil),             // 91: usergroup.admin.v1.ListWebhooksResponse
-	(*UpdateWebhookResponse)(nil),            // 92: usergroup.admin.v1.UpdateWebhookResponse
-	(*DeleteWebhookResponse)(nil),            // 93: usergroup.admin.v1.DeleteWebhookResponse
-	(*RotateWebhookSecretResponse)(nil),      // 94: usergroup.admin.v1.RotateWebhookSecretResponse
-	(*TestWebhookResponse)(nil),              // 95: usergroup.admin.v1.TestWebhookResponse
-	(*ListWebhookDeliveriesResponse)(nil),    // 96: usergroup.admin.v1.ListWebhookDeliveriesResponse
-	(*RedeliverWebhookResponse)(nil),         // 97: usergroup.admin.v1.RedeliverWebhookResponse
+	(*GetMetricsHistoryRequest)(nil),         // 89: usergroup.admin.v1.GetMetricsHistoryRequest
+	(*CreateWebhookResponse)(nil),            // 90: usergroup.admin.v1.CreateWebhookResponse
+	(*GetWebhookResponse)(nil),               // 91: usergroup.admin.v1.GetWebhookResponse
+	(*ListWebhooksResponse)(nil),             // 92: usergroup.admin.v1.ListWebhooksResponse
+	(*UpdateWebhookResponse)(nil),            // 93: usergroup.admin.v1.UpdateWebhookResponse
+	(*DeleteWebhookResponse)(nil),            // 94: usergroup.admin.v1.DeleteWebhookResponse
+	(*RotateWebhookSecretResponse)(nil),      // 95: usergroup.admin.v1.RotateWebhookSecretResponse
+	(*TestWebhookResponse)(nil),              // 96: usergroup.admin.v1.TestWebhookResponse
+	(*ListWebhookDeliveriesResponse)(nil),    // 97: usergroup.admin.v1.ListWebhookDeliveriesResponse
+	(*RedeliverWebhookResponse)(nil),         // 98: usergroup.admin.v1.RedeliverWebhookResponse
+	(*GetMetricsHistoryResponse)(nil),        // 99: usergroup.admin.v1.GetMetricsHistoryResponse
 }
 var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
 	62,  // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
@@ -4216,46 +4219,48 @@ var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
 	86,  // 110: usergroup.admin.v1.AdminService.TestWebhook:input_type -> usergroup.admin.v1.TestWebhookRequest
 	87,  // 111: usergroup.admin.v1.AdminService.ListWebhookDeliveries:input_type -> usergroup.admin.v1.ListWebhookDeliveriesRequest
 	88,  // 112: usergroup.admin.v1.AdminService.RedeliverWebhook:input_type -> usergroup.admin.v1.RedeliverWebhookRequest
-	4,   // 113: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
-	6,   // 114: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
-	10,  // 115: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
-	8,   // 116: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
-	12,  // 117: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
-	14,  // 118: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
-	16,  // 119: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
-	18,  // 120: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
-	20,  // 121: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
-	22,  // 122: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
-	24,  // 123: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
-	26,  // 124: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
-	28,  // 125: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
-	30,  // 126: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
-	32,  // 127: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
-	34,  // 128: usergroup.admin.v1.AdminService.SuspendUserGroup:output_type -> usergroup.admin.v1.SuspendUserGroupResponse
-	36,  // 129: usergroup.admin.v1.AdminService.ResumeUserGroup:output_type -> usergroup.admin.v1.ResumeUserGroupResponse
-	38,  // 130: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
-	40,  // 131: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
-	42,  // 132: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
-	44,  // 133: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
-	46,  // 134: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
-	48,  // 135: usergroup.admin.v1.AdminService.WatchEvents:output_type -> usergroup.admin.v1.WatchEventsResponse
-	50,  // 136: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
-	52,  // 137: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	58,  // 138: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
-	60,  // 139: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
-	54,  // 140: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
-	56,  // 141: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
-	89,  // 142: usergroup.admin.v1.AdminService.CreateWebhook:output_type -> usergroup.admin.v1.CreateWebhookResponse
-	90,  // 143: usergroup.admin.v1.AdminService.GetWebhook:output_type -> usergroup.admin.v1.GetWebhookResponse
-	91,  // 144: usergroup.admin.v1.AdminService.ListWebhooks:output_type -> usergroup.admin.v1.ListWebhooksResponse
-	92,  // 145: usergroup.admin.v1.AdminService.UpdateWebhook:output_type -> usergroup.admin.v1.UpdateWebhookResponse
-	93,  // 146: usergroup.admin.v1.AdminService.DeleteWebhook:output_type -> usergroup.admin.v1.DeleteWebhookResponse
-	94,  // 147: usergroup.admin.v1.AdminService.RotateWebhookSecret:output_type -> usergroup.admin.v1.RotateWebhookSecretResponse
-	95,  // 148: usergroup.admin.v1.AdminService.TestWebhook:output_type -> usergroup.admin.v1.TestWebhookResponse
-	96,  // 149: usergroup.admin.v1.AdminService.ListWebhookDeliveries:output_type -> usergroup.admin.v1.ListWebhookDeliveriesResponse
-	97,  // 150: usergroup.admin.v1.AdminService.RedeliverWebhook:output_type -> usergroup.admin.v1.RedeliverWebhookResponse
-	113, // [113:151] is the sub-list for method output_type
-	75,  // [75:113] is the sub-list for method input_type
+	89,  // 113: usergroup.admin.v1.AdminService.GetMetricsHistory:input_type -> usergroup.admin.v1.GetMetricsHistoryRequest
+	4,   // 114: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
+	6,   // 115: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
+	10,  // 116: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
+	8,   // 117: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
+	12,  // 118: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
+	14,  // 119: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
+	16,  // 120: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
+	18,  // 121: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
+	20,  // 122: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
+	22,  // 123: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
+	24,  // 124: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
+	26,  // 125: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
+	28,  // 126: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
+	30,  // 127: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
+	32,  // 128: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
+	34,  // 129: usergroup.admin.v1.AdminService.SuspendUserGroup:output_type -> usergroup.admin.v1.SuspendUserGroupResponse
+	36,  // 130: usergroup.admin.v1.AdminService.ResumeUserGroup:output_type -> usergroup.admin.v1.ResumeUserGroupResponse
+	38,  // 131: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
+	40,  // 132: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
+	42,  // 133: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
+	44,  // 134: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
+	46,  // 135: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
+	48,  // 136: usergroup.admin.v1.AdminService.WatchEvents:output_type -> usergroup.admin.v1.WatchEventsResponse
+	50,  // 137: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
+	52,  // 138: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	58,  // 139: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
+	60,  // 140: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
+	54,  // 141: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
+	56,  // 142: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
+	90,  // 143: usergroup.admin.v1.AdminService.CreateWebhook:output_type -> usergroup.admin.v1.CreateWebhookResponse
+	91,  // 144: usergroup.admin.v1.AdminService.GetWebhook:output_type -> usergroup.admin.v1.GetWebhookResponse
+	92,  // 145: usergroup.admin.v1.AdminService.ListWebhooks:output_type -> usergroup.admin.v1.ListWebhooksResponse
+	93,  // 146: usergroup.admin.v1.AdminService.UpdateWebhook:output_type -> usergroup.admin.v1.UpdateWebhookResponse
+	94,  // 147: usergroup.admin.v1.AdminService.DeleteWebhook:output_type -> usergroup.admin.v1.DeleteWebhookResponse
+	95,  // 148: usergroup.admin.v1.AdminService.RotateWebhookSecret:output_type -> usergroup.admin.v1.RotateWebhookSecretResponse
+	96,  // 149: usergroup.admin.v1.AdminService.TestWebhook:output_type -> usergroup.admin.v1.TestWebhookResponse
+	97,  // 150: usergroup.admin.v1.AdminService.ListWebhookDeliveries:output_type -> usergroup.admin.v1.ListWebhookDeliveriesResponse
+	98,  // 151: usergroup.admin.v1.AdminService.RedeliverWebhook:output_type -> usergroup.admin.v1.RedeliverWebhookResponse
+	99,  // 152: usergroup.admin.v1.AdminService.GetMetricsHistory:output_type -> usergroup.admin.v1.GetMetricsHistoryResponse
+	114, // [114:153] is the sub-list for method output_type
+	75,  // [75:114] is the sub-list for method input_type
 	75,  // [75:75] is the sub-list for extension type_name
 	75,  // [75:75] is the sub-list for extension extendee
 	0,   // [0:75] is the sub-list for field type_name
@@ -4270,6 +4275,7 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 	file_usergroup_admin_v1_audit_event_proto_init()
 	file_usergroup_admin_v1_environment_proto_init()
 	file_usergroup_admin_v1_event_proto_init()
+	file_usergroup_admin_v1_metrics_proto_init()
 	file_usergroup_admin_v1_signing_key_proto_init()
 	file_usergroup_admin_v1_token_key_proto_init()
 	file_usergroup_admin_v1_user_group_proto_init()

@@ -145,6 +145,9 @@ const (
 	// AdminServiceRedeliverWebhookProcedure is the fully-qualified name of the AdminService's
 	// RedeliverWebhook RPC.
 	AdminServiceRedeliverWebhookProcedure = "/usergroup.admin.v1.AdminService/RedeliverWebhook"
+	// AdminServiceGetMetricsHistoryProcedure is the fully-qualified name of the AdminService's
+	// GetMetricsHistory RPC.
+	AdminServiceGetMetricsHistoryProcedure = "/usergroup.admin.v1.AdminService/GetMetricsHistory"
 )
 
 // AdminServiceClient is a client for the usergroup.admin.v1.AdminService service.
@@ -289,6 +292,9 @@ type AdminServiceClient interface {
 	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
 	// after a failure. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
+	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
+	// service has them in memory since its start. An API token sees the calls of its environment.
+	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 
 // NewAdminServiceClient constructs a client for the usergroup.admin.v1.AdminService service. By
@@ -553,6 +559,13 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("RedeliverWebhook")),
 			connect.WithClientOptions(opts...),
 		),
+		getMetricsHistory: connect.NewClient[v1.GetMetricsHistoryRequest, v1.GetMetricsHistoryResponse](
+			httpClient,
+			baseURL+AdminServiceGetMetricsHistoryProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetMetricsHistory")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -596,6 +609,7 @@ type adminServiceClient struct {
 	testWebhook              *connect.Client[v1.TestWebhookRequest, v1.TestWebhookResponse]
 	listWebhookDeliveries    *connect.Client[v1.ListWebhookDeliveriesRequest, v1.ListWebhookDeliveriesResponse]
 	redeliverWebhook         *connect.Client[v1.RedeliverWebhookRequest, v1.RedeliverWebhookResponse]
+	getMetricsHistory        *connect.Client[v1.GetMetricsHistoryRequest, v1.GetMetricsHistoryResponse]
 }
 
 // CreateEnvironment calls usergroup.admin.v1.AdminService.CreateEnvironment.
@@ -936,6 +950,15 @@ func (c *adminServiceClient) RedeliverWebhook(ctx context.Context, req *v1.Redel
 	return nil, err
 }
 
+// GetMetricsHistory calls usergroup.admin.v1.AdminService.GetMetricsHistory.
+func (c *adminServiceClient) GetMetricsHistory(ctx context.Context, req *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error) {
+	response, err := c.getMetricsHistory.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AdminServiceHandler is an implementation of the usergroup.admin.v1.AdminService service.
 type AdminServiceHandler interface {
 	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
@@ -1078,6 +1101,9 @@ type AdminServiceHandler interface {
 	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
 	// after a failure. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
+	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
+	// service has them in memory since its start. An API token sees the calls of its environment.
+	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1338,6 +1364,13 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("RedeliverWebhook")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceGetMetricsHistoryHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceGetMetricsHistoryProcedure,
+		svc.GetMetricsHistory,
+		connect.WithSchema(adminServiceMethods.ByName("GetMetricsHistory")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/usergroup.admin.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceCreateEnvironmentProcedure:
@@ -1416,6 +1449,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceListWebhookDeliveriesHandler.ServeHTTP(w, r)
 		case AdminServiceRedeliverWebhookProcedure:
 			adminServiceRedeliverWebhookHandler.ServeHTTP(w, r)
+		case AdminServiceGetMetricsHistoryProcedure:
+			adminServiceGetMetricsHistoryHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1575,4 +1610,8 @@ func (UnimplementedAdminServiceHandler) ListWebhookDeliveries(context.Context, *
 
 func (UnimplementedAdminServiceHandler) RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.RedeliverWebhook is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.GetMetricsHistory is not implemented"))
 }

@@ -20,6 +20,7 @@ from protobuf import DescService
 
 from . import admin_service_pb
 from .admin_service_pb import AcceptStoreDataRequest, AcceptStoreDataResponse, CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, ResumeUserGroupRequest, ResumeUserGroupResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, SuspendUserGroupRequest, SuspendUserGroupResponse, UpdateApiTokenRequest, UpdateApiTokenResponse, WatchEventsRequest, WatchEventsResponse
+from .metrics_pb import GetMetricsHistoryRequest, GetMetricsHistoryResponse
 from .webhook_pb import CreateWebhookRequest, CreateWebhookResponse, DeleteWebhookRequest, DeleteWebhookResponse, GetWebhookRequest, GetWebhookResponse, ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse, ListWebhooksRequest, ListWebhooksResponse, RedeliverWebhookRequest, RedeliverWebhookResponse, RotateWebhookSecretRequest, RotateWebhookSecretResponse, TestWebhookRequest, TestWebhookResponse, UpdateWebhookRequest, UpdateWebhookResponse
 
 if TYPE_CHECKING:
@@ -325,6 +326,13 @@ class AdminService(Protocol):
         """
         Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
         after a failure. The `webhook-id` of an event stays the same.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
+        """
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
+        service has them in memory since its start. An API token sees the calls of its environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -763,6 +771,17 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.redeliver_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/GetMetricsHistory": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetMetricsHistory",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=GetMetricsHistoryRequest,
+                        output=GetMetricsHistoryResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.get_metrics_history,
                 ),
             },
             interceptors=interceptors,
@@ -1720,6 +1739,30 @@ class AdminServiceClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def get_metrics_history(
+        self,
+        request: GetMetricsHistoryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetMetricsHistoryResponse:
+        """
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
+        service has them in memory since its start. An API token sees the calls of its environment.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetMetricsHistory",
+                service_name="usergroup.admin.v1.AdminService",
+                input=GetMetricsHistoryRequest,
+                output=GetMetricsHistoryResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
 
 class AdminServiceSync(Protocol):
     """
@@ -2015,6 +2058,13 @@ class AdminServiceSync(Protocol):
         """
         Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
         after a failure. The `webhook-id` of an event stays the same.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
+        """
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
+        service has them in memory since its start. An API token sees the calls of its environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2451,6 +2501,17 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.redeliver_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/GetMetricsHistory": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetMetricsHistory",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=GetMetricsHistoryRequest,
+                        output=GetMetricsHistoryResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.get_metrics_history,
                 ),
             },
             interceptors=interceptors,
@@ -3403,6 +3464,30 @@ class AdminServiceClientSync(ConnectClientSync):
                 input=RedeliverWebhookRequest,
                 output=RedeliverWebhookResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def get_metrics_history(
+        self,
+        request: GetMetricsHistoryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetMetricsHistoryResponse:
+        """
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
+        service has them in memory since its start. An API token sees the calls of its environment.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetMetricsHistory",
+                service_name="usergroup.admin.v1.AdminService",
+                input=GetMetricsHistoryRequest,
+                output=GetMetricsHistoryResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,

@@ -1,0 +1,48 @@
+import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import type { MetricsSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
+import type { ColumnOf } from "../output/table.ts";
+import { rpcCommand } from "./rpc-command.ts";
+
+/** A column of samples. */
+function column(name: string, of: (sample: MetricsSample) => string | undefined): ColumnOf {
+  return { name, of: (sample) => of(sample as MetricsSample) };
+}
+
+function errorsText({ errors }: MetricsSample): string {
+  return Object.entries(errors)
+    .map(([reason, count]) => `${reason}=${count}`)
+    .join(" ");
+}
+
+function msText(duration: Duration | undefined): string | undefined {
+  return duration && `${Number(durationMs(duration).toPrecision(3))}ms`;
+}
+
+/** `ugs metrics` */
+export const metricsCommand = rpcCommand(
+  AdminService.method.getMetricsHistory,
+  "show the calls of the last hour: numbers, durations and errors, every ten seconds",
+  {
+    fields: {
+      method: {
+        flags: "--method <name>",
+        description: "only calls of this RPC, such as GetUserGroup; needs ADMIN_TOKEN",
+        conflicts: "env",
+      },
+      start_time: {
+        flags: "--since <when>",
+        description: "only samples since a time, or a duration ago such as 5m; default: 1h",
+        sign: -1,
+      },
+    },
+    columns: [
+      "end_time",
+      column("CALLS", ({ calls }) => String(calls)),
+      column("P50", ({ p50 }) => msText(p50)),
+      column("P99", ({ p99 }) => msText(p99)),
+      column("ERRORS", errorsText),
+    ],
+    none: "There are no samples yet: the service takes the first one ten seconds after its start.",
+  },
+);

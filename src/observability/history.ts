@@ -1,0 +1,343 @@
+/** The length of the interval of a sample, in milliseconds. */
+export const SAMPLE_MS = 10_000;
+
+/** The number of samples: one hour. */
+const SAMPLES = 360;
+
+/**
+ * The maximum number of columns. A column takes 1,440 bytes, so a history takes at most 1.9 MiB. A busy service with calls of 10
+ * methods in 20 environments needs 400. Values that need a further column are dropped, until a column has no values for an hour.
+ */
+const MAX_COLUMNS = 1400;
+
+/** The number of environments with columns of their own: the ones with the most calls. The others share columns. */
+export const MAX_ENVIRONMENTS = 24;
+
+/** How long workers may take to report a sample, in milliseconds. */
+const REPORT_MS = 2000;
+
+/** If the clock is set back by more than this number of samples, the history begins again. */
+const MAX_STEP_BACK = 6;
+
+/** Upper bounds of the buckets of durations, in seconds. */
+export const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
+
+/** The scope of the values that concern the whole service. */
+export const SERVICE = "service";
+
+/** The scope of the sum of all environments without a scope of their own. */
+export const OTHER_ENVIRONMENTS = "environments";
+
+const [METHOD, ENVIRONMENT] = ["method ", "environment "] as const;
+
+/** The scope of a method. */
+export function methodScope(method: string): string {
+  return METHOD + method;
+}
+
+/** The scope of an environment. @param path its name and tag */
+export function environmentScope(number: number, path: string): string {
+  return `${ENVIRONMENT}${number} ${path}`;
+}
+
+/** The names of columns. Columns of counted durations are named by the index of their bucket. */
+export const COLUMN = {
+  /** Calls without a duration: streams. */
+  streams: "streams",
+  /** Failed calls, by reason. */
+  error: "error ",
+  workers: "workers",
+  inFlight: "in-flight",
+  queueLength: "queue",
+  queued: "queued",
+  refused: "refused ",
+  redis: "redis ",
+  redisErrors: "redis-errors",
+  memoryMiB: "memory",
+} as const;
+
+/** The values of one interval of a worker, or of all workers: numbers by scope and column. */
+export interface Sample {
+  /** The number of the interval since 1970. */
+  readonly slot: number;
+  readonly scopes: { readonly [scope: string]: { readonly [column: string]: number } };
+}
+
+/** What to read from a history. */
+export interface HistoryQuery {
+  /** Only the calls of this method. */
+  readonly method?: string | undefined;
+  /** Only the calls of the environment with this number. */
+  readonly environmentNumber?: number | undefined;
+  /** Only the calls of environments with this name and tag. */
+  readonly environmentPath?: string | undefined;
+  /** Only samples that end after this time, in milliseconds since 1970. */
+  readonly after: number;
+}
+
+/** The calls of an interval or of an hour. Durations are in seconds, undefined if there were none. */
+export interface Calls {
+  readonly calls: number;
+  /** The failed calls by reason. */
+  readonly errors: { readonly [reason: string]: number };
+  readonly p50: number | undefined;
+  readonly p99: number | undefined;
+}
+
+/** The calls of an interval. */
+export interface CallSample extends Calls {
+  /** The end of the interval, in milliseconds since 1970. */
+  readonly endTime: number;
+  /** Undefined if the query selects a method or an environment. */
+  readonly service: ServiceSample | undefined;
+}
+
+/** The state of the service at the end of an interval, and its work in the interval. */
+export interface ServiceSample {
+  readonly workers: number;
+  readonly callsInFlight: number;
+  readonly queueLength: number;
+  readonly queuedCalls: number;
+  readonly refusals: { readonly [cause: string]: number };
+  readonly redisRoundTrips: { readonly [operation: string]: number };
+  readonly redisErrors: number;
+  readonly redisP50: number | undefined;
+  readonly redisP99: number | undefined;
+  readonly memoryMib: number;
+}
+
+/** The answer to a query. */
+export interface HistoryAnswer {
+  /** The oldest first. */
+  readonly samples: readonly CallSample[];
+  /** The calls of the hour by method, the most frequent first. Empty if the query selects an environment. */
+  readonly methods: readonly (Calls & { readonly method: string })[];
+  /**
+   * The same by environment. The last one has no path: it is the sum of the others, and missing if there are none. Calls of
+   * `ADMIN_TOKEN` and of unauthenticated callers have no environment.
+   */
+  readonly environments: readonly (Calls & { readonly path: string | undefined })[];
+}
+
+type Columns = Map<string, Uint32Array>;
+
+/**
+ * The samples of the last hour, in the memory of a single process or of the supervisor, which adds the samples of all workers. They
+ * are lost when that process ends.
+ */
+export class History {
+  readonly #scopes = new Map<string, Columns>();
+  #columns = 0;
+  /** The first and the last slot with values. */
+  #first = Number.POSITIVE_INFINITY;
+  #last = Number.NEGATIVE_INFINITY;
+
+  /** Adds the sample of a worker. */
+  add({ slot, scopes }: Sample): void {
+    this.#advance(slot);
+    if (slot <= this.#last - SAMPLES) return;
+    for (const [scope, values] of Object.entries(scopes)) {
+      const admitted = scope.startsWith(ENVIRONMENT) ? this.#admit(scope, values) : scope;
+      for (const [column, value] of Object.entries(values)) this.#increase(admitted, column, slot, value);
+    }
+  }
+
+  /** @param now in milliseconds since 1970 */
+  read(query: HistoryQuery, now: number): HistoryAnswer {
+    const complete = Math.floor((now - REPORT_MS) / SAMPLE_MS) - 1;
+    const to = Math.min(this.#last, complete);
+    const hour = this.#slots(Number.NEGATIVE_INFINITY, to);
+    const selected = this.#selected(query);
+    const isAll = query.method === undefined && !isOfEnvironment(query);
+    const service = isAll ? this.#scopes.get(SERVICE) : undefined;
+    const samples = this.#slots(Math.floor(query.after / SAMPLE_MS), to).map((slot) => ({
+      endTime: (slot + 1) * SAMPLE_MS,
+      ...callsOf(selected, [slot]),
+      service: isAll ? serviceOf(service, slot) : undefined,
+    }));
+    if (isOfEnvironment(query)) return { samples, methods: [], environments: [] };
+    const ofHour = (prefix: string) =>
+      [...this.#scopes]
+        .filter(([scope]) => scope.startsWith(prefix))
+        .map(([scope, columns]) => ({ name: scope.slice(prefix.length), ...callsOf([columns], hour) }))
+        .filter(({ calls }) => calls > 0)
+        .sort((one, other) => other.calls - one.calls);
+    const others = this.#scopes.get(OTHER_ENVIRONMENTS);
+    const ofOthers = others ? [{ path: undefined, ...callsOf([others], hour) }] : [];
+    return {
+      samples,
+      methods: ofHour(METHOD).map(({ name, ...calls }) => ({ method: name, ...calls })),
+      environments: [
+        ...ofHour(ENVIRONMENT).map(({ name, ...calls }) => ({ path: name.slice(name.indexOf(" ") + 1), ...calls })),
+        ...ofOthers.filter(({ calls }) => calls > 0),
+      ],
+    };
+  }
+
+  /** The slots of the last hour from `from` to `to`. */
+  #slots(from: number, to: number): number[] {
+    const first = Math.max(from, this.#first, this.#last - SAMPLES + 1);
+    return Array.from({ length: Math.max(0, to - first + 1) || 0 }, (_, i) => first + i);
+  }
+
+  #selected({ method, ...environment }: HistoryQuery): Columns[] {
+    if (method !== undefined) return [this.#scopes.get(methodScope(method)) ?? new Map()];
+    if (!isOfEnvironment(environment))
+      return [...this.#scopes].flatMap(([scope, columns]) => (scope.startsWith(METHOD) ? [columns] : []));
+    const { environmentNumber, environmentPath } = environment;
+    const part = environmentNumber === undefined ? ` ${environmentPath}` : `${ENVIRONMENT}${environmentNumber} `;
+    const isSelected = (scope: string) =>
+      scope.startsWith(ENVIRONMENT) &&
+      (environmentNumber === undefined ? scope.endsWith(part) : scope.startsWith(part));
+    return [...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : []));
+  }
+
+  /** Moves the hour so that it ends with a slot, and clears the slots that it gains. */
+  #advance(slot: number): void {
+    if (slot < this.#last - MAX_STEP_BACK) {
+      this.#scopes.clear();
+      this.#columns = 0;
+      this.#first = Number.POSITIVE_INFINITY;
+      this.#last = Number.NEGATIVE_INFINITY;
+    }
+    this.#first = Math.min(this.#first, slot);
+    if (slot <= this.#last) return;
+    const gained = Math.min(SAMPLES, slot - this.#last);
+    for (const columns of this.#scopes.values())
+      for (const values of columns.values()) for (let i = 0; i < gained; i++) values[(slot - i) % SAMPLES] = 0;
+    this.#last = slot;
+  }
+
+  #increase(scope: string, column: string, slot: number, by: number): void {
+    const values = this.#scopes.get(scope)?.get(column) ?? this.#newColumn(scope, column);
+    if (values) values[slot % SAMPLES] = (values[slot % SAMPLES] as number) + by;
+  }
+
+  #newColumn(scope: string, column: string): Uint32Array | undefined {
+    if (this.#columns >= MAX_COLUMNS) this.#removeUnused();
+    if (this.#columns >= MAX_COLUMNS) return undefined;
+    const columns = this.#scopes.get(scope) ?? new Map();
+    const values = new Uint32Array(SAMPLES);
+    this.#scopes.set(scope, columns.set(column, values));
+    this.#columns++;
+    return values;
+  }
+
+  /** Removes the columns without a value in the last hour. */
+  #removeUnused(): void {
+    for (const [scope, columns] of this.#scopes) {
+      for (const [column, values] of columns) {
+        if (values.some((value) => value > 0)) continue;
+        columns.delete(column);
+        this.#columns--;
+      }
+      if (columns.size === 0) this.#scopes.delete(scope);
+    }
+  }
+
+  /**
+   * The scope of the values of an environment. If there are too many environments, a busier one replaces the one with the fewest calls,
+   * whose values are added to those of the others.
+   */
+  #admit(scope: string, values: { readonly [column: string]: number }): string {
+    if (this.#scopes.has(scope)) return scope;
+    const known = [...this.#scopes.keys()].filter((each) => each.startsWith(ENVIRONMENT));
+    if (known.length < MAX_ENVIRONMENTS) return scope;
+    const hour = this.#slots(Number.NEGATIVE_INFINITY, this.#last);
+    const [least] = known
+      .map((name) => ({ name, calls: callsOf([this.#scopes.get(name) as Columns], hour).calls }))
+      .sort((one, other) => one.calls - other.calls);
+    const calls = Object.entries(values).reduce((sum, [name, value]) => (isCalls(name) ? sum + value : sum), 0);
+    if (!least || calls <= least.calls) return OTHER_ENVIRONMENTS;
+    const left = this.#scopes.get(least.name) as Columns;
+    this.#scopes.delete(least.name);
+    this.#columns -= left.size;
+    for (const [column, old] of left)
+      for (const slot of hour) this.#increase(OTHER_ENVIRONMENTS, column, slot, old[slot % SAMPLES] as number);
+    return scope;
+  }
+}
+
+function isOfEnvironment({
+  environmentNumber,
+  environmentPath,
+}: Pick<HistoryQuery, "environmentNumber" | "environmentPath">): boolean {
+  return environmentNumber !== undefined || environmentPath !== undefined;
+}
+
+/** Whether a column counts calls. The columns of errors count some of them again. */
+function isCalls(column: string): boolean {
+  return !column.startsWith(COLUMN.error);
+}
+
+/** The sum of a column over slots. */
+function sumOf(values: Uint32Array | undefined, slots: readonly number[]): number {
+  let sum = 0;
+  if (values) for (const slot of slots) sum += values[slot % SAMPLES] as number;
+  return sum;
+}
+
+/** The sums of the columns whose names begin with a prefix, above zero, by the rest of their names. */
+function sumsBy(prefix: string, list: readonly Columns[], slots: readonly number[]): { [name: string]: number } {
+  const sums: { [name: string]: number } = {};
+  for (const columns of list) {
+    for (const [column, values] of columns) {
+      const sum = column.startsWith(prefix) ? sumOf(values, slots) : 0;
+      const name = column.slice(prefix.length);
+      if (sum > 0) sums[name] = (sums[name] ?? 0) + sum;
+    }
+  }
+  return sums;
+}
+
+function callsOf(list: readonly Columns[], slots: readonly number[]): Calls {
+  const counts = countsOf(list, slots);
+  const streams = list.reduce((sum, columns) => sum + sumOf(columns.get(COLUMN.streams), slots), 0);
+  return {
+    calls: counts.reduce((sum, count) => sum + count, streams),
+    errors: sumsBy(COLUMN.error, list, slots),
+    p50: quantileOf(counts, 0.5),
+    p99: quantileOf(counts, 0.99),
+  };
+}
+
+function serviceOf(columns: Columns = new Map(), slot: number): ServiceSample {
+  const value = (column: string) => sumOf(columns.get(column), [slot]);
+  const counts = countsOf([columns], [slot]);
+  return {
+    workers: value(COLUMN.workers),
+    callsInFlight: value(COLUMN.inFlight),
+    queueLength: value(COLUMN.queueLength),
+    queuedCalls: value(COLUMN.queued),
+    refusals: sumsBy(COLUMN.refused, [columns], [slot]),
+    redisRoundTrips: sumsBy(COLUMN.redis, [columns], [slot]),
+    redisErrors: value(COLUMN.redisErrors),
+    redisP50: quantileOf(counts, 0.5),
+    redisP99: quantileOf(counts, 0.99),
+    memoryMib: value(COLUMN.memoryMiB),
+  };
+}
+
+/** The number of durations in each bucket, and above the last bound. */
+function countsOf(list: readonly Columns[], slots: readonly number[]): number[] {
+  return Array.from({ length: DURATION_BUCKETS.length + 1 }, (_, i) =>
+    list.reduce((sum, columns) => sum + sumOf(columns.get(String(i)), slots), 0),
+  );
+}
+
+/**
+ * A quantile of counted durations, in seconds: linear within a bucket, as Prometheus' `histogram_quantile`. The last bound if it is
+ * above that bound. Undefined if there are none.
+ */
+export function quantileOf(counts: readonly number[], share: number): number | undefined {
+  const rank = share * counts.reduce((sum, count) => sum + count, 0);
+  if (rank === 0) return undefined;
+  let below = 0;
+  for (const [i, upper] of DURATION_BUCKETS.entries()) {
+    const count = counts[i] ?? 0;
+    const lower = DURATION_BUCKETS[i - 1] ?? 0;
+    if (below + count >= rank) return lower + (upper - lower) * ((rank - below) / count);
+    below += count;
+  }
+  return DURATION_BUCKETS.at(-1);
+}
