@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { CryptoKey } from "jose";
+import { setBounded } from "../domain/bounded.ts";
 import { ALGORITHM, type SessionClaims } from "./rules.ts";
 import { claimsOf, requireTime, SessionRefused, unverified } from "./session.ts";
 import { loadJose } from "./signing.ts";
@@ -13,25 +14,18 @@ interface Expected {
 interface Verified {
   readonly kid: string;
   readonly claims: SessionClaims;
-  readonly bytes: number;
 }
 
-/** Approximate memory of an entry without its claims, in bytes. */
-const ENTRY_BYTES = 600;
+/** The maximum number of cached sessions, and the length of the longest. They use at most 20 MiB. */
+export const MAX_VERIFIED = 4096;
+const MAX_CACHED_LENGTH = 2048;
 
 /**
  * Verifies sessions. Each signature is verified once and cached by the digest of the session, because a page sends the same
  * session many times. Time and key are checked each time.
  */
 export class SessionVerifier {
-  readonly #maxBytes: number;
   readonly #verified = new Map<string, Verified>();
-  #bytes = 0;
-
-  /** @param maxBytes approximate maximum memory of the cache, in bytes */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
 
   /** Number of cached sessions. */
   get size(): number {
@@ -58,26 +52,8 @@ export class SessionVerifier {
     await verifySignature(session, await key);
     const claims = claimsOf(payload);
     requireTime(claims, now);
-    this.#remember(digest, { kid, claims, bytes: ENTRY_BYTES + 2 * session.length }, now);
+    if (session.length <= MAX_CACHED_LENGTH) setBounded(this.#verified, digest, { kid, claims }, MAX_VERIFIED);
     return claims;
-  }
-
-  #remember(digest: string, entry: Verified, now: number): void {
-    this.#forget(digest);
-    this.#verified.set(digest, entry);
-    this.#bytes += entry.bytes;
-    // The first entries are the oldest. Remove expired ones even if the cache is not full.
-    for (const [first, { claims }] of this.#verified) {
-      if (this.#bytes <= this.#maxBytes && claims.exp > now / 1000) break;
-      this.#forget(first);
-    }
-  }
-
-  #forget(digest: string): void {
-    const entry = this.#verified.get(digest);
-    if (!entry) return;
-    this.#bytes -= entry.bytes;
-    this.#verified.delete(digest);
   }
 }
 

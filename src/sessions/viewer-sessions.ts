@@ -21,9 +21,6 @@ const DEFAULT_TTL_MS = 600_000;
 /** Part of the lifetime after which a session should be renewed. */
 const REFRESH_AT = 0.8;
 
-/** Memory for the cache of verified sessions, in bytes. */
-const VERIFIED_BYTES = 16 * 1024 * 1024;
-
 interface NewViewerSession {
   readonly target: UserGroupTarget;
   readonly audience: string;
@@ -50,7 +47,7 @@ interface ViewerSessionsDeps {
 /** Creates and resolves viewer sessions. Reads their groups from the store of the call. */
 export class ViewerSessions {
   readonly #deps: ViewerSessionsDeps;
-  readonly #verifier = new SessionVerifier(VERIFIED_BYTES);
+  readonly #verifier = new SessionVerifier();
 
   constructor(deps: ViewerSessionsDeps) {
     this.#deps = deps;

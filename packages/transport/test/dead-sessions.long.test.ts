@@ -55,6 +55,23 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     for (const { socket } of open) socket.destroy();
   });
 
+  it("end if a header arrives byte by byte, on the first and on later requests", async () => {
+    const raws = [await rawConnect(port.url), await rawConnect(port.url)];
+    const [, later] = raws;
+    later?.send(Buffer.concat([HELLO, requestHeaders(1, {}, { endStream: true })]));
+    await waitFor("the first request is answered", () => later?.frames().some(({ type }) => type === FRAME.headers));
+    // The frame declares a long payload.
+    const begin = (stream: number) => Buffer.from([0, 0x20, 0, FRAME.headers, FLAG.endHeaders, 0, 0, 0, stream]);
+    raws[0]?.send(Buffer.concat([HELLO, begin(1)]));
+    later?.send(begin(3));
+    const timer = setInterval(() => {
+      for (const raw of raws) if (!raw.isClosed()) raw.send(Buffer.of(0x82));
+    }, LOOK_MS / 3);
+    await waitFor("the server closes them", () => raws.every((raw) => raw.isClosed())).finally(() =>
+      clearInterval(timer),
+    );
+  });
+
   it("end if they reset streams too fast, even if they keep sending", async () => {
     const before = descriptorsOf(port.pid);
     const raws = await Promise.all(Array.from({ length: 5 }, () => rawConnect(port.url)));

@@ -19,7 +19,7 @@ interface Peer {
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
-/** Records the socket of a new session. Ends the session if it is idle, dead, or sends no request. */
+/** Records the socket of a new session. Ends the session if it is idle or dead. */
 export function superviseSession(session: Http2Session, socket: Socket, limits: Limits): void {
   const peer: Peer = { address: plainAddress(socket.remoteAddress), socket };
   peers.set(session, peer);
@@ -27,7 +27,6 @@ export function superviseSession(session: Http2Session, socket: Socket, limits: 
     peer.socket = undefined;
   });
   closeWhenIdle(session, limits);
-  endWithoutRequest(session, limits);
   endWhenDead(session, limits);
 }
 
@@ -113,38 +112,12 @@ function closeWhenIdle(session: Http2Session, { idleTimeoutMs, stallTimeoutMs }:
   });
 }
 
-/** The number of consecutive checks that must find parts of a request. */
-const PARTIAL_CHECKS = 2;
-
-/**
- * Ends an HTTP/2 connection whose first request arrives too slowly, such as one byte at a time. A client that only connects
- * early is not affected. It sends nothing, or PINGs, which cannot occur within the headers of a request, or one
- * acknowledgement of a PING, which only one check sees.
- */
-function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): void {
-  // The first check ignores the bytes that a client sends when it connects.
-  let seenBytes = Number.POSITIVE_INFINITY;
-  let isPinged = false;
-  let partialChecks = 0;
-  const stop = watch(session, headerTimeoutMs / (PARTIAL_CHECKS + 1), () => {
-    const { read } = bytesOf(session);
-    partialChecks = read > seenBytes && !isPinged ? partialChecks + 1 : 0;
-    if (partialChecks >= PARTIAL_CHECKS) endConnection(session);
-    seenBytes = read;
-    isPinged = false;
-  });
-  session.on("ping", () => {
-    isPinged = true;
-  });
-  session.once("stream", stop);
-}
-
 /** The size of a PING acknowledgement, in bytes (RFC 9113, 6.7). */
 const PONG_BYTES = 17;
 
 /**
- * Ends an HTTP/2 session that does not answer a PING within a minute. Its client is gone or does not read, or the session is
- * broken. On Node 20 a protocol error, or many fast resets, break a session: it stops reading, emits no event, and stays
+ * Ends an HTTP/2 session that does not answer a PING within a minute. Its client is gone, does not read, or sends an endless
+ * header, which no answer can interrupt; or the session is broken. On Node 20 a protocol error, or many fast resets, break a session: it stops reading, emits no event, and stays
  * open even if the client closes the connection.
  *
  * The server sends a PING if the session has received data and sent none since the last check. After an answer it sends no
