@@ -150,9 +150,9 @@ export interface ApiTokenStore {
   /**
    * Revokes an API token with all its secrets. After that, `find` does not return it. Returns the number of revoked API tokens.
    *
-   * @param options `issued`: also revokes the API tokens that it created or rotated, those that these created or rotated, and so on.
-   *   The API token itself may not exist. It revokes them in steps, issued ones before their issuers. In the meantime, API tokens of
-   *   the environment issue no others. After an error, a repeated call revokes the rest
+   * @param options `issued`: also revokes the API tokens that it created or rotated, those that these then created or rotated, and so
+   *   on, even if API tokens between them are revoked or have expired. The API token itself may not exist. It is revoked first, the
+   *   others in steps. In the meantime, API tokens of the environment issue no others. After an error, a repeated call revokes the rest
    * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;

@@ -28,6 +28,9 @@ const READ_FOR_FILTER = 4000;
 /** The maximum number of events that one script reads for the feed: 1.2 ms. */
 const MAX_FEED_EVENTS = 250;
 
+/** The number of days that one script reads for the feed: 0.6 ms without events. */
+const MAX_FEED_DAYS = 200;
+
 /** The number of days that are read in parallel. */
 const DAYS_AT_ONCE = 8;
 
@@ -87,14 +90,19 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       const isPosition = "id" in start;
       const count = Math.min(size, MAX_FEED_EVENTS);
       if (isPosition && start.number !== number) throw new EventCursorExpired();
-      const [outcome, now, last, ...texts] = await client.ask("read-events", READ_EVENTS, {
+      const args = {
         environment: environmentKey(number),
         after: isPosition ? start.id : "",
         seen: isPosition ? start.time : "",
         since: isPosition ? "" : Math.min(start.since * 1000, Number.MAX_SAFE_INTEGER),
         retentionMs: audit.retentionMs,
         count,
-      });
+        maxDays: MAX_FEED_DAYS,
+      };
+      let [outcome, now, last, rest, ...texts]: string[] = [];
+      for (let from: string | undefined = "0"; texts.length === 0 && from; from = rest) {
+        [outcome, now, last, rest, ...texts] = await client.ask("read-events", READ_EVENTS, { ...args, from });
+      }
       if (outcome !== "events") {
         await client.confirmMissing();
         throw outcome === "gone" ? new EnvironmentNotFound() : new EventCursorExpired();
@@ -103,7 +111,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       for (let i = 0; i < texts.length; i += EVENT_LENGTH + 1) {
         events.push(feedEventFrom([texts[i] as string, texts.slice(i + 1, i + 1 + EVENT_LENGTH)]));
       }
-      const hasMore = events.length === count;
+      const hasMore = rest !== "";
       const time = hasMore ? (events.at(-1) as FeedEvent).time : Number(now);
       return { events, next: { number, id: Number(last), time }, hasMore };
     },

@@ -34,11 +34,12 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
  * Hash that expires with the API token, if that expires. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
  * `last_use_time`; `digest` of its current secret, `token_create_time`, and `rotator` if a rotation created the secret; and
  * `previous`, the digests of the secrets with a grace period, the latest first, each with the end of its grace period. `noticed`: the
- * expiry time of the last event on the expiry, a colon, and its remaining days.
+ * expiry time of the last event on the expiry, a colon, and its remaining days. `issuers`: the ids of the API tokens that created or
+ * rotated it, and of the issuers that they had then.
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
-/** Hash: the digests of the secrets of API tokens, and for each `ID CREATOR ROTATOR`. */
+/** Hash: the digests of the secrets of API tokens, and their ids. */
 export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 
 /** Hash: the keys that sign viewer sessions, by their ids; and `version`, which increases with each change. */

@@ -73,7 +73,7 @@ export const FIND_API_TOKEN = defineScript("read", findApiToken, {
 
 export const READ_EVENTS = defineScript("read", readEvents, {
   keys: ["environment"],
-  args: ["after", "seen", "since", "retentionMs", "count"],
+  args: ["after", "seen", "since", "retentionMs", "count", "from", "maxDays"],
   singleKey: false,
 });
 
@@ -245,7 +245,7 @@ export const UPDATE_API_TOKEN = environmentScript(updateApiToken, {
 
 export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
   keys: ["apiTokens"],
-  args: ["id", "issued", "count", "pauseMs", "channel"],
+  args: ["pauseMs", "channel"],
   allowOom: true,
 });
 

@@ -13,8 +13,7 @@ import {
 /** Redis key of the record of an issued API token. */
 export async function keyOfApiToken(redis: Pick<Redis, "hget">, token: string): Promise<string> {
   const number = environmentNumberOf(token) ?? 0;
-  const [id = ""] = (await redis.hget(apiTokensKey(number), apiTokenDigest(token)))?.split(" ") ?? [];
-  return apiTokenKey(number, id);
+  return apiTokenKey(number, (await redis.hget(apiTokensKey(number), apiTokenDigest(token))) ?? "");
 }
 
 /** Number of the environment with a name, from the list in Redis. */

@@ -31,7 +31,7 @@ import { apiTokenFrom, matches, secretFrom } from "./api-token-record.ts";
 /** Number of concurrent reads of a list. */
 const READ_AT_ONCE = 50;
 
-/** Number of API tokens that one script revokes: 1 ms if the environment has 1,000. */
+/** Number of API tokens that one script revokes. */
 const REVOKED_AT_ONCE = 50;
 
 /** Time after a step of a revocation in which API tokens issue no others, in milliseconds. The next step begins within it. */
@@ -63,6 +63,23 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     apiToken: apiTokenKey(number, id),
   });
 
+  /** The ids in the index, without duplicates. Some of these API tokens may have expired. */
+  const listIds = async (number: number): Promise<string[]> => {
+    const entries = await client.run("list-api-tokens", "hgetall", [apiTokensKey(number)]);
+    return [...new Set(Object.values(entries))];
+  };
+
+  /** The ids of the API tokens that an API token issued, directly or indirectly. */
+  const issuedBy = async (issuer: string, number: number): Promise<string[]> => {
+    const issued: string[] = [];
+    const read = async (id: string) => {
+      const [issuers] = await client.run("list-api-tokens", "hmget", [apiTokenKey(number, id), "issuers"]);
+      if (issuers?.split(" ").includes(issuer)) issued.push(id);
+    };
+    for await (const _ of inBatches(await listIds(number), READ_AT_ONCE, read));
+    return issued;
+  };
+
   /** The argument `issuer`: only API tokens have such ids. */
   const issuerOf = (id: string) => (isApiTokenId(id) ? id : "");
 
@@ -84,9 +101,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     },
 
     async list({ number }, filter, { after, size }, onUnreadable) {
-      const entries = await client.run("list-api-tokens", "hgetall", [apiTokensKey(number)]);
-      const all = new Set(Object.values(entries).map((entry = "") => entry.split(" ")[0] as string));
-      const ids = [...all].filter((id) => id > after).sort();
+      const ids = (await listIds(number)).filter((id) => id > after).sort();
       const read = async (id: string) => {
         const answer = await client.ask("list-api-tokens", READ, { key: apiTokenKey(number, id) });
         const record = recordFromAnswer(answer);
@@ -135,19 +150,23 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
 
     async revoke(environment, id, by: ChangeBy, { issued = false } = {}) {
       requireId(id);
-      const args = { apiTokens: apiTokensKey(environment.number), id, issued, channel };
+      const { number } = environment;
+      const change = { client, audit, environment, by };
       let revoked = 0;
-      for (let left = Number.POSITIVE_INFINITY; left > 0; ) {
-        const answer = await changeEnvironment(
-          { client, audit, environment, by },
-          "revoke-api-tokens",
-          REVOKE_API_TOKENS,
-          { ...args, count: REVOKED_AT_ONCE, pauseMs: PAUSE_MS },
-        );
-        for (const digest of answer.slice(4)) listener.revoked(digest);
+      const revokeSome = async (ids: readonly string[], pauseMs: number | undefined) => {
+        const args = { apiTokens: apiTokensKey(number), pauseMs, channel, extraArgs: ids };
+        const answer = await changeEnvironment(change, "revoke-api-tokens", REVOKE_API_TOKENS, args);
+        for (const digest of answer.slice(3)) listener.revoked(digest);
         revoked += Number(answer[2]);
-        left = Number(answer[3]);
+      };
+      await revokeSome([id], issued ? PAUSE_MS : undefined);
+      // If the pause ends before the last step, they may issue others. The next reading finds those.
+      for (let ids = [""]; issued && ids.length > 0; ) {
+        ids = await issuedBy(id, number);
+        for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)
+          await revokeSome(ids.slice(start, start + REVOKED_AT_ONCE), PAUSE_MS);
       }
+      if (issued) await revokeSome([], 0);
       if (revoked === 0) throw new ApiTokenNotFound();
       return revoked;
     },
@@ -161,9 +180,8 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
           client.run("api-token", "hmget", [keys.apiTokens, digest], "not_made"),
         ]);
         if (environment["state"] !== "active" || typeof entry !== "string") return [];
-        const [id = ""] = entry.split(" ");
-        const record = await of(apiTokenKey(number, id));
-        return [String(Date.now()), environment["path"] ?? "", id, ...Object.entries(record).flat()] as string[];
+        const record = await of(apiTokenKey(number, entry));
+        return [String(Date.now()), environment["path"] ?? "", entry, ...Object.entries(record).flat()] as string[];
       };
       // This read precedes the change of the call.
       const args = { ...keys, digest };

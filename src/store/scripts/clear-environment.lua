@@ -12,7 +12,7 @@ end
 if #found > 0 then return {'done', nowText, string.format('%.0f', redis.call('ZCARD', ids))} end
 if redis.call('HLEN', apiTokens) > 0 then
   local entries = redis.call('HGETALL', apiTokens)
-  for i = 2, #entries, 2 do redis.call('UNLINK', prefix .. 'api-token:' .. string.match(entries[i], '^%S*')) end
+  for i = 2, #entries, 2 do redis.call('UNLINK', prefix .. 'api-token:' .. entries[i]) end
   redis.call('UNLINK', apiTokens)
   return {'done', nowText, '0'}
 end

@@ -7,7 +7,7 @@ local expired = {}
 if redis.call('HLEN', apiTokens) >= tonumber(maxTokens) then
   local entries, exists, count = redis.call('HGETALL', apiTokens), {}, 0
   for i = 1, #entries, 2 do
-    local of = string.match(entries[i + 1], '^%S*')
+    local of = entries[i + 1]
     if exists[of] == nil then
       exists[of] = redis.call('EXISTS', keyOf(of)) == 1
       if exists[of] then count = count + 1 end
@@ -16,10 +16,12 @@ if redis.call('HLEN', apiTokens) >= tonumber(maxTokens) then
   end
   if count >= tonumber(maxTokens) then return {'too-many-api-tokens', nowText} end
 end
+local issuers = issuer ~= '' and issuersOf(id, issuer, '')
 audit(subjectOf(id, tokenRole, displayName), '')
 for _, each in ipairs(expired) do redis.call('HDEL', apiTokens, each) end
-redis.call('HSET', apiTokens, digest, id .. ' ' .. creator)
+redis.call('HSET', apiTokens, digest, id)
 redis.call('HSET', apiToken, 'role', tokenRole, 'display_name', displayName, 'creator', creator, 'create_time', nowText,
   'digest', digest, 'token_create_time', nowText)
+if issuers then redis.call('HSET', apiToken, 'issuers', issuers) end
 if expireTime ~= '' then setExpiry(apiToken, expireTime) end
 return {'done', nowText, digest, unpack(redis.call('HGETALL', apiToken))}

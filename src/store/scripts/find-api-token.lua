@@ -3,7 +3,7 @@
 -- the API token and its record.
 local found = redis.call('HMGET', environment, 'state', 'path')
 if found[1] ~= 'active' then return {} end
-local id = string.match(redis.call('HGET', apiTokens, digest) or '', '^%S+')
+local id = redis.call('HGET', apiTokens, digest)
 if not id then return {} end
 local record = redis.call('HGETALL', string.sub(environment, 1, -12) .. 'api-token:' .. id)
 if #record == 0 then return {} end

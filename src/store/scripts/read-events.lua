@@ -1,10 +1,11 @@
 -- Reads up to `count` events of an environment in their order. `after` is the id of an event, which must still exist, and the events
 -- after it are read. `seen` is a time in milliseconds: no event existed between `after` and `seen`. If `after` is empty, reads events
--- since the time `since` in microseconds.
+-- since the time `since` in microseconds. Reads at most `maxDays` days, from `from` in microseconds.
 -- Returns one of
 --   `gone`: the environment is deleted
 --   `expired`: events after `after` were removed or lost
---   `events`, the id of the last event up to the end of the page, and the events. Each is its id, and 16 fields and values
+--   `events`, the id of the last event up to the end of the page, the time to continue from (empty: there are no more events), and
+--   the events. Each is its id, and 16 fields and values
 local prefix = string.sub(environment, 1, -12)
 local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')
 if record[1] ~= 'active' then return {'gone', nowText} end
@@ -31,9 +32,10 @@ else
     return {'expired', nowText}
   end
 end
-local answer, found, limit = {'events', nowText, ''}, 0, tonumber(count)
-local first = math.max(position + 1.0, oldest)
-while first <= last and found < limit do
+local answer, found, limit, days = {'events', nowText, '', ''}, 0, tonumber(count), 0
+local first = math.max(position + 1.0, oldest, tonumber(from))
+while first <= last and found < limit and days < tonumber(maxDays) do
+  days = days + 1
   local events, updates = read('events', first, last, count), read('updates', first, last, count)
   local e, u = 1, 1
   while (events[e] or updates[u]) and found < limit do
@@ -49,5 +51,7 @@ while first <= last and found < limit do
   end
   first = (math.floor(first / perDay) + 1.0) * perDay
 end
-answer[3] = found == limit and answer[#answer - 16] or string.format('%.0f', math.max(position, last))
+local hasMore = found == limit or first <= last
+if hasMore then answer[4] = string.format('%.0f', first) end
+answer[3] = hasMore and found > 0 and answer[#answer - 16] or string.format('%.0f', math.max(position, last))
 return answer

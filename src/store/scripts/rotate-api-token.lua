@@ -9,6 +9,7 @@ if not record then return {'no-api-token', nowText} end
 if not isComplete(record) then return {'unreadable', nowText} end
 if notBeyond ~= '' and (tonumber(record.expire_time) or math.huge) > tonumber(notBeyond) then return {'outlives', nowText} end
 redis.call('HLEN', apiTokens)
+local issuers = issuer ~= '' and issuersOf(id, issuer, record.issuers or '')
 audit(subjectOf(id, record.role, record.display_name), 'token')
 local changed, previous = digestsOf(record), {}
 local function replace(each, graceEnd)
@@ -23,8 +24,9 @@ replace(record.digest, now + graceMs)
 for each, graceEnd in string.gmatch(record.previous or '', '(%S+) (%d+)') do
   replace(each, math.min(tonumber(graceEnd), now + graceMs))
 end
-redis.call('HSET', apiTokens, digest, id .. ' ' .. record.creator .. ' ' .. rotator)
+redis.call('HSET', apiTokens, digest, id)
 redis.call('HSET', apiToken, 'digest', digest, 'token_create_time', nowText, 'rotator', rotator)
+if issuers then redis.call('HSET', apiToken, 'issuers', issuers) end
 if #previous > 0 then
   redis.call('HSET', apiToken, 'previous', table.concat(previous, ' '))
 else

@@ -63,7 +63,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   /** Stores a copy of an API token under another id, with a secret of its own. */
   const plant = async ({ number }: Environment, id: string, record: { readonly [field: string]: string }) => {
     await redis().hset(apiTokenKey(number, id), { ...record, digest: `d${id}` });
-    await redis().hset(apiTokensKey(number), `d${id}`, `${id} ${record["creator"]}`);
+    await redis().hset(apiTokensKey(number), `d${id}`, id);
   };
   const refOf = (token: string) => {
     const [number, digest] = [environmentNumberOf(token) ?? 0, apiTokenDigest(token)];
@@ -135,14 +135,11 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         return (await redis().exists(soon.key)) === 0;
       });
       expect(await listed(later.environment)).toEqual([later.apiToken]);
-      // Every change of the list removes it.
-      await store().revoke(later.environment, later.apiToken.id, BY, { issued: true });
-      expect(await entries(later.environment)).toEqual({});
     });
 
     it("are limited per environment, and expired tokens do not count", async () => {
       const { environment, apiToken, key } = await create();
-      const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, `${idOf(i)} root`]);
+      const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
       await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
       // A list entry without a token makes room when needed.
       const second = await create({}, environment);
@@ -171,7 +168,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(new Set(listener.reported)).toEqual(new Set([digest]));
       for (const worker of [0, 1]) expect(await store(newListener(), worker).find(ref)).toBeUndefined();
       expect(await redis().exists(key)).toBe(0);
-      expect(await entries(environment)).toEqual({ [other.digest]: `${other.apiToken.id} root` });
+      expect(await entries(environment)).toEqual({ [other.digest]: other.apiToken.id });
       await fails(store().revoke(await newEnvironment(), other.apiToken.id), ApiTokenNotFound);
       await fails(store().revoke(environment, other.token), ApiTokenNotFound);
       expect(await store().find(other.ref)).toBeDefined();
@@ -193,13 +190,92 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       await fails(all(), ApiTokenNotFound);
     });
 
-    it("that an expired token issued are revoked together, although their issuer is deleted", async () => {
-      const { environment, apiToken } = await create();
-      const { token } = await create({ creator: apiToken.id }, environment);
-      await store().revoke(environment, apiToken.id);
-      expect(await isValid(token)).toBe(true);
-      expect(await store().revoke(environment, apiToken.id, BY, { issued: true })).toBe(1);
-      expect(await isValid(token)).toBe(false);
+    it.each([
+      [
+        "was revoked",
+        (environment: Environment, id: string) =>
+          store()
+            .revoke(environment, id)
+            .then(() => {}),
+      ],
+      [
+        "has expired",
+        async (environment: Environment, id: string) => {
+          await endsSoon(environment, id);
+          await waitFor("it has expired", async () => (await listed(environment)).every((each) => each.id !== id));
+        },
+      ],
+    ])("are revoked with the first issuer, and with an issuer between them that %s", async (_, end) => {
+      const top = await create({ role: "admin" });
+      const { environment } = top;
+      const middle = await create({ creator: top.apiToken.id }, environment);
+      const other = await create({}, environment);
+      const issue = async () => {
+        const created = await create({ creator: middle.apiToken.id }, environment);
+        const { apiToken } = await create({}, environment);
+        const { token } = await store().rotate(environment, apiToken.id, { rotator: middle.apiToken.id });
+        return [created.token, token, (await create({ creator: apiToken.id }, environment)).token];
+      };
+      const issued = await issue();
+      await end(environment, middle.apiToken.id);
+      for (const token of issued) expect(await isValid(token)).toBe(true);
+      const { id } = middle.apiToken;
+      expect(await store().revoke(environment, id, BY, { issued: true })).toBe(3);
+      for (const token of issued) expect(await isValid(token)).toBe(false);
+      expect(await listed(environment)).toHaveLength(2);
+
+      const second = await create({ creator: top.apiToken.id }, environment);
+      const third = await create({ creator: second.apiToken.id }, environment);
+      const last = await create({ creator: third.apiToken.id }, environment);
+      for (const each of [second, third]) await end(environment, each.apiToken.id);
+      expect(await store().revoke(environment, top.apiToken.id, BY, { issued: true })).toBe(2);
+      expect(await isValid(last.token)).toBe(false);
+      expect(await listed(environment)).toEqual([other.apiToken]);
+    });
+
+    it("are revoked with an issuer of a long chain whose other members are revoked", async () => {
+      const top = await create({ role: "admin" });
+      const { environment } = top;
+      let last = await create({ creator: top.apiToken.id }, environment);
+      const second = last.apiToken.id;
+      for (let i = 0; i < 130; i++) {
+        const next = await create({ creator: last.apiToken.id }, environment);
+        await store().revoke(environment, last.apiToken.id);
+        last = next;
+      }
+      // Only the last 100 of them are known, and those that still exist.
+      await fails(store().revoke(environment, second, BY, { issued: true }), ApiTokenNotFound);
+      expect(await store().revoke(environment, top.apiToken.id, BY, { issued: true })).toBe(2);
+      expect(await isValid(last.token)).toBe(false);
+    });
+
+    it("are revoked with their issuer, although their own issuers issue others and are revoked concurrently", async () => {
+      for (let round = 0; round < 5; round++) {
+        const top = await create({ role: "admin" });
+        const { environment } = top;
+        const middles = [];
+        for (let i = 0; i < 4; i++) middles.push((await create({ creator: top.apiToken.id }, environment)).apiToken.id);
+        const made: string[] = [];
+        let revocation: Promise<unknown> | undefined;
+        const issueUntilRevoked = async (creator: string, worker: number) => {
+          for (let issuer = creator; ; ) {
+            const values = { ...VALUES, creator: issuer };
+            const { apiToken, token } = await store(newListener(), worker).create(environment, values);
+            if (made.push(token) > 8)
+              revocation ??= store(newListener(), 1).revoke(environment, top.apiToken.id, BY, { issued: true });
+            // Each one issues the next one, and is revoked then.
+            if (issuer !== creator) await store(newListener(), worker + 1).revoke(environment, issuer);
+            issuer = apiToken.id;
+          }
+        };
+        const settled = await Promise.allSettled(middles.map((id, worker) => issueUntilRevoked(id, worker)));
+        await revocation;
+        for (const { reason } of settled as PromiseRejectedResult[]) {
+          expect([ApiTokenChanged, ApiTokenNotFound]).toContain(reason?.constructor);
+        }
+        for (const token of made) expect(await isValid(token)).toBe(false);
+        expect(await listed(environment)).toEqual([]);
+      }
     });
 
     it("are never issued by a revoked token, not even concurrently", async () => {
@@ -401,7 +477,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
 
     it("are revoked at once, also a thousand of them that one token issued", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
-      const record = { ...(await redis().hgetall(key)), creator: apiToken.id };
+      const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
       const ids = Array.from({ length: feeds ? MAX_API_TOKENS - 1 : 50 }, (_, i) => idOf(i));
       for (const id of ids) await plant(environment, id, record);
       expect(await store().revoke(environment, apiToken.id, BY, { issued: true })).toBe(ids.length + 1);
@@ -409,32 +485,31 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await redis().keys(`ug:{${environment.number}}:api-token:*`)).toEqual([]);
     });
 
-    it("are revoked in steps with their issuer, which issues no others in between, also after an error", async () => {
+    it("are revoked in steps after their issuer, and issue no others in between, also after an error", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
-      const rotated = await create({}, environment);
-      const record = { ...(await redis().hgetall(key)), creator: apiToken.id };
-      for (let i = 0; i < 120; i++) await plant(environment, idOf(i), record);
+      const other = await create({}, environment);
+      const issued = await create({ creator: apiToken.id }, environment);
+      const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
+      for (let i = 0; i < 120; i++) await plant(environment, `z${idOf(i).slice(1)}`, record);
       const lengths: number[] = [];
       const beforeStep = async () => {
-        lengths.push(Object.keys(await entries(environment)).length);
-        const creation = create({ creator: apiToken.id }, environment);
-        if (lengths.length === 1) await creation;
-        else {
-          await fails(creation, ApiTokenChanged);
-          const rotation = store().rotate(environment, rotated.apiToken.id, { rotator: apiToken.id });
-          await fails(rotation, ApiTokenChanged);
+        lengths.push((await listed(environment)).length);
+        if (lengths.length === 1) return;
+        for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
+          await fails(create({ creator: id }, environment), ApiTokenChanged);
+          await fails(store().rotate(environment, other.apiToken.id, { rotator: id }), ApiTokenChanged);
         }
         // Root is not an API token.
-        await store().rotate(environment, rotated.apiToken.id);
+        await store().rotate(environment, other.apiToken.id);
         if (lengths.length === 3) throw new StoreUnavailable(undefined, "not_made");
       };
       const inSteps = testApiTokens(heldUpAt(client(), REVOKE_API_TOKENS.name, beforeStep));
       const revoke = () => inSteps.revoke(environment, apiToken.id, BY, { issued: true });
       await fails(revoke(), StoreUnavailable);
-      expect(await revoke()).toBe(22);
-      expect(lengths).toEqual([122, 73, 23, 23]);
-      expect(Object.keys(await entries(environment))).toHaveLength(1);
-      await create({ creator: rotated.apiToken.id }, environment);
+      expect(await revoke()).toBe(71);
+      expect(lengths).toEqual([123, 122, 72, 72, 72, 22, 1]);
+      expect((await listed(environment)).map(({ id }) => id)).toEqual([other.apiToken.id]);
+      await create({ creator: other.apiToken.id }, environment);
     });
 
     it("have their use recorded at most once a minute, and not after their revocation", async () => {

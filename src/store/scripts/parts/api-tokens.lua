@@ -1,5 +1,5 @@
--- API tokens. The hash `apiTokens` maps the digest of each secret to `ID CREATOR ROTATOR`. ROTATOR is empty for a secret that no
--- rotation created. An entry is only a hint: the record of the API token decides. Input: `prefix`, `environment`.
+-- API tokens. The hash `apiTokens` maps the digest of each secret to the id of its API token. An entry is only a hint: the record of
+-- the API token decides. Input: `prefix`, `environment`.
 
 local function keyOf(id) return prefix .. 'api-token:' .. id end
 
@@ -22,10 +22,21 @@ local function digestsOf(record)
   return digests
 end
 
--- Whether an API token may issue others: it is not revoked, and no revocation of many tokens is in progress. True for an empty id.
+-- Whether an API token may issue others: it exists, and no revocation of many tokens is in progress. True for an empty id.
 local function mayIssue(id)
   if id == '' then return true end
   return redis.call('EXISTS', keyOf(id)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
+end
+
+-- The ids of the API tokens that issued a secret of the API token `id`: `issuer`, its own issuers, and then `others`. So the list
+-- does not depend on issuers that are revoked later. After the first 100 ids, it has only those of existing API tokens.
+local function issuersOf(id, issuer, others)
+  local list, isKnown = {}, {[id] = true}
+  for each in string.gmatch(issuer .. ' ' .. (redis.call('HGET', keyOf(issuer), 'issuers') or '') .. ' ' .. others, '%S+') do
+    if not isKnown[each] and (#list < 100 or redis.call('EXISTS', keyOf(each)) == 1) then list[#list + 1] = each end
+    isKnown[each] = true
+  end
+  return table.concat(list, ' ')
 end
 
 -- The subject of an audit event.
