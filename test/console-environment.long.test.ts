@@ -47,6 +47,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("link", "API tokens");
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
 
+    await press("button", "New API token");
     await press("button", "Create");
     await alerts("Give it a name");
     await type("Name", "a back end");
@@ -77,14 +78,21 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("link", `a back end ${id}`);
     await page.getByRole("heading", { name: `API token ${id}` }).waitFor();
     await checkViews("API token");
+    await press("button", "Edit");
     await type("Name", "the shop");
     await type("Expires", "never");
+    await checkViews("edit an API token");
     await page.getByText(`ugs token update --name 'the shop' --expires never ${id}`).waitFor();
     await press("button", "Save");
     await says(`Saved the API token ${id}.`);
     await page.getByRole("definition").filter({ hasText: "the shop" }).waitFor();
-    expect(await page.getByLabel("Expires").inputValue()).toBe("never");
+    await page
+      .getByRole("definition")
+      .filter({ hasText: /^never$/ })
+      .first()
+      .waitFor();
 
+    await press("button", "Rotate");
     await enter("Grace period", "31d");
     await page.getByText("30d is the longest").waitFor();
     await enter("Grace period", "1h");
@@ -96,13 +104,14 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     expect(await contentOf(page)).not.toContain(rotated);
 
     // Without a grace period the secret in use is revoked, so the console asks first.
-    await enter("Grace period", "0s");
+    await press("button", "Rotate");
+    await type("Grace period", "0s");
     await enter(`To continue, type ${id}`, id);
     await says(`Rotated the API token ${id}.`);
     await expectAccepted(rotated, false);
     await press("button", "I have stored it: forget it here");
 
-    await press("button", "Revoke the API token …");
+    await press("button", "Revoke");
     await checkViews("revoke an API token");
     await page.getByRole("dialog").getByText("ugs group revoke --all").waitFor();
     await enter(`To continue, type ${id}`, "all of them");
@@ -115,7 +124,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     // Revoking the token of the session signs the user out.
     await press("link", `the console ${signedIn.id}`);
     await page.getByText("You are signed in with this API token").waitFor();
-    await press("button", "Revoke the API token …");
+    await press("button", "Revoke");
     await enter(`To continue, type ${signedIn.id}`, signedIn.id);
     await page.getByText(`You were signed in with ${signedIn.id}`).waitFor();
     await leave();
@@ -139,7 +148,9 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await checkViews("look up an API token");
     await press("link", `Rotate or revoke ${leaked.id}`);
     await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
+    await press("button", "Rotate");
     await page.getByText(`ugs token rotate --grace 0s --env ${env()} ${leaked.id}`).waitFor();
+    await press("button", "Cancel");
     await press("link", "Its audit events");
     await page.getByText(`ugs audit --actor ${leaked.id} --env ${env()}`).waitFor();
     await page.getByText("No event matches the filter.").waitFor();
@@ -244,6 +255,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await signIn(first.token);
     await page.getByRole("link", { name: "Its audit events" }).waitFor();
     const name = page.getByLabel("Name", { exact: true });
+    await press("button", "Edit");
     await type("Name", "Globex Corp.");
     const alert = (text: string) => page.getByRole("alert").filter({ hasText: text });
     await page.route("**/UpdateUserGroup", (route) =>
@@ -257,12 +269,11 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await alert("The service could not be reached").filter({ hasText: "What you typed is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
-    // Somebody else revokes the token. A dialog reports it, and asks for another token on top of it.
+    // Somebody else revokes the token. The dialog reports it, and asks for another token on top of it.
     const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
-    await press("button", "Revoke its tokens …");
-    await enter("To continue, type globex", "globex");
+    await press("button", "Save");
     const ended = "The token you signed in with is no longer valid.";
     await page.getByRole("dialog").getByRole("alert").filter({ hasText: ended }).waitFor();
     await press("button", "Sign in again …");
@@ -271,8 +282,17 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await enter(field, first.token);
     await alert("unknown, revoked or expired").waitFor();
     const second = await newApiToken("until tomorrow");
+    // The page reads the user group again after the sign-in, and does not overwrite what somebody else changed.
+    await groups.updateUserGroup({ userGroupId: "globex", name: "Globex" });
     await enter(field, second.token);
     await says("You are signed in again.");
+    expect(await name.inputValue()).toBe("Globex Corp.");
+    await page.getByRole("dialog").getByText("Somebody else changed these values").waitFor();
+    await press("button", "Save");
+    await alert("Somebody else changed name in the meantime.").waitFor();
+    await press("button", "Save");
+    await says("Saved the user group globex: name.");
+
     // A late response: the next save must use the etag after the revocation.
     let isReadAnew = false;
     await page.route("**/LookupUserGroup", async (route) => {
@@ -281,19 +301,26 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
       isReadAnew = true;
       await route.fulfill({ response });
     });
+    await press("button", "Revoke its tokens");
     await enter("To continue, type globex", "globex");
     await says("Revoked the tokens of the user group globex.");
     expect(isReadAnew).toBe(true);
     await page.unroute("**/LookupUserGroup");
-    expect(await name.inputValue()).toBe("Globex Corp.");
+    await press("button", "Edit");
+    await type("Name", "Globex Ltd.");
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
     // A token of another environment sees another page.
-    await type("Name", "Globex Ltd.");
+    await press("button", "Edit");
+    await type("Name", "Globex Inc.");
     await revoke(second);
     await press("button", "Save");
-    await page.getByRole("form", { name: "Change" }).getByRole("alert").filter({ hasText: ended }).waitFor();
+    await page
+      .getByRole("form", { name: "Edit the user group" })
+      .getByRole("alert")
+      .filter({ hasText: ended })
+      .waitFor();
     expect(await page.getByRole("alert").count()).toBe(1);
     await press("button", "Sign in again …");
     const environment = { ...customerOf(server), tag: ApiEnvironmentTag.TESTING };

@@ -42,6 +42,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await signIn(bearer);
     await press("link", "Webhooks");
     await page.getByText("There are no webhooks yet.").waitFor();
+    await press("button", "New webhook");
     await press("button", "Create");
     await alerts("Give it a name");
     await enter("Name", "billing");
@@ -60,10 +61,10 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     const chosen = "--events=user_group.deleted --events=user_group.updated";
     await page.getByText(`ugs webhook create --name billing ${chosen} ${receiver.url("/hook")}`).waitFor();
     await checkViews("create a webhook");
-    // A link would lose the typed values.
-    await press("button", "Sign out");
+    // It would lose the typed values.
+    await press("button", "Cancel");
     await page.getByRole("dialog", { name: "Leave without saving?" }).waitFor();
-    await page.keyboard.press("Escape");
+    await press("button", "Stay on this page");
     await press("button", "Create");
     await says("Created the webhook billing.");
     const secret = await page.getByLabel("Secret", { exact: true }).inputValue();
@@ -108,6 +109,8 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await alerts("try again in");
 
     // The same event again.
+    await press("button", "Deliver again");
+    await checkViews("deliver again");
     await enter("Since", "soon");
     await alerts("Since must be a time such as");
     await enter("Since", "1h");
@@ -116,6 +119,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     expect(new Set(updates().map((each) => each.id)).size).toBe(1);
 
     await press("button", "Rotate the secret");
+    await press("button", "Rotate");
     await says(`Rotated the secret of the webhook ${id}.`);
     const rotated = await page.getByLabel("Secret", { exact: true }).inputValue();
     expect(rotated).not.toBe(secret);
@@ -126,6 +130,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await waitFor("the next event arrives", () => updates().length === 3);
     for (const each of [secret, rotated]) verify(each, updates()[2] as NonNullable<ReturnType<typeof updates>[0]>);
 
+    await press("button", "Edit");
     await press("button", "Save");
     await alerts("Nothing to save");
     await type("Name", "invoices");
@@ -180,6 +185,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     const row = page.getByRole("row").filter({ hasText: `invoices ${id}` });
     await row.filter({ hasText: /disabled.*\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/ }).waitFor();
     await press("link", `invoices ${id}`);
+    await press("button", "Edit");
     await type("URL", receiver.url("/hook"));
     await press("button", "Save");
     await says(`Saved the webhook ${id}.`);
@@ -187,7 +193,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await says(`Enabled the webhook ${id}.`);
     await waitFor("the event that waited arrives", () => updates().length === 4);
 
-    await press("button", "Delete the webhook …");
+    await press("button", "Delete");
     await page.getByRole("dialog").getByText(`ugs webhook delete ${id}`).waitFor();
     await checkViews("delete a webhook");
     await enter(`To continue, type ${id}`, "it");
@@ -215,6 +221,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await press("link", "choose one");
     await press("link", `${environment.name}/Customer`);
     await press("link", "Webhooks");
+    await press("button", "New webhook");
     await type("Name", "first");
     await type("URL", "https://example.com/");
     await page.route("**/CreateWebhook", async (route) => {

@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { closeLater } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import type { Locator, Page } from "playwright-core";
@@ -122,6 +124,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       server.url,
     );
     await signIn(ADMIN_TOKEN);
+    await press("button", "New environment");
     await enter("Name", "not right");
     await alerts("1 to 64 characters");
     await isInvalid(page, "Name", "1 to 64 characters");
@@ -129,9 +132,15 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await choose("Tag", "Testing");
     await press("button", "Create");
     await says("Created the environment globex/Testing.");
+    await press("button", "New environment");
     await type("Name", "globex");
+    await choose("Tag", "Testing");
     await press("button", "Create");
     await alerts("exists");
+    await checkViews("a new environment");
+    await press("button", "Cancel");
+    await press("button", "Leave without saving");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
     await picture("environments");
     const isThere = async () => {
       const { environments } = await adminOf(server.url).listEnvironments({});
@@ -173,7 +182,9 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await signIn(bearer);
     await press("link", "User groups");
     await page.getByText("There are no user groups yet.").waitFor();
+    await press("button", "New user group");
     await type("Id", "it's acme");
+    await checkViews("a new user group");
     await type("Properties", '{"plan": "gold",');
     await press("button", "Create");
     await alerts("properties is not valid JSON");
@@ -183,9 +194,13 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await says("Created the user group it's acme.");
     const token = await page.getByLabel("Token", { exact: true }).inputValue();
     expect(token).toMatch(/^ugt_/);
+    // The token is shown only once, so the dialog stays open.
+    for (const _ of "12") await page.keyboard.press("Escape");
+    await says("The token is shown only once.");
+    expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(token);
     await press("button", "I have stored it: forget it here");
     await expectNowhere(page, token);
-    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, because the box of the token is gone");
+    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, because what opened the dialog is gone");
     await enter("Prefix of the id", "it'");
     await page.getByRole("table", { name: "User groups with ids that start with it'" }).waitFor();
     await picture("user groups");
@@ -193,25 +208,41 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("link", "it's acme");
     await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
     await picture("user group");
+    // The programs contain the id, and take the token from the environment.
+    const program = page.locator(".snippets pre");
+    const env = { ...process.env, API_TOKEN: bearer };
+    const { stdout } = await promisify(execFile)("sh", ["-c", await program.innerText()], { env });
+    expect(JSON.parse(stdout)).toMatchObject({ session: expect.stringMatching(/^ey/) });
+    for (const [language, words] of [
+      ["TypeScript", "process.env.API_TOKEN"],
+      ["Python", 'os.environ["API_TOKEN"]'],
+      ["Go", 'os.Getenv("API_TOKEN")'],
+    ] as const) {
+      await press("button", language);
+      await program.filter({ hasText: words }).filter({ hasText: '"it\'s acme"' }).waitFor();
+      expect(await program.innerText()).not.toContain("ugk_");
+    }
+    await page.getByRole("listitem").filter({ hasText: "GetUserGroup" }).filter({ hasText: "by console" }).waitFor();
 
     // Somebody else changes it concurrently: nothing is overwritten, and typed text stays.
+    await press("button", "Edit");
     await type("Name", "Acme Ltd.");
     const { groups: others } = grpcClients(server, bearer);
     await others.updateUserGroup({ userGroupId: "it's acme", name: "Acme Inc.", properties: { plan: "tin" } });
     await press("button", "Save");
     await alerts("Somebody else changed it in the meantime.");
-    await page.getByRole("definition").filter({ hasText: "Acme Inc." }).waitFor();
+    await page.getByRole("dialog").getByRole("definition").filter({ hasText: "Acme Inc." }).waitFor();
+    await checkViews("a change by somebody else");
     await press("button", "Save");
     await says("Saved the user group it's acme: name.");
     await page.getByRole("definition").filter({ hasText: "Acme Ltd." }).waitFor();
     await page.getByRole("definition").filter({ hasText: '"plan": "tin"' }).waitFor();
 
+    await press("button", "Rotate the token");
     expect(await page.getByLabel("Grace period").inputValue()).toBe("1h");
     await enter("Grace period", "90d");
     await page.getByText("30d is the longest").waitFor();
     await type("Grace period", "1h");
-    // The typed mapping is not saved. Somebody else changes the stored one before the rotation.
-    await type("Mapping", "sales=lake");
     await others.updateUserGroup({ userGroupId: "it's acme", mapping: { sales: "warehouse\nbilling=pg" } });
     await tabTo("button", "Rotate");
     // The first response is lost. The second request has the same request id, and its response contains the token.
@@ -232,22 +263,26 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor();
     // It is shown as one entry.
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
-    await press("button", "Save");
-    await alerts("Somebody else changed mapping");
+    await checkViews("a new token");
+    await press("button", "I have stored it: forget it here");
+    await expectNowhere(page, rotated);
+    await press("button", "Edit");
+    await type("Mapping", "sales=lake");
     await press("button", "Save");
     await says("Saved the user group it's acme: mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
-    await checkViews("a new token");
     // Without a grace period the token in use is revoked, so the console asks first.
-    await enter("Grace period", "0s");
+    await press("button", "Rotate the token");
+    await type("Grace period", "0s");
     await checkViews("rotate at once");
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
-    expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(rotated);
-    await press("button", "Rotate …");
+    await press("button", "Rotate the token");
+    await type("Grace period", "0s");
     await enter("To continue, type it's acme", "it's acme");
     await says("Rotated the token of the user group it's acme.");
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).not.toBe(rotated);
+    await press("button", "I have stored it: forget it here");
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor({ state: "detached" });
     const isFiltered = async () => (await page.getByLabel("User group", { exact: true }).inputValue()) === "it's acme";
     await press("link", "Its audit events");
@@ -266,32 +301,30 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await isFiltered()).toBe(true);
     await page.goBack();
     await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
-    await expectNowhere(page, rotated);
-
-    await press("button", "Revoke its tokens …");
+    await press("button", "Revoke its tokens");
     await enter("To continue, type it's acme", "it's acme");
     await says("Revoked the tokens of the user group it's acme.");
 
-    await press("button", "Suspend the user group …");
+    await press("button", "Suspend");
     await page.getByLabel("Reason").fill("unpaid <b>");
     await page.getByLabel("Resume it at").fill("7d");
     await page.getByText("ugs group suspend --reason 'unpaid <b>' --until 7d 'it'\\''s acme'").waitFor();
     await enter("To continue, type it's acme", "it's acme");
     await says("Suspended the user group it's acme.");
     await page.getByText("Suspended: unpaid <b>").waitFor();
-    await press("button", "Resume the user group …");
+    await press("button", "Resume");
     await enter("To continue, type it's acme", "it's acme");
     await says("Resumed the user group it's acme.");
     await page.getByText("Suspended: unpaid <b>").waitFor({ state: "detached" });
 
-    await press("button", "Delete the user group …");
+    await press("button", "Delete");
     await enter("To continue, type it's acme", "it's acme");
     await says("Deleted the user group it's acme.");
     await page.getByText("There are no user groups yet.").waitFor();
     await leave();
   });
 
-  it("asks before unsaved text is lost by a link, Back, signing out or a reload", async () => {
+  it("asks before unsaved text is lost by Escape, Cancel, Back or a reload", async () => {
     const environment = await newEnvironment("soylent");
     await adminOf(server.url).importUserGroups({ environment, userGroups: [{ providedId: "green" }] });
     const { page, type, press, says, checkViews, signIn, leave } = await openConsole(browser, server.url, {
@@ -299,6 +332,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     });
     await signIn(await adminToken(environment));
     await press("link", "green");
+    await press("button", "Edit");
     await type("Name", "Soylent Green");
     const dialog = page.getByRole("dialog", { name: "Leave without saving?" });
     const stay = async () => {
@@ -308,13 +342,13 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("Soylent Green");
       expect(new URL(page.url()).hash).toBe("#/group?id=green");
     };
-    await press("link", "Audit");
+    await page.keyboard.press("Escape");
     await dialog.waitFor();
     await checkViews("leave without saving");
     await stay();
     await page.goBack();
     await stay();
-    await press("button", "Sign out");
+    await press("button", "Cancel");
     await stay();
     const requested = page.waitForEvent("dialog");
     // The browser asks, and the reload does not finish if the user declines.
@@ -329,8 +363,9 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     // The notice about the save belonged to the previous page.
     expect(await page.locator(".live").innerText()).toBe("");
     await press("link", "User groups");
+    await press("button", "New user group");
     await type("Id", "red");
-    await press("link", "Audit");
+    await page.goBack();
     await dialog.waitFor();
     await press("button", "Leave without saving");
     await page.getByRole("table", { name: "All events" }).waitFor();
@@ -386,6 +421,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const { page, type, press, says, signIn, leave } = await openConsole(browser, url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     await press("link", "Environments");
+    await press("button", "New environment");
     await type("Name", "acme");
     await press("button", "Create");
     await says("Created the environment acme.");

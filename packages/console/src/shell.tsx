@@ -7,11 +7,11 @@ import { Dialog } from "./parts/dialog.tsx";
 import { focusHeading } from "./parts/focus.ts";
 import { LiveRegion } from "./parts/live.tsx";
 import { Page } from "./parts/page.tsx";
+import { Time } from "./parts/time.tsx";
 import { leave, leaving } from "./parts/unsaved.ts";
 import { ENVIRONMENT_PARAM, hrefOf, pageOf, route, stay } from "./routes.ts";
 import { isAskingAgain, PageSession, session, signOut, useSession } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
-import { timeText } from "./words.ts";
 
 /** The frame around every page. */
 export function Shell() {
@@ -89,7 +89,12 @@ function Identity() {
       </p>
       <p class="small">
         {isRoot ? "All environments" : <Badge tone="accent">{role}</Badge>}
-        {expireTime && ` until ${timeText(expireTime)}`}
+        {expireTime && (
+          <>
+            {" "}
+            expires <Time time={expireTime} />
+          </>
+        )}
       </p>
       <button type="button" class="wide" onClick={() => leave(() => signOut())}>
         <LogOut aria-hidden />
@@ -101,8 +106,10 @@ function Identity() {
 
 function Navigation() {
   const { isRoot, environment, env } = useSession();
-  // An address that names no page shows the first one.
+  // An address that names no page shows the first one. A page without a link belongs to the link before it.
   const path = route.value.path || PAGES[0]?.path;
+  const shown = PAGES.findIndex((each) => each.path === path);
+  const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;
   const name = environment ? formatEnvironmentName(environment) : "No environment chosen";
   return (
     <>
@@ -129,7 +136,10 @@ function Navigation() {
           {PAGES.map(({ path: each, link, icon: Icon, isOfEnvironment }) =>
             link === undefined || (isOfEnvironment && !environment) ? null : (
               <li key={each}>
-                <a href={hrefOf(each, { env })} aria-current={each === path ? "page" : undefined}>
+                <a
+                  href={hrefOf(each, { env })}
+                  aria-current={each === path ? "page" : each === within ? "true" : undefined}
+                >
                   {Icon && <Icon aria-hidden />}
                   {link}
                 </a>

@@ -1,3 +1,4 @@
+import { UsersRound } from "lucide-preact";
 import { Dialog } from "./parts/dialog.tsx";
 import { Form, TextField } from "./parts/field.tsx";
 import { Page } from "./parts/page.tsx";
@@ -6,9 +7,19 @@ import { endedBecause, isAskingAgain, signIn, typedToken } from "./session/sessi
 /** Asks for a token. */
 export function SignIn() {
   return (
-    <Page title="Sign in">
+    <Page
+      title="Sign in"
+      beside={
+        <p class="product">
+          <UsersRound aria-hidden />
+          User Group Service
+        </p>
+      }
+    >
       {endedBecause.value !== "" && <p class="note">{endedBecause.value}</p>}
-      <TokenForm label="Sign in" done="You are signed in." />
+      <section class="card">
+        <TokenForm label="Sign in" done="You are signed in." />
+      </section>
     </Page>
   );
 }

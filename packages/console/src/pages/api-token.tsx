@@ -1,3 +1,4 @@
+import { Ban, Pencil, RefreshCw } from "lucide-preact";
 import { useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
@@ -5,12 +6,13 @@ import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ConfirmButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { CheckField, Form, TextField } from "../parts/field.tsx";
+import { CheckField, TextField } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
-import { Page, Section, useSecret } from "../parts/page.tsx";
-import { RotationForm } from "../parts/rotation.tsx";
+import { Page, useSecret } from "../parts/page.tsx";
+import { RotationDialog } from "../parts/rotation.tsx";
+import { Skeleton } from "../parts/table.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
@@ -23,6 +25,11 @@ interface Acting {
   readonly again: () => void;
 }
 
+/** The properties of the dialogs that change an API token. */
+interface Changing extends Acting {
+  readonly onClose: () => void;
+}
+
 /** One API token: its facts, and the forms that change, rotate and revoke it. */
 export function ApiTokenPage({ params }: { readonly params: Params }) {
   const id = params["id"] ?? "";
@@ -33,17 +40,35 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
   const apiToken = answer.value?.find((each) => each.id === id);
   const acting = apiToken && { apiToken, again };
   return (
-    <Page title="API token" detail={id}>
-      <ul class="links">
-        <li>
-          <a href={hrefOf("tokens", { env })}>All API tokens</a>
-        </li>
-        <li>
-          <a href={hrefOf("audit", { env, actor: id })}>Its audit events</a>
-        </li>
-      </ul>
+    <Page
+      title="API token"
+      detail={id}
+      beside={
+        <ul class="links">
+          <li>
+            <a href={hrefOf("tokens", { env })}>All API tokens</a>
+          </li>
+          <li>
+            <a href={hrefOf("audit", { env, actor: id })}>Its audit events</a>
+          </li>
+        </ul>
+      }
+      actions={
+        acting && (
+          <>
+            <DialogButton label="Edit" icon={Pencil}>
+              {(close) => <Update {...acting} onClose={close} />}
+            </DialogButton>
+            <DialogButton label="Rotate" icon={RefreshCw}>
+              {(close) => <Rotate {...acting} onClose={close} />}
+            </DialogButton>
+            <Revoke {...acting} />
+          </>
+        )
+      }
+    >
       <FailureBox error={answer.error} again={again} />
-      {!answer.value && answer.isBusy && <p>Reading …</p>}
+      {!answer.value && answer.isBusy && <Skeleton />}
       {answer.value && !apiToken && (
         <p class="note">
           No API token of this environment has this id. It was revoked, has expired, or is set by API_TOKENS.
@@ -54,11 +79,10 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
           {id === caller.apiTokenId && (
             <p class="note">You are signed in with this API token. After you rotate or revoke it, sign in again.</p>
           )}
-          <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
-          <CommandLine command="token list" env={env} />
-          <Update {...acting} />
-          <Rotate {...acting} />
-          <Revoke {...acting} />
+          <section class="card">
+            <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
+            <CommandLine command="token list" env={env} />
+          </section>
         </>
       )}
     </Page>
@@ -69,7 +93,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
 const NEVER = "never";
 
 /** Changes the name and the expiry time. A field that was not touched follows the API token. */
-function Update({ apiToken, again }: Acting) {
+function Update({ apiToken, again, onClose }: Changing) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;
   const present = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };
@@ -87,7 +111,6 @@ function Update({ apiToken, again }: Acting) {
       expireTime: isEndless ? undefined : timeIn("Expires", expires, 1),
       updateMask: { paths: [...(isRenamed ? ["display_name"] : []), ...(isMoved ? ["expire_time"] : [])] },
     });
-    setTouched({});
     again();
     return `Saved the API token ${id}.`;
   };
@@ -96,32 +119,36 @@ function Update({ apiToken, again }: Acting) {
     expires: isMoved ? expires.trim().replace(" ", "T") || NEVER : undefined,
   };
   return (
-    <Section title="Change">
-      <Form label="Change" submit="Save" isUnsaved={isRenamed || isMoved} act={update}>
-        <TextField
-          label="Name"
-          value={name}
-          onValue={(value) => setTouched({ ...touched, name: value })}
-          maxLength={limitOf(AdminService.method.updateApiToken, "display_name")}
-        />
-        <TextField
-          label="Expires"
-          hint="A time, a date, a duration from now such as 90d, or never."
-          value={expires}
-          onValue={(value) => setTouched({ ...touched, expires: value })}
-        />
-      </Form>
-      <CommandLine
-        command="token update"
-        options={isRenamed || isMoved ? options : { expires: "90d" }}
-        args={[id]}
-        env={env}
+    <ChangeDialog
+      title="Edit the API token"
+      button="Save"
+      command={{
+        command: "token update",
+        options: isRenamed || isMoved ? options : { expires: "90d" },
+        args: [id],
+        env,
+      }}
+      isUnsaved={isRenamed || isMoved}
+      onConfirm={update}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onValue={(value) => setTouched({ ...touched, name: value })}
+        maxLength={limitOf(AdminService.method.updateApiToken, "display_name")}
       />
-    </Section>
+      <TextField
+        label="Expires"
+        hint="A time, a date, a duration from now such as 90d, or never."
+        value={expires}
+        onValue={(value) => setTouched({ ...touched, expires: value })}
+      />
+    </ChangeDialog>
   );
 }
 
-function Rotate({ apiToken: { id }, again }: Acting) {
+function Rotate({ apiToken: { id }, again, onClose }: Changing) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const rotate = async (graceSeconds: number) => {
@@ -139,17 +166,16 @@ function Rotate({ apiToken: { id }, again }: Acting) {
     return `Rotated the API token ${id}. Its new secret is shown only once.`;
   };
   return (
-    <Section title="Rotate">
-      <RotationForm
-        label="Rotate the API token"
-        id={id}
-        grace="0s"
-        consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use it can no longer call the service.`}
-        command="token rotate"
-        env={env}
-        onRotate={rotate}
-      />
-    </Section>
+    <RotationDialog
+      title="Rotate the API token"
+      id={id}
+      grace="0s"
+      consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use it can no longer call the service.`}
+      command="token rotate"
+      env={env}
+      onRotate={rotate}
+      onClose={onClose}
+    />
   );
 }
 
@@ -168,25 +194,22 @@ function Revoke({ apiToken: { id, displayName, role } }: Acting) {
     return done;
   };
   return (
-    <Section title="Revoke">
-      <div class="buttons">
-        <ConfirmButton
-          label="Revoke the API token …"
-          title="Revoke an API token"
-          id={id}
-          consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with it." : ""}`}
-          button="Revoke it"
-          command={{ command: "token revoke", options: { issued }, args: [id], env }}
-          onConfirm={revoke}
-        >
-          <LeakNote role={role} env={env} />
-          <CheckField
-            label="Also revoke the API tokens that it created or rotated, directly or indirectly"
-            value={issued}
-            onValue={setIssued}
-          />
-        </ConfirmButton>
-      </div>
-    </Section>
+    <ChangeButton
+      icon={Ban}
+      label="Revoke"
+      title="Revoke an API token"
+      id={id}
+      consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with it." : ""}`}
+      button="Revoke it"
+      command={{ command: "token revoke", options: { issued }, args: [id], env }}
+      onConfirm={revoke}
+    >
+      <LeakNote role={role} env={env} />
+      <CheckField
+        label="Also revoke the API tokens that it created or rotated, directly or indirectly"
+        value={issued}
+        onValue={setIssued}
+      />
+    </ChangeButton>
   );
 }

@@ -1,3 +1,4 @@
+import { Plus } from "lucide-preact";
 import { useState } from "preact/hooks";
 import {
   AdminService,
@@ -11,6 +12,7 @@ import { enumNames, enumValue, limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
+import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { Form, SelectField, TextField } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
@@ -24,16 +26,13 @@ import { timeIn } from "../words.ts";
 /** The API tokens of an environment, and a lookup of a leaked API token, which needs no environment. */
 export function ApiTokensPage({ params }: { readonly params: Params }) {
   const { environment } = useSession();
+  if (environment) return <OfEnvironment params={params} />;
   return (
     <Page title="API tokens">
-      {environment ? (
-        <OfEnvironment params={params} />
-      ) : (
-        <p class="note">
-          ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> to list and create
-          its API tokens.
-        </p>
-      )}
+      <p class="note">
+        ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> to list and create
+        its API tokens.
+      </p>
       <Lookup />
     </Page>
   );
@@ -54,52 +53,66 @@ function OfEnvironment({ params }: { readonly params: Params }) {
   const isCut = sorted !== undefined && sorted.length > SHOWN && !isWhole;
   const lookThrough = (changed: { readonly [param: string]: string }) =>
     go(hrefOf("tokens", { env, order, role, ...changed }), true);
+  const create = (
+    <DialogButton label="New API token" icon={Plus} look="main">
+      {(close) => <Create onMade={again} onClose={close} />}
+    </DialogButton>
+  );
   return (
-    <>
-      <SelectField
-        label="Order"
-        value={order}
-        onValue={(value) => lookThrough({ order: value })}
-        options={Object.entries(ORDERS).map(([value, { words }]) => [value, words])}
-      />
-      <SelectField
-        label="Filter by role"
-        value={role}
-        onValue={(value) => lookThrough({ role: value })}
-        options={[["", "all roles"], ...enumNames(RoleSchema).map((each) => [each, each] as const)]}
-      />
-      {tokens && tokens.length > 0 && <p>{summaryOf(tokens)}</p>}
-      <ListTable
-        list={{
-          items: isCut ? sorted.slice(0, SHOWN) : sorted,
-          isBusy,
-          error,
-          again,
-          more: isCut ? () => setWhole(true) : undefined,
-        }}
-        none={`No API token${role && ` of role ${role}`} exists yet.`}
-        caption={role ? `API tokens of role ${role}` : "All API tokens"}
-        keyOf={({ id }) => id}
-        columns={[
-          {
-            name: "API token",
-            isHeading: true,
-            of: ({ id, displayName }) => (
-              <a href={hrefOf("token", { env, id })}>
-                {displayName} <span class="id">{id}</span>
-              </a>
-            ),
-          },
-          ...columnsFor(ApiTokenSchema, ["role", "expire_time", "last_use_time", "create_time"]),
-        ]}
-      />
-      <CommandLine command="token list" options={{ role }} env={env} />
-      <Create onMade={again} />
-    </>
+    <Page title="API tokens" actions={create}>
+      <section class="card">
+        <div class="columns">
+          <SelectField
+            label="Order"
+            value={order}
+            onValue={(value) => lookThrough({ order: value })}
+            options={Object.entries(ORDERS).map(([value, { words }]) => [value, words])}
+          />
+          <SelectField
+            label="Filter by role"
+            value={role}
+            onValue={(value) => lookThrough({ role: value })}
+            options={[["", "all roles"], ...enumNames(RoleSchema).map((each) => [each, each] as const)]}
+          />
+        </div>
+        {tokens && tokens.length > 0 && <p>{summaryOf(tokens)}</p>}
+        <ListTable
+          list={{
+            items: isCut ? sorted.slice(0, SHOWN) : sorted,
+            isBusy,
+            error,
+            again,
+            more: isCut ? () => setWhole(true) : undefined,
+          }}
+          none={
+            <>
+              <p>No API token{role && ` of role ${role}`} exists yet. Each of your back ends needs one.</p>
+              {create}
+            </>
+          }
+          caption={role ? `API tokens of role ${role}` : "All API tokens"}
+          keyOf={({ id }) => id}
+          columns={[
+            {
+              name: "API token",
+              isHeading: true,
+              of: ({ id, displayName }) => (
+                <a href={hrefOf("token", { env, id })}>
+                  {displayName} <span class="id">{id}</span>
+                </a>
+              ),
+            },
+            ...columnsFor(ApiTokenSchema, ["role", "expire_time", "last_use_time", "create_time"]),
+          ]}
+        />
+        <CommandLine command="token list" options={{ role }} env={env} />
+      </section>
+      <Lookup />
+    </Page>
   );
 }
 
-function Create({ onMade }: { readonly onMade: () => void }) {
+function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const [name, setName] = useState("");
@@ -113,7 +126,6 @@ function Create({ onMade }: { readonly onMade: () => void }) {
       role: enumValue(RoleSchema, role),
       expireTime: expires.trim() === "" ? undefined : timeIn("Expires", expires, 1),
     });
-    setName("");
     showSecret({
       title: `The API token ${name}`,
       token,
@@ -123,30 +135,34 @@ function Create({ onMade }: { readonly onMade: () => void }) {
     return `Created the API token ${name}. Its secret is shown only once.`;
   };
   return (
-    <Section title="Create an API token">
-      <Form label="Create an API token" submit="Create" isUnsaved={name !== ""} act={create}>
-        <TextField
-          label="Name"
-          hint="A name for people, such as the back end that will use it."
-          value={name}
-          onValue={setName}
-          maxLength={limitOf(AdminService.method.createApiToken, "display_name")}
-        />
-        <SelectField
-          label="Role"
-          value={role}
-          onValue={setRole}
-          options={enumNames(RoleSchema).map((each) => [each, ROLES[each] ? `${each}: may ${ROLES[each]}` : each])}
-        />
-        <TextField
-          label="Expires"
-          hint="A time, a date, or a duration from now such as 90d. Empty: when the token you signed in with expires."
-          value={expires}
-          onValue={setExpires}
-        />
-      </Form>
-      <CommandLine command="token create" options={{ name: name || "NAME", role, expires: expires.trim() }} env={env} />
-    </Section>
+    <ChangeDialog
+      title="New API token"
+      button="Create"
+      command={{ command: "token create", options: { name: name || "NAME", role, expires: expires.trim() }, env }}
+      isUnsaved={name !== ""}
+      onConfirm={create}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        hint="A name for people, such as the back end that will use it."
+        value={name}
+        onValue={setName}
+        maxLength={limitOf(AdminService.method.createApiToken, "display_name")}
+      />
+      <SelectField
+        label="Role"
+        value={role}
+        onValue={setRole}
+        options={enumNames(RoleSchema).map((each) => [each, ROLES[each] ? `${each}: may ${ROLES[each]}` : each])}
+      />
+      <TextField
+        label="Expires"
+        hint="A time, a date, or a duration from now such as 90d. Empty: when the token you signed in with expires."
+        value={expires}
+        onValue={setExpires}
+      />
+    </ChangeDialog>
   );
 }
 

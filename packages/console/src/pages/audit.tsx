@@ -14,6 +14,7 @@ import { columnsFor } from "../parts/message.tsx";
 import { Page } from "../parts/page.tsx";
 import { type Column, ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
+import { Id } from "../parts/visible.tsx";
 import { useWatched } from "../parts/watch.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { failureOf } from "../session/failures.ts";
@@ -70,30 +71,34 @@ export function AuditPage({ params }: { readonly params: Params }) {
   );
   return (
     <Page title="Audit">
-      <Form label="Filter events" submit="Show" act={filter} beside={follow}>
-        <div class="columns">
-          {NAMES.map((name) => (
-            <TextField
-              key={name}
-              label={FILTERS[name].label}
-              hint={FILTERS[name].hint}
-              value={typed[name]}
-              onValue={(value) => setTyped({ ...typed, [name]: value })}
-              maxLength={limitOf(AdminService.method.listAuditEvents, FILTERS[name].field)}
-            />
-          ))}
-        </div>
-      </Form>
-      {isFollowed ? (
-        <Followed filters={filters} key={JSON.stringify([number, filters])} />
-      ) : (
-        <Trail filters={filters} />
-      )}
-      <CommandLine
-        command="audit"
-        options={{ ...filters, until: isFollowed ? undefined : filters.until, follow: isFollowed }}
-        env={env}
-      />
+      <section class="card">
+        <Form label="Filter events" submit="Show" act={filter} beside={follow}>
+          <div class="columns">
+            {NAMES.map((name) => (
+              <TextField
+                key={name}
+                label={FILTERS[name].label}
+                hint={FILTERS[name].hint}
+                value={typed[name]}
+                onValue={(value) => setTyped({ ...typed, [name]: value })}
+                maxLength={limitOf(AdminService.method.listAuditEvents, FILTERS[name].field)}
+              />
+            ))}
+          </div>
+        </Form>
+      </section>
+      <section class="card">
+        {isFollowed ? (
+          <Followed filters={filters} key={JSON.stringify([number, filters])} />
+        ) : (
+          <Trail filters={filters} />
+        )}
+        <CommandLine
+          command="audit"
+          options={{ ...filters, until: isFollowed ? undefined : filters.until, follow: isFollowed }}
+          env={env}
+        />
+      </section>
     </Page>
   );
 }
@@ -111,7 +116,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
   return (
     <ListTable
       list={list}
-      none={isFiltered ? "No event matches the filter." : "There are no events yet."}
+      none={<p>{isFiltered ? "No event matches the filter." : "There are no events yet."}</p>}
       caption={isFiltered ? "Events of this filter, newest first" : "All events, newest first"}
       keyOf={({ id }) => id}
       columns={columnsOf(env)}
@@ -163,7 +168,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
       )}
       <ListTable
         list={{ items: events, isBusy: error === undefined, error: undefined }}
-        none="No event matches the filter yet."
+        none={<p>No event matches the filter yet.</p>}
         caption="Events as they arrive, newest first"
         keyOf={({ id }) => id}
         columns={columnsOf(env)}
@@ -185,7 +190,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
     {
       name: "Subject",
       of: ({ userGroupId, apiTokenId, apiTokenDisplayName, apiTokenRole, webhookId, exported }) => {
-        if (userGroupId) return <a href={hrefOf("group", { env, id: userGroupId })}>{userGroupId}</a>;
+        if (userGroupId) return <Id id={userGroupId} href={hrefOf("group", { env, id: userGroupId })} />;
         if (apiTokenId)
           return (
             <>
@@ -209,7 +214,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
       name: "Request",
       of: ({ requestId, peerAddress }) => (
         <>
-          {peerAddress} <code class="small">{requestId}</code>
+          {peerAddress} {requestId && <code class="small">{requestId}</code>}
         </>
       ),
     },

@@ -1,3 +1,4 @@
+import { Plus, Trash2 } from "lucide-preact";
 import { useState } from "preact/hooks";
 import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
@@ -5,13 +6,13 @@ import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/s
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ConfirmButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { CheckField, Form, SelectField, TextField } from "../parts/field.tsx";
+import { CheckField, SelectField, TextField } from "../parts/field.tsx";
 import { announce } from "../parts/live.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
-import { Page, Section } from "../parts/page.tsx";
-import { ListTable } from "../parts/table.tsx";
+import { Page } from "../parts/page.tsx";
+import { ListTable, Skeleton } from "../parts/table.tsx";
 import { hrefOf } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
@@ -19,7 +20,7 @@ import { countText } from "../words.ts";
 /** All environments for `ADMIN_TOKEN`; the own environment for an API token. */
 export function EnvironmentsPage() {
   const { isRoot } = useSession();
-  return <Page title="Environments">{isRoot ? <All /> : <Own />}</Page>;
+  return isRoot ? <All /> : <Own />;
 }
 
 function All() {
@@ -28,29 +29,40 @@ function All() {
     const { environments, nextPageToken } = await admin.listEnvironments({ pageToken }, { signal });
     return { items: environments, nextPageToken };
   });
+  const create = (
+    <DialogButton label="New environment" icon={Plus} look="main">
+      {(close) => <Create onDone={list.again} onClose={close} />}
+    </DialogButton>
+  );
   return (
-    <>
-      <ListTable
-        list={list}
-        none="There are no environments yet. Create one for user groups and API tokens."
-        caption="All environments"
-        keyOf={formatEnvironmentName}
-        columns={[
-          {
-            name: "Environment",
-            isHeading: true,
-            of: (environment) => {
-              const name = formatEnvironmentName(environment);
-              return environment.deleteTime ? name : <a href={hrefOf("environments", { env: name })}>{name}</a>;
+    <Page title="Environments" actions={create}>
+      <section class="card">
+        <ListTable
+          list={list}
+          none={
+            <>
+              <p>There are no environments yet. An environment holds user groups and API tokens.</p>
+              {create}
+            </>
+          }
+          caption="All environments"
+          keyOf={formatEnvironmentName}
+          columns={[
+            {
+              name: "Environment",
+              isHeading: true,
+              of: (environment) => {
+                const name = formatEnvironmentName(environment);
+                return environment.deleteTime ? name : <a href={hrefOf("environments", { env: name })}>{name}</a>;
+              },
             },
-          },
-          ...columnsFor(EnvironmentSchema, ["create_time", "delete_time"]),
-          { name: "Delete", of: (environment) => <Delete environment={environment} onClose={list.again} /> },
-        ]}
-      />
-      <CommandLine command="env list" />
-      <Create onDone={list.again} />
-    </>
+            ...columnsFor(EnvironmentSchema, ["create_time", "delete_time"]),
+            { name: "Delete", of: (environment) => <Delete environment={environment} onClose={list.again} /> },
+          ]}
+        />
+        <CommandLine command="env list" />
+      </section>
+    </Page>
   );
 }
 
@@ -58,14 +70,17 @@ function Own() {
   const { admin } = useSession();
   const { value, error, again } = useAnswer("own", (signal) => admin.getEnvironment({}, { signal }));
   return (
-    <>
-      <FailureBox error={error} again={again} />
-      {value && <MessageFacts schema={GetEnvironmentResponseSchema} message={value} />}
-      <CommandLine command="env get" />
+    <Page title="Environments">
+      <section class="card">
+        <FailureBox error={error} again={again} />
+        {!value && error === undefined && <Skeleton />}
+        {value && <MessageFacts schema={GetEnvironmentResponseSchema} message={value} />}
+        <CommandLine command="env get" />
+      </section>
       <p class="note">
         This API token may act on its own environment only. ADMIN_TOKEN can list, create and delete environments.
       </p>
-    </>
+    </Page>
   );
 }
 
@@ -75,7 +90,7 @@ const TAG_OPTIONS = [
   ["Testing", "Testing"],
 ] as const;
 
-function Create({ onDone }: { readonly onDone: () => void }) {
+function Create({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
   const { admin } = useSession();
   const [name, setName] = useState("");
   const [tag, setTag] = useState("");
@@ -85,18 +100,21 @@ function Create({ onDone }: { readonly onDone: () => void }) {
     if (!environment)
       throw new InvalidInput("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.", "Name");
     await admin.createEnvironment({ environment });
-    setName("");
     onDone();
     return `Created the environment ${whole}.`;
   };
   return (
-    <Section title="Create an environment">
-      <Form label="Create an environment" submit="Create" isUnsaved={name !== ""} act={create}>
-        <TextField label="Name" value={name} onValue={setName} maxLength={64} />
-        <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
-      </Form>
-      <CommandLine command="env create" args={[name ? whole : "NAME"]} />
-    </Section>
+    <ChangeDialog
+      title="New environment"
+      button="Create"
+      command={{ command: "env create", args: [name ? whole : "NAME"] }}
+      isUnsaved={name !== ""}
+      onConfirm={create}
+      onClose={onClose}
+    >
+      <TextField label="Name" value={name} onValue={setName} maxLength={64} />
+      <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
+    </ChangeDialog>
   );
 }
 
@@ -120,7 +138,9 @@ function Delete({
     }
   };
   return (
-    <ConfirmButton
+    <ChangeButton
+      icon={Trash2}
+      look="plain"
       label={
         <>
           Delete <span class="unseen">{id}</span> …
@@ -138,6 +158,6 @@ function Delete({
       }}
     >
       <CheckField label="Also delete its user groups" value={force} onValue={setForce} />
-    </ConfirmButton>
+    </ChangeButton>
   );
 }

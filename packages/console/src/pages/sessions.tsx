@@ -6,7 +6,7 @@ import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ConfirmButton, ConfirmDialog } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { columnsFor } from "../parts/message.tsx";
@@ -54,24 +54,26 @@ function Ending({ params }: { readonly params: Params }) {
     <Section title="Revoke viewer sessions">
       <p>The user group and its tokens stay as they are. {UNTIL}</p>
       <Form label="Revoke viewer sessions" submit="Revoke them …" isDangerous act={ask}>
-        <TextField
-          label="User group"
-          hint="Its id."
-          value={group}
-          onValue={setGroup}
-          maxLength={limitOf(AdminService.method.revokeViewerSessions, "user_group_id")}
-        />
-        <TextField
-          label="Viewer"
-          hint="The viewer_id of the sessions. Empty: all sessions of the user group."
-          value={viewer}
-          onValue={setViewer}
-          maxLength={limitOf(AdminService.method.revokeViewerSessions, "viewer_id")}
-        />
+        <div class="columns">
+          <TextField
+            label="User group"
+            hint="Its id."
+            value={group}
+            onValue={setGroup}
+            maxLength={limitOf(AdminService.method.revokeViewerSessions, "user_group_id")}
+          />
+          <TextField
+            label="Viewer"
+            hint="The viewer_id of the sessions. Empty: all sessions of the user group."
+            value={viewer}
+            onValue={setViewer}
+            maxLength={limitOf(AdminService.method.revokeViewerSessions, "viewer_id")}
+          />
+        </div>
       </Form>
       <CommandLine {...command} />
       {isEnding && (
-        <ConfirmDialog
+        <ChangeDialog
           title="Revoke viewer sessions"
           id={viewer || group}
           consequence={`This revokes all viewer sessions of ${whose}. Pages that use one need a new session.`}
@@ -95,7 +97,7 @@ function SigningKeys() {
     <Section title="Signing keys">
       <ListTable
         list={list}
-        none="There are no keys yet: the first viewer session creates them."
+        none={<p>There are no keys yet: the first viewer session creates them.</p>}
         caption="The keys that sign viewer sessions"
         keyOf={({ id }) => id}
         columns={[
@@ -134,7 +136,7 @@ function Rotate({ again }: { readonly again: () => void }) {
         <button type="button" aria-disabled={rotating.isBusy} onClick={rotating.run}>
           Rotate to the next key
         </button>
-        <ConfirmButton
+        <ChangeButton
           label="Replace all keys, and revoke every session …"
           title="Replace all signing keys"
           id={id}

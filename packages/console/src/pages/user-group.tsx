@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { Ban, Pause, Pencil, Play, RefreshCw, Trash2 } from "lucide-preact";
 import { useRef, useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
@@ -7,12 +8,17 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ConfirmButton } from "../parts/dialog.tsx";
+import { CopyButton } from "../parts/copy.tsx";
+import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { Form, TextField } from "../parts/field.tsx";
-import { MessageFacts, SuspendedBadge } from "../parts/message.tsx";
+import { TextField } from "../parts/field.tsx";
+import { GroupState, MessageFacts } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
-import { RotationForm } from "../parts/rotation.tsx";
+import { RotationDialog } from "../parts/rotation.tsx";
+import { Snippets } from "../parts/snippets.tsx";
+import { Facts, Skeleton } from "../parts/table.tsx";
+import { Time } from "../parts/time.tsx";
+import { Visible } from "../parts/visible.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { newRequestId } from "../session/request-id.ts";
 import { useSession } from "../session/session.ts";
@@ -26,78 +32,137 @@ import {
   textsOf,
   WithEnvironmentToken,
 } from "./group-form.tsx";
+import { sessionPrograms } from "./programs.ts";
 
-/** One user group: its facts, and the forms that change, rotate, revoke and delete it. */
+/** One user group: its facts, its events, and the dialogs that change, rotate, suspend, revoke and delete it. */
 export function UserGroupPage({ params }: { readonly params: Params }) {
-  const { admin, environment, env } = useSession();
+  const { admin, isRoot, environment, env } = useSession();
   const id = params["id"] ?? "";
   const answer = useAnswer(id, async (signal) => {
     const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: id }, { signal });
     return userGroup;
   });
-  const group = answer.value;
+  const { value: group, again } = answer;
   return (
-    <Page title="User group" detail={id}>
-      <ul class="links">
-        <li>
-          <a href={hrefOf("groups", { env })}>All user groups</a>
-        </li>
-        <li>
-          <a href={hrefOf("audit", { env, group: id })}>Its audit events</a>
-        </li>
-        <li>
-          <a href={hrefOf("sessions", { env, group: id })}>Revoke its viewer sessions</a>
-        </li>
-      </ul>
-      <FailureBox error={answer.error} again={answer.again} />
-      {group && (
-        <>
-          {group.suspension && (
-            <p>
-              <SuspendedBadge {...group} />
-            </p>
+    <Page
+      title="User group"
+      detail={id}
+      beside={
+        <ul class="links">
+          {group && (
+            <li>
+              <GroupState {...group} />
+            </li>
           )}
-          <MessageFacts schema={UserGroupInfoSchema} message={group} />
-          <CommandLine command="group get" args={[id]} env={env} />
-          <Section title="Change">
-            <WithEnvironmentToken what="change a user group">
-              <Change group={group} again={answer.again} />
-            </WithEnvironmentToken>
-          </Section>
-          <Section title="Rotate the token">
-            <WithEnvironmentToken what="rotate the token of a user group">
-              <Rotate group={group} again={answer.again} />
-            </WithEnvironmentToken>
-          </Section>
-          <Section title="Suspend or resume">
-            <Suspend group={group} again={answer.again} />
-          </Section>
-          <Section title="Revoke or delete">
-            <End group={group} again={answer.again} />
-          </Section>
-        </>
+          <li>
+            <a href={hrefOf("groups", { env })}>All user groups</a>
+          </li>
+        </ul>
+      }
+      actions={
+        group && (
+          <>
+            <CopyButton text={id} what="the id" />
+            {!isRoot && (
+              <>
+                <DialogButton label="Edit" icon={Pencil}>
+                  {(close) => <Change group={group} again={again} onClose={close} />}
+                </DialogButton>
+                <DialogButton label="Rotate the token" icon={RefreshCw}>
+                  {(close) => <Rotate group={group} again={again} onClose={close} />}
+                </DialogButton>
+              </>
+            )}
+            <Suspend group={group} again={again} />
+            <End group={group} again={again} />
+          </>
+        )
+      }
+    >
+      <FailureBox error={answer.error} again={again} />
+      {!group && answer.isBusy && <Skeleton />}
+      {group && (
+        <div class="board">
+          <div>
+            <Section title="Details">
+              <MessageFacts schema={UserGroupInfoSchema} message={group} />
+              <CommandLine command="group get" args={[id]} env={env} />
+              {isRoot && <WithEnvironmentToken what="change or rotate a user group">{undefined}</WithEnvironmentToken>}
+            </Section>
+          </div>
+          <div>
+            <Section
+              title="Viewer sessions"
+              actions={<a href={hrefOf("sessions", { env, group: id })}>Revoke its viewer sessions</a>}
+            >
+              <p>
+                Your back end creates a session for each viewer. The page holds it instead of a token. Set{" "}
+                <code>API_TOKEN</code> to an API token of role manage.
+              </p>
+              <Snippets label="Create a viewer session" programs={sessionPrograms(id)} />
+            </Section>
+            <Timeline group={group} />
+          </div>
+        </div>
       )}
     </Page>
   );
 }
 
-/** The properties of the forms that act on a user group. */
+/** The number of events in the timeline. */
+const EVENTS = 20;
+
+/** The last events of a user group. It reads them again after a change. */
+function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGroupInfo }) {
+  const { admin, environment, env } = useSession();
+  const { value, error, again } = useAnswer(`events ${id} ${etag}`, async (signal) => {
+    const request = { environment, userGroupId: id, pageSize: EVENTS };
+    return (await admin.listAuditEvents(request, { signal })).auditEvents;
+  });
+  return (
+    <Section title="Timeline" actions={<a href={hrefOf("audit", { env, group: id })}>Its audit events</a>}>
+      <FailureBox error={error} again={again} />
+      {!value && error === undefined && <Skeleton />}
+      {value?.length === 0 && <p>No event is stored. Events are kept for AUDIT_RETENTION.</p>}
+      <ol class="timeline">
+        {value?.map(({ id: eventId, method, changedFields, createTime, actorId, actorDisplayName }) => (
+          <li key={eventId}>
+            <strong>{method}</strong> {changedFields.join(", ")}
+            <br />
+            <span class="small">
+              <Time time={createTime} /> by <Visible text={actorDisplayName || actorId} />
+            </span>
+          </li>
+        ))}
+      </ol>
+    </Section>
+  );
+}
+
+/** The properties of the dialogs that act on a user group. */
 interface Acting {
   readonly group: UserGroupInfo;
   /** Reads the user group again. */
   readonly again: () => Promise<void>;
 }
 
+/** The properties of the dialogs whose fields have a state of their own. */
+interface Changing extends Acting {
+  readonly onClose: () => void;
+}
+
 /**
  * A form for the fields. An untouched field follows the group. A touched field keeps the typed text until it is saved. If
  * somebody else changed the field in the meantime, the form warns before it replaces that change.
  */
-function Change({ group, again }: Acting) {
+function Change({ group, again, onClose }: Changing) {
   const { userGroups } = useSession();
   const [touched, setTouched] = useState<GroupTexts>({});
   /** The fields' texts when they were first touched. */
   const [replaced, setReplaced] = useState<GroupTexts>({});
   const present = textsOf(group);
+  const [initial] = useState(present);
+  const changedByOthers = FIELD_NAMES.filter((field) => present[field] !== initial[field]);
   const texts: GroupTexts = { ...present, ...touched };
   const paths = FIELD_NAMES.filter((field) => texts[field] !== present[field]);
   const id = group.providedId;
@@ -111,7 +176,7 @@ function Change({ group, again }: Acting) {
     if (others.length > 0) {
       setReplaced(present);
       throw new InvalidInput(
-        `Somebody else changed ${others.join(", ")} in the meantime. Check the new values above. Saving again replaces them.`,
+        `Somebody else changed ${others.join(", ")} in the meantime. Check the new values. Saving again replaces them.`,
       );
     }
     const fields = fieldsIn(texts);
@@ -122,7 +187,6 @@ function Change({ group, again }: Acting) {
       if (ConnectError.from(error).code === Code.Aborted) await reread();
       throw error;
     }
-    setTouched({});
     await reread();
     return `Saved the user group ${id}: ${paths.join(", ")}.`;
   };
@@ -133,17 +197,27 @@ function Change({ group, again }: Acting) {
   const cleared = paths.filter((field) => texts[field]?.trim() === "");
   const options = { ...optionsFor(texts, paths), clear: cleared, etag: group.etag };
   return (
-    <>
-      <Form label="Change" submit="Save" isUnsaved={paths.length > 0} act={change}>
-        <GroupFieldset texts={texts} onText={onText} />
-        <p class="small">{paths.length === 0 ? "No unsaved changes." : `Unsaved changes: ${paths.join(", ")}.`}</p>
-      </Form>
-      <CommandLine command="group update" args={[id]} options={paths.length > 0 ? options : { name: "TEXT" }} />
-    </>
+    <ChangeDialog
+      title="Edit the user group"
+      button="Save"
+      command={{ command: "group update", args: [id], options: paths.length > 0 ? options : { name: "TEXT" } }}
+      isUnsaved={paths.length > 0}
+      onConfirm={change}
+      onClose={onClose}
+    >
+      <GroupFieldset texts={texts} onText={onText} />
+      {changedByOthers.length > 0 && (
+        <div class="note">
+          <p>Somebody else changed these values since you opened this dialog. They are now:</p>
+          <Facts facts={changedByOthers.map((field) => [field, <pre>{present[field]}</pre>])} />
+        </div>
+      )}
+      <p class="small">{paths.length === 0 ? "No unsaved changes." : `Unsaved changes: ${paths.join(", ")}.`}</p>
+    </ChangeDialog>
   );
 }
 
-function Rotate({ group: { providedId: id }, again }: Acting) {
+function Rotate({ group: { providedId: id }, again, onClose }: Changing) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
   // A retry uses the same id, so the service rotates once.
@@ -169,13 +243,14 @@ function Rotate({ group: { providedId: id }, again }: Acting) {
     return `Rotated the token of the user group ${id}.`;
   };
   return (
-    <RotationForm
-      label="Rotate the token"
+    <RotationDialog
+      title="Rotate the token"
       id={id}
       grace={durationText(Number(caller.rotationGrace?.seconds ?? 0n) * 1000)}
       consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use it show nothing until they have the new token.`}
       command="group rotate"
       onRotate={rotate}
+      onClose={onClose}
     />
   );
 }
@@ -209,9 +284,10 @@ function Suspend({ group, again }: Acting) {
     return `Resumed the user group ${id}.`;
   };
   return (
-    <div class="buttons">
-      <ConfirmButton
-        label={suspension ? "Change its suspension …" : "Suspend the user group …"}
+    <>
+      <ChangeButton
+        icon={Pause}
+        label={suspension ? "Change its suspension" : "Suspend"}
         title="Suspend a user group"
         id={id}
         consequence={`Dashboards of the user group ${id} show nothing from now on. Its token and all its values stay as they are.`}
@@ -232,10 +308,11 @@ function Suspend({ group, again }: Acting) {
           hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes it."
           {...field("until")}
         />
-      </ConfirmButton>
+      </ChangeButton>
       {suspension && (
-        <ConfirmButton
-          label="Resume the user group …"
+        <ChangeButton
+          icon={Play}
+          label="Resume"
           title="Resume a user group"
           id={id}
           consequence={`Dashboards of the user group ${id} work again, with the same token and values.`}
@@ -244,7 +321,7 @@ function Suspend({ group, again }: Acting) {
           onConfirm={resume}
         />
       )}
-    </div>
+    </>
   );
 }
 
@@ -265,9 +342,10 @@ function End({ group, again }: Acting) {
     return `Deleted the user group ${id}.`;
   };
   return (
-    <div class="buttons">
-      <ConfirmButton
-        label="Revoke its tokens …"
+    <>
+      <ChangeButton
+        icon={Ban}
+        label="Revoke its tokens"
         title="Revoke the tokens of a user group"
         id={id}
         consequence={`This revokes all tokens of the user group ${id} at once, also one in its grace period. Dashboards that use one show nothing until they have a new token: rotate the token, or run ugs group create.`}
@@ -275,8 +353,9 @@ function End({ group, again }: Acting) {
         command={{ command: "group revoke", args: [id], env }}
         onConfirm={revoke}
       />
-      <ConfirmButton
-        label="Delete the user group …"
+      <ChangeButton
+        icon={Trash2}
+        label="Delete"
         title="Delete a user group"
         id={id}
         consequence={`This permanently deletes the user group ${id}, with its name, mapping and properties, and revokes its tokens.`}
@@ -284,6 +363,6 @@ function End({ group, again }: Acting) {
         command={{ command: "group delete", options: { etag }, args: [id], env }}
         onConfirm={remove}
       />
-    </div>
+    </>
   );
 }

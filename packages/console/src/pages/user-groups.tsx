@@ -1,26 +1,31 @@
+import { Plus } from "lucide-preact";
 import { useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
+import { ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { Form, TextField } from "../parts/field.tsx";
-import { columnsFor, SuspendedBadge } from "../parts/message.tsx";
-import { Page, Section, useSecret } from "../parts/page.tsx";
+import { columnsFor, GroupState } from "../parts/message.tsx";
+import { Page, useSecret } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
+import { Id } from "../parts/visible.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { fieldsIn, GroupFieldset, NO_TEXTS, optionsFor, WithEnvironmentToken } from "./group-form.tsx";
 
 /** The user groups of an environment, by the prefix of their ids. */
 export function UserGroupsPage({ params }: { readonly params: Params }) {
-  const { admin, environment, env } = useSession();
+  const { admin, isRoot, environment, env } = useSession();
   const prefix = params["prefix"] ?? "";
   const [typed, setTyped] = useTyped(prefix);
   const list = useList<UserGroupInfo>(`groups ${prefix}`, "user group", async (pageToken, signal) => {
-    const request = { environment, providedIdPrefix: prefix, pageToken };
+    // The first page appears soon, and further ones are for a user who scrolls through thousands.
+    const request = { environment, providedIdPrefix: prefix, pageToken, pageSize: pageToken === "" ? 100 : 1000 };
     const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
     return { items: userGroups, nextPageToken };
   });
@@ -28,43 +33,55 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
     go(hrefOf("groups", { env, prefix: typed }));
     return undefined;
   };
+  const create = (
+    <DialogButton label="New user group" icon={Plus} look="main">
+      {(close) => <Create onMade={list.again} onClose={close} />}
+    </DialogButton>
+  );
   return (
-    <Page title="User groups">
-      <Form label="Search user groups" submit="Search" act={search}>
-        <TextField
-          label="Prefix of the id"
-          value={typed}
-          onValue={setTyped}
-          maxLength={limitOf(AdminService.method.listUserGroups, "provided_id_prefix")}
+    <Page title="User groups" actions={!isRoot && create}>
+      <section class="card">
+        <Form label="Search user groups" submit="Search" act={search} isInLine>
+          <TextField
+            label="Prefix of the id"
+            value={typed}
+            onValue={setTyped}
+            maxLength={limitOf(AdminService.method.listUserGroups, "provided_id_prefix")}
+          />
+        </Form>
+        <ListTable
+          list={list}
+          none={
+            prefix ? (
+              <p>No user group has an id that starts with {prefix}.</p>
+            ) : (
+              <>
+                <p>There are no user groups yet. Your back end creates one for each of your customers.</p>
+                {!isRoot && create}
+              </>
+            )
+          }
+          caption={prefix ? `User groups with ids that start with ${prefix}` : "All user groups"}
+          keyOf={({ providedId }) => providedId}
+          columns={[
+            {
+              name: "User group",
+              isHeading: true,
+              of: ({ providedId }) => <Id id={providedId} href={hrefOf("group", { env, id: providedId })} />,
+            },
+            ...columnsFor(UserGroupInfoSchema, ["name"]),
+            { name: "State", of: (group) => <GroupState {...group} /> },
+            ...columnsFor(UserGroupInfoSchema, ["last_resolve_date", "token_create_time", "update_time"]),
+          ]}
         />
-      </Form>
-      <ListTable
-        list={list}
-        none={prefix ? `No user group has an id that starts with ${prefix}.` : "There are no user groups yet."}
-        caption={prefix ? `User groups with ids that start with ${prefix}` : "All user groups"}
-        keyOf={({ providedId }) => providedId}
-        columns={[
-          {
-            name: "User group",
-            isHeading: true,
-            of: ({ providedId }) => (
-              <a class="id" href={hrefOf("group", { env, id: providedId })}>
-                {providedId}
-              </a>
-            ),
-          },
-          ...columnsFor(UserGroupInfoSchema, ["name"]),
-          { name: "State", of: (group) => (group.suspension ? <SuspendedBadge {...group} /> : "Active") },
-          ...columnsFor(UserGroupInfoSchema, ["update_time", "token_create_time"]),
-        ]}
-      />
-      <CommandLine command="group list" options={{ prefix }} env={env} />
-      <Create onMade={list.again} />
+        <CommandLine command="group list" options={{ prefix }} env={env} />
+      </section>
+      {isRoot && <WithEnvironmentToken what="create a user group">{undefined}</WithEnvironmentToken>}
     </Page>
   );
 }
 
-function Create({ onMade }: { readonly onMade: () => void }) {
+function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { userGroups } = useSession();
   const [id, setId] = useState("");
@@ -76,9 +93,8 @@ function Create({ onMade }: { readonly onMade: () => void }) {
       // An empty name is the id.
       name: texts["name"] || undefined,
     });
-    if (!newUserGroup || !userGroup) return `The user group ${id} exists already. It was not changed.`;
-    setId("");
-    setTexts(NO_TEXTS);
+    if (!newUserGroup || !userGroup)
+      throw new InvalidInput(`The user group ${id} exists already. It was not changed.`, "Id");
     const { token, suspension } = userGroup;
     if (!suspension)
       showSecret({ title: `The token of the user group ${id}`, token, lost: "If it is lost, rotate the token." });
@@ -86,29 +102,26 @@ function Create({ onMade }: { readonly onMade: () => void }) {
     return suspension ? `Created the user group ${id}. It has expired already.` : `Created the user group ${id}.`;
   };
   return (
-    <Section title="Create a user group">
-      <WithEnvironmentToken what="create a user group">
-        <Form
-          label="Create a user group"
-          submit="Create"
-          isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
-          act={create}
-        >
-          <TextField
-            label="Id"
-            hint="The id of the user group in your back end. It cannot be changed."
-            value={id}
-            onValue={setId}
-            maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}
-          />
-          <GroupFieldset
-            texts={texts}
-            hints={{ name: "Empty: the id." }}
-            onText={(field, text) => setTexts({ ...texts, [field]: text })}
-          />
-        </Form>
-        <CommandLine command="group create" options={optionsFor(texts)} args={[id || "ID"]} />
-      </WithEnvironmentToken>
-    </Section>
+    <ChangeDialog
+      title="New user group"
+      button="Create"
+      command={{ command: "group create", options: optionsFor(texts), args: [id || "ID"] }}
+      isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
+      onConfirm={create}
+      onClose={onClose}
+    >
+      <TextField
+        label="Id"
+        hint="The id of the user group in your back end. It cannot be changed."
+        value={id}
+        onValue={setId}
+        maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}
+      />
+      <GroupFieldset
+        texts={texts}
+        hints={{ name: "Empty: the id." }}
+        onText={(field, text) => setTexts({ ...texts, [field]: text })}
+      />
+    </ChangeDialog>
   );
 }

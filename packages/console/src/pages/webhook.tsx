@@ -1,22 +1,27 @@
+import { History, Pause, Pencil, Play, RefreshCw, RotateCw, Send, Trash2 } from "lucide-preact";
 import { useState } from "preact/hooks";
 import {
+  DeliveryOutcome as Outcome,
   WebhookState as State,
   type Webhook,
   WebhookDeliverySchema,
   WebhookSchema,
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
+import { Badge } from "../parts/badge.tsx";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ConfirmButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { Form, TextField } from "../parts/field.tsx";
+import { TextField } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
-import { ListTable } from "../parts/table.tsx";
+import { ListTable, Skeleton } from "../parts/table.tsx";
+import { Time } from "../parts/time.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { fieldsIn, WebhookFieldset, type WebhookValues } from "../webhooks/webhook-form.tsx";
+import { WebhookState } from "../webhooks/webhook-state.tsx";
 import { outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
 import { timeIn, timeText } from "../words.ts";
 
@@ -25,6 +30,11 @@ interface Acting {
   readonly webhook: Webhook;
   /** Reads the webhook and its deliveries again. */
   readonly again: () => void;
+}
+
+/** The properties of the dialogs whose fields have a state of their own. */
+interface Changing extends Acting {
+  readonly onClose: () => void;
 }
 
 /** One webhook: its facts and deliveries, and the forms that change, test, rotate and delete it. */
@@ -42,45 +52,66 @@ export function WebhookPage({ params }: { readonly params: Params }) {
   const { value, isBusy, error, again } = answer;
   const acting = value?.webhook && { webhook: value.webhook, again };
   return (
-    <Page title="Webhook" detail={webhookId}>
-      <ul class="links">
-        <li>
-          <a href={hrefOf("webhooks", { env })}>All webhooks</a>
-        </li>
-      </ul>
+    <Page
+      title="Webhook"
+      detail={webhookId}
+      beside={
+        <ul class="links">
+          {acting && (
+            <li>
+              <WebhookState {...acting} />
+            </li>
+          )}
+          <li>
+            <a href={hrefOf("webhooks", { env })}>All webhooks</a>
+          </li>
+        </ul>
+      }
+      actions={acting && <Actions {...acting} />}
+    >
       <FailureBox error={error} again={again} />
-      {!value && isBusy && <p>Reading …</p>}
+      {!value && isBusy && <Skeleton />}
       {acting && (
         <>
           <Condition {...acting} />
-          <MessageFacts schema={WebhookSchema} message={acting.webhook} />
-          <CommandLine command="webhook get" args={[webhookId]} env={env} />
-          <Actions {...acting} />
-          <Section title="Deliveries">
+          <Section title="Details">
+            <MessageFacts schema={WebhookSchema} message={acting.webhook} />
+            <CommandLine command="webhook get" args={[webhookId]} env={env} />
+          </Section>
+          <Section
+            title="Deliveries"
+            actions={
+              <>
+                <button type="button" aria-disabled={isBusy} onClick={again}>
+                  <RotateCw aria-hidden />
+                  Read again
+                </button>
+                <DialogButton label="Deliver again" icon={History}>
+                  {(close) => <Redeliver {...acting} onClose={close} />}
+                </DialogButton>
+              </>
+            }
+          >
             <ListTable
               list={{ items: value.deliveries, isBusy, error: undefined }}
-              none="There are no deliveries yet."
+              none={<p>There are no deliveries yet. Send a test, or change a user group.</p>}
               caption="The last attempts, newest first"
               keyOf={({ eventId, attempt, createTime }) => `${eventId} ${attempt} ${timeText(createTime)}`}
               columns={[
-                { name: "Time", of: ({ createTime }) => timeText(createTime) },
+                { name: "Time", of: ({ createTime }) => <Time time={createTime} /> },
                 ...columnsFor(WebhookDeliverySchema, ["event_type"]),
-                { name: "Outcome", of: outcomeText },
+                {
+                  name: "Outcome",
+                  of: (attempt) => (
+                    <Badge tone={attempt.outcome === Outcome.DELIVERED ? "good" : "bad"}>{outcomeText(attempt)}</Badge>
+                  ),
+                },
                 ...columnsFor(WebhookDeliverySchema, ["attempt", "duration"]),
                 { name: "Event", of: ({ eventId }) => <span class="id">{eventId}</span> },
               ]}
             />
-            <p class="buttons">
-              <button type="button" aria-disabled={isBusy} onClick={again}>
-                Read again
-              </button>
-            </p>
             <CommandLine command="webhook deliveries" args={[webhookId]} env={env} />
           </Section>
-          <Redeliver {...acting} />
-          <Update {...acting} />
-          <RotateSecret {...acting} />
-          <Delete {...acting} />
         </>
       )}
     </Page>
@@ -107,8 +138,12 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
 }
 
 /** The buttons that act at once. */
-function Actions({ webhook: { id, state }, again }: Acting) {
-  const { admin, environment, env } = useSession();
+function Actions(acting: Acting) {
+  const { admin, environment } = useSession();
+  const {
+    webhook: { id, state },
+    again,
+  } = acting;
   const isEnabled = state === State.ENABLED;
   const testing = useAction(async () => {
     const result = await admin.testWebhook({ environment, webhookId: id });
@@ -124,24 +159,27 @@ function Actions({ webhook: { id, state }, again }: Acting) {
   });
   return (
     <>
+      <button type="button" class="main" aria-disabled={testing.isBusy} onClick={testing.run}>
+        <Send aria-hidden />
+        {testing.isBusy ? "Wait …" : "Send a test"}
+      </button>
+      <button type="button" aria-disabled={switching.isBusy} onClick={switching.run}>
+        {isEnabled ? <Pause aria-hidden /> : <Play aria-hidden />}
+        {isEnabled ? "Disable" : "Enable"}
+      </button>
+      <DialogButton label="Edit" icon={Pencil}>
+        {(close) => <Update {...acting} onClose={close} />}
+      </DialogButton>
+      <RotateSecret {...acting} />
+      <Delete {...acting} />
       <FailureBox error={testing.error} />
       <FailureBox error={switching.error} />
-      <div class="buttons">
-        <button type="button" aria-disabled={testing.isBusy} onClick={testing.run}>
-          {testing.isBusy ? "Wait …" : "Send a test"}
-        </button>
-        <button type="button" aria-disabled={switching.isBusy} onClick={switching.run}>
-          {isEnabled ? "Disable" : "Enable"}
-        </button>
-      </div>
-      <CommandLine command="webhook test" args={[id]} env={env} />
-      <CommandLine command={isEnabled ? "webhook disable" : "webhook enable"} args={[id]} env={env} />
     </>
   );
 }
 
 /** Changes the name, the URL and the event types. A field that was not touched follows the webhook. */
-function Update({ webhook, again }: Acting) {
+function Update({ webhook, again, onClose }: Changing) {
   const { admin, environment, env } = useSession();
   const { id, displayName, url, eventTypes } = webhook;
   const present: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
@@ -168,59 +206,64 @@ function Update({ webhook, again }: Acting) {
     ];
     if (paths.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
     await admin.updateWebhook({ environment, webhookId: id, ...fields, updateMask: { paths } });
-    setTouched({});
     again();
     return `Saved the webhook ${id}.`;
   };
   return (
-    <Section title="Change">
-      <Form label="Change" submit="Save" isUnsaved={names.some(isChanged)} act={update}>
-        <WebhookFieldset values={values} onValues={touch} />
-      </Form>
-      <CommandLine
-        command="webhook update"
-        options={names.some(isChanged) ? options : { name: "NAME" }}
-        args={[id]}
-        env={env}
-      />
-    </Section>
+    <ChangeDialog
+      title="Edit the webhook"
+      button="Save"
+      command={{
+        command: "webhook update",
+        options: names.some(isChanged) ? options : { name: "NAME" },
+        args: [id],
+        env,
+      }}
+      isUnsaved={names.some(isChanged)}
+      onConfirm={update}
+      onClose={onClose}
+    >
+      <WebhookFieldset values={values} onValues={touch} />
+    </ChangeDialog>
   );
 }
 
-function Redeliver({ webhook: { id }, again }: Acting) {
+function Redeliver({ webhook: { id }, again, onClose }: Changing) {
   const { admin, environment, env } = useSession();
   const [since, setSince] = useState("");
   const redeliver = async () => {
     const startTime = timeIn("Since", since, -1);
     const { webhook } = await admin.redeliverWebhook({ environment, webhookId: id, startTime });
-    setSince("");
     again();
     return webhook && redeliveryText(webhook, startTime);
   };
   return (
-    <Section title="Deliver events again">
-      <Form label="Deliver events again" submit="Deliver again" act={redeliver}>
-        <TextField
-          label="Since"
-          hint="A time, a date, or a duration ago such as 1h. All events since then are sent again, with the same ids. Events older than AUDIT_RETENTION no longer exist."
-          value={since}
-          onValue={setSince}
-        />
-      </Form>
-      <CommandLine
-        command="webhook redeliver"
-        options={{ since: since.trim().replace(" ", "T") || "1h" }}
-        args={[id]}
-        env={env}
+    <ChangeDialog
+      title="Deliver events again"
+      button="Deliver them"
+      command={{
+        command: "webhook redeliver",
+        options: { since: since.trim().replace(" ", "T") || "1h" },
+        args: [id],
+        env,
+      }}
+      onConfirm={redeliver}
+      onClose={onClose}
+    >
+      <TextField
+        label="Since"
+        hint="A time, a date, or a duration ago such as 1h. All events since then are sent again, with the same ids. Events older than AUDIT_RETENTION no longer exist."
+        value={since}
+        onValue={setSince}
       />
-    </Section>
+    </ChangeDialog>
   );
 }
 
 function RotateSecret({ webhook: { id }, again }: Acting) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
-  const rotating = useAction(async () => {
+  const rotate = async () => {
     const { secret } = await admin.rotateWebhookSecret({ environment, webhookId: id });
     showSecret({
       title: `The new secret of the webhook ${id}`,
@@ -230,21 +273,17 @@ function RotateSecret({ webhook: { id }, again }: Acting) {
     });
     again();
     return `Rotated the secret of the webhook ${id}. The new one is shown only once.`;
-  });
+  };
   return (
-    <Section title="Rotate the secret">
-      <p>
-        The former secret also signs for 24 hours. Deploy the new one in that time. If a secret has leaked, delete the
-        webhook and create another one.
-      </p>
-      <FailureBox error={rotating.error} />
-      <p class="buttons">
-        <button type="button" aria-disabled={rotating.isBusy} onClick={rotating.run}>
-          {rotating.isBusy ? "Wait …" : "Rotate the secret"}
-        </button>
-      </p>
-      <CommandLine command="webhook rotate-secret" args={[id]} env={env} />
-    </Section>
+    <ChangeButton
+      icon={RefreshCw}
+      label="Rotate the secret"
+      title="Rotate the secret"
+      consequence="The former secret also signs for 24 hours. Deploy the new one in that time. If a secret has leaked, delete the webhook and create another one."
+      button="Rotate"
+      command={{ command: "webhook rotate-secret", args: [id], env }}
+      onConfirm={rotate}
+    />
   );
 }
 
@@ -256,18 +295,15 @@ function Delete({ webhook: { id, displayName, url } }: Acting) {
     return `Deleted the webhook ${displayName}.`;
   };
   return (
-    <Section title="Delete">
-      <div class="buttons">
-        <ConfirmButton
-          label="Delete the webhook …"
-          title="Delete a webhook"
-          id={id}
-          consequence={`This permanently deletes the webhook ${id} (${displayName}). ${url} receives no further events, and undelivered ones are not sent.`}
-          button="Delete it"
-          command={{ command: "webhook delete", args: [id], env }}
-          onConfirm={remove}
-        />
-      </div>
-    </Section>
+    <ChangeButton
+      icon={Trash2}
+      label="Delete"
+      title="Delete a webhook"
+      id={id}
+      consequence={`This permanently deletes the webhook ${id} (${displayName}). ${url} receives no further events, and undelivered ones are not sent.`}
+      button="Delete it"
+      command={{ command: "webhook delete", args: [id], env }}
+      onConfirm={remove}
+    />
   );
 }

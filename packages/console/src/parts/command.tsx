@@ -1,3 +1,4 @@
+import { Terminal } from "lucide-preact";
 import { type CommandProps, commandText } from "./command-text.ts";
 import { CopyButton } from "./copy.tsx";
 
@@ -5,8 +6,11 @@ import { CopyButton } from "./copy.tsx";
 export function CommandLine(props: CommandProps) {
   const text = commandText(props);
   return (
-    <p class="command small">
-      On the command line: <code>{text}</code> <CopyButton text={text} what="the command" />
-    </p>
+    <div class="command small">
+      <Terminal aria-hidden />
+      <span class="unseen">On the command line: </span>
+      <code>{text}</code>
+      <CopyButton text={text} what="the command" />
+    </div>
   );
 }

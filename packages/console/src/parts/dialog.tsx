@@ -1,3 +1,4 @@
+import type { LucideIcon } from "lucide-preact";
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { InvalidInput } from "../../../operator/src/input.ts";
@@ -6,18 +7,24 @@ import type { CommandProps } from "./command-text.ts";
 import { Form, TextField } from "./field.tsx";
 import { giveFocusBack } from "./focus.ts";
 import { announce, LiveRegion } from "./live.tsx";
+import { leave, leaving } from "./unsaved.ts";
 
 /** A dialog over the page. Escape closes it, and the focus returns to what opened it. */
 export function Dialog({
   title,
+  look,
   onClose,
   children,
 }: {
   readonly title: string;
+  /** A class of the style sheet. */
+  readonly look?: string;
+  /** Called when the user wants to close it. */
   readonly onClose: () => void;
   readonly children: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const isShown = useRef(true);
   const id = useId();
   useLayoutEffect(() => {
     const shown = dialog.current;
@@ -26,6 +33,7 @@ export function Dialog({
     // The last announcement belongs to the page.
     announce("");
     return () => {
+      isShown.current = false;
       shown?.close();
       giveFocusBack(opener);
     };
@@ -33,10 +41,15 @@ export function Dialog({
   return (
     <dialog
       ref={dialog}
+      class={look}
       aria-labelledby={id}
       onCancel={(event) => {
         event.preventDefault();
         onClose();
+      }}
+      onClose={() => {
+        // On a second Escape, the browser closes a dialog without asking the page.
+        if (isShown.current) dialog.current?.showModal();
       }}
     >
       <h2 id={id}>{title}</h2>
@@ -46,72 +59,119 @@ export function Dialog({
   );
 }
 
-/** A destructive action. */
-interface Ending {
+/** A change that a dialog asks for. */
+interface Change {
   readonly title: string;
-  /** The id that the user has to type. */
-  readonly id: string;
+  /** The id that the user has to type before a destructive change. Undefined: the change destroys nothing. */
+  readonly id?: string | undefined;
   /** The consequence, in sentences. */
-  readonly consequence: ComponentChildren;
+  readonly consequence?: ComponentChildren;
   /** The words on the button. */
   readonly button: string;
   readonly command: CommandProps;
-  /** Further fields. */
+  /** Whether the fields contain unsaved text. Default: no. */
+  readonly isUnsaved?: boolean;
+  /** The fields. */
   readonly children?: ComponentChildren;
-  /** Runs the action. @returns the announcement. Undefined: none */
+  /** Makes the change. @returns the announcement. Undefined: none */
   readonly onConfirm: () => Promise<string | undefined>;
   readonly onClose: () => void;
 }
 
-/** Asks the user to confirm a destructive action by typing an id. */
-export function ConfirmDialog({ title, id, consequence, button, command, children, onConfirm, onClose }: Ending) {
+/** A dialog with the form of a change. */
+export function ChangeDialog({
+  title,
+  id,
+  consequence,
+  button,
+  command,
+  isUnsaved = false,
+  children,
+  onConfirm,
+  onClose,
+}: Change) {
   const [typed, setTyped] = useState("");
   const field = `To continue, type ${id}`;
   const close = () => {
+    leaving.value = undefined;
     // The page must not repeat the announcement of the dialog.
     announce("");
     onClose();
   };
   const confirm = async () => {
-    if (typed !== id) throw new InvalidInput(`This is not ${id}: nothing was done.`, field);
+    if (id !== undefined && typed !== id) throw new InvalidInput(`This is not ${id}: nothing was done.`, field);
     const done = await onConfirm();
     close();
     return done;
   };
   const cancel = (
-    <button type="button" onClick={close}>
+    <button type="button" onClick={() => leave(close)}>
       Cancel
     </button>
   );
   return (
-    <Dialog title={title} onClose={close}>
-      <p>{consequence}</p>
-      <Form label={title} submit={button} isDangerous act={confirm} beside={cancel}>
+    <Dialog title={title} onClose={() => leave(close)}>
+      {consequence && <p>{consequence}</p>}
+      <Form
+        label={title}
+        submit={button}
+        isDangerous={id !== undefined}
+        isUnsaved={isUnsaved}
+        act={confirm}
+        beside={cancel}
+      >
         {children}
-        <TextField label={field} value={typed} onValue={setTyped} />
+        {id !== undefined && <TextField label={field} value={typed} onValue={setTyped} />}
       </Form>
       <CommandLine {...command} />
     </Dialog>
   );
 }
 
-/** A button that opens a `ConfirmDialog`. @param label of the button */
-export function ConfirmButton({
+/** A button that opens a dialog. @param children makes the dialog, by the function that closes it */
+export function DialogButton({
   label,
-  onClose,
-  ...ending
-}: Omit<Ending, "onClose"> & { readonly label: ComponentChildren; readonly onClose?: () => void }) {
+  icon: Icon,
+  look,
+  children,
+}: {
+  readonly label: ComponentChildren;
+  readonly icon?: LucideIcon;
+  /** A class of the style sheet. */
+  readonly look?: "main" | "plain";
+  readonly children: (close: () => void) => ComponentChildren;
+}) {
   const [isOpen, setOpen] = useState(false);
-  const close = () => {
-    setOpen(false);
-    onClose?.();
-  };
   return (
     <>
-      <button type="button" onClick={() => setOpen(true)}>
+      <button type="button" class={look} onClick={() => setOpen(true)}>
+        {Icon && <Icon aria-hidden />}
         {label}
       </button>
-      {isOpen && <ConfirmDialog {...ending} onClose={close} />}
+      {isOpen && children(() => setOpen(false))}
     </>
+  );
+}
+
+/** A button that opens a `ChangeDialog` without state of its own. */
+export function ChangeButton({
+  label,
+  icon,
+  look,
+  onClose,
+  ...change
+}: Omit<Change, "onClose"> & Omit<Parameters<typeof DialogButton>[0], "children"> & { readonly onClose?: () => void }) {
+  return (
+    <DialogButton label={label} {...(icon && { icon })} {...(look && { look })}>
+      {(close) => (
+        <ChangeDialog
+          {...change}
+          onClose={() => {
+            close();
+            onClose?.();
+          }}
+        />
+      )}
+    </DialogButton>
   );
 }

@@ -103,6 +103,7 @@ export function Form({
   isDangerous = false,
   isOfSignIn = false,
   isUnsaved = false,
+  isInLine = false,
   act,
   beside,
   children,
@@ -117,6 +118,8 @@ export function Form({
   readonly isOfSignIn?: boolean;
   /** Whether it contains unsaved text. Default: no. */
   readonly isUnsaved?: boolean;
+  /** Whether the button is beside the fields. Default: no. */
+  readonly isInLine?: boolean;
   /** As for `useAction`. */
   readonly act: Parameters<typeof useAction>[0];
   /** Beside the button. */
@@ -128,6 +131,7 @@ export function Form({
   const errorId = useId();
   return (
     <form
+      class={isInLine ? "in-line" : undefined}
       aria-label={label}
       noValidate
       onSubmit={(event) => {

@@ -1,10 +1,11 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Secret, type ShownSecret } from "./copy.tsx";
+import { SecretDialog, type ShownSecret } from "./secret.tsx";
+import { Id } from "./visible.tsx";
 
 const ShowSecret = createContext<(secret: ShownSecret) => void>(() => {});
 
-/** Returns a function that shows a token once, at the top of the page. */
+/** Returns a function that shows a token once, in a dialog. */
 export function useSecret(): (secret: ShownSecret) => void {
   return useContext(ShowSecret);
 }
@@ -39,14 +40,14 @@ export function Page({
       <div class="heading">
         <div>
           <h1 ref={heading} tabIndex={-1}>
-            {title} {detail !== undefined && <span class="id">{detail}</span>}
+            {title} {detail !== undefined && <Id id={detail} />}
           </h1>
           {beside}
         </div>
         {actions && <div class="buttons">{actions}</div>}
       </div>
-      {secret && <Secret {...secret} onClose={() => showSecret(undefined)} />}
       {children}
+      {secret && <SecretDialog {...secret} onClose={() => showSecret(undefined)} />}
     </ShowSecret.Provider>
   );
 }

@@ -1,4 +1,6 @@
+import { Inbox } from "lucide-preact";
 import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { List } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
 
@@ -10,7 +12,46 @@ export interface Column<T> {
   readonly isHeading?: boolean;
 }
 
-/** A table. It scrolls if it is wider than the page. */
+/** The number of rows from which a table has rows only for what is in sight. */
+const WHOLE = 200;
+
+/** The rows beyond the sight of a long table, so that Tab reaches the next one. */
+const BEYOND = 20;
+
+/** The rows to show of a table, by the place of its body in the window. */
+function useRowsInSight(count: number) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [{ start, rowHeight }, setSight] = useState({ start: 0, rowHeight: 44 });
+  const isLong = count > WHOLE;
+  const shown = Math.ceil((globalThis.innerHeight ?? 0) / rowHeight) + 2 * BEYOND;
+  useLayoutEffect(() => {
+    if (!isLong) return;
+    const look = () => {
+      const height = body.current?.querySelector("tr[aria-rowindex]")?.getBoundingClientRect().height || rowHeight;
+      const above = -(body.current?.getBoundingClientRect().top ?? 0) / height;
+      // In steps, so that not every pixel renders.
+      const first = Math.max(0, Math.floor(above / 10) * 10 - BEYOND);
+      setSight((before) =>
+        before.start === first && before.rowHeight === height ? before : { start: first, rowHeight: height },
+      );
+    };
+    look();
+    // Scrolling does not bubble.
+    const options = { capture: true, passive: true };
+    addEventListener("scroll", look, options);
+    addEventListener("resize", look, options);
+    return () => {
+      removeEventListener("scroll", look, options);
+      removeEventListener("resize", look, options);
+    };
+  }, [isLong]);
+  if (!isLong) return { body, isLong, start: 0, end: count, before: 0, after: 0 };
+  const from = Math.min(start, Math.max(0, count - shown));
+  const end = Math.min(count, from + shown);
+  return { body, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
+}
+
+/** A table. It scrolls if it is wider than the page. Of a long one, only the rows in sight exist. */
 export function Table<T>({
   caption,
   columns,
@@ -23,10 +64,12 @@ export function Table<T>({
   readonly items: readonly T[];
   readonly keyOf: (item: T) => string;
 }) {
+  const { body, isLong, start, end, before, after } = useRowsInSight(items.length);
+  const gap = (height: number) => height > 0 && <tr aria-hidden style={{ height: `${height}px` }} />;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: without a mouse, users scroll it with the arrow keys
     <section class="scrolls" aria-label={caption} tabIndex={0}>
-      <table>
+      <table class={isLong ? "long" : undefined} aria-rowcount={isLong ? items.length + 1 : undefined}>
         <caption>{caption}</caption>
         <thead>
           <tr>
@@ -37,9 +80,10 @@ export function Table<T>({
             ))}
           </tr>
         </thead>
-        <tbody>
-          {items.map((item) => (
-            <tr key={keyOf(item)}>
+        <tbody ref={body}>
+          {gap(before)}
+          {items.slice(start, end).map((item, i) => (
+            <tr key={keyOf(item)} aria-rowindex={isLong ? start + i + 2 : undefined}>
               {columns.map(({ name, of, isHeading }) =>
                 isHeading ? (
                   <th key={name} scope="row">
@@ -51,13 +95,36 @@ export function Table<T>({
               )}
             </tr>
           ))}
+          {gap(after)}
         </tbody>
       </table>
     </section>
   );
 }
 
-/** A table of a list. @param none the text for an empty list */
+/** A place for what is being read. */
+export function Skeleton() {
+  return (
+    <div class="skeleton">
+      <p class="unseen">Reading …</p>
+      {Array.from({ length: 6 }, (_, i) => (
+        <span key={i} />
+      ))}
+    </div>
+  );
+}
+
+/** An empty state: says what to do. */
+export function Empty({ children }: { readonly children: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <Inbox aria-hidden />
+      {children}
+    </div>
+  );
+}
+
+/** A table of a list. @param none for an empty list: says what to do */
 export function ListTable<T>({
   list: { items, isBusy, error, again, more },
   none,
@@ -66,15 +133,43 @@ export function ListTable<T>({
   return (
     <>
       {items && items.length > 0 && <Table {...table} items={items} />}
-      {items?.length === 0 && !more && <p>{none}</p>}
+      {items?.length === 0 && !more && <Empty>{none}</Empty>}
       <FailureBox error={error} again={again} />
-      {!items && isBusy && <p>Reading …</p>}
-      {more && (
-        <button type="button" aria-disabled={isBusy} onClick={more}>
-          {isBusy ? "Reading …" : "Show more"}
-        </button>
-      )}
+      {!items && isBusy && <Skeleton />}
+      {more && <MoreButton isBusy={isBusy} hasFailed={error !== undefined} more={more} />}
     </>
+  );
+}
+
+/** A button that shows the next items. It does so by itself when it comes near, unless the last read failed. */
+function MoreButton({
+  isBusy,
+  hasFailed,
+  more,
+}: {
+  readonly isBusy: boolean;
+  readonly hasFailed: boolean;
+  readonly more: () => void;
+}) {
+  const button = useRef<HTMLButtonElement>(null);
+  const isWaiting = !isBusy && !hasFailed;
+  useEffect(() => {
+    if (!isWaiting || !button.current) return;
+    const observer = new IntersectionObserver(
+      (entries) => {
+        if (entries.some(({ isIntersecting }) => isIntersecting)) more();
+      },
+      { root: document.querySelector(".page"), rootMargin: "0px 0px 1500px 0px" },
+    );
+    observer.observe(button.current);
+    return () => observer.disconnect();
+  }, [isWaiting]);
+  return (
+    <p class="buttons">
+      <button type="button" ref={button} aria-disabled={isBusy} onClick={more}>
+        {isBusy ? "Reading …" : "Show more"}
+      </button>
+    </p>
   );
 }
 

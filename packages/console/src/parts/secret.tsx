@@ -1,0 +1,64 @@
+import { Copy } from "lucide-preact";
+import { useId, useRef } from "preact/hooks";
+import { copyText } from "./copy.tsx";
+import { Dialog } from "./dialog.tsx";
+import { announce } from "./live.tsx";
+import { capitalized } from "./message.tsx";
+
+/** A token, or a secret of a webhook, that is shown once. */
+export interface ShownSecret {
+  /** The purpose of the token. */
+  readonly title: string;
+  readonly token: string;
+  /** What it is called. Default: token. */
+  readonly noun?: "token" | "secret";
+  /** What to do if the token is lost. */
+  readonly lost: string;
+}
+
+/** A dialog that shows a token once. It stays open until the user confirms that the token is stored. */
+export function SecretDialog({
+  title,
+  token,
+  noun = "token",
+  lost,
+  onClose,
+}: ShownSecret & { readonly onClose: () => void }) {
+  const id = useId();
+  const field = useRef<HTMLInputElement>(null);
+  const onCopy = async () => {
+    const isDone = await copyText(token);
+    // The user can copy the selected text by keyboard.
+    if (!isDone) field.current?.select();
+    announce(
+      isDone
+        ? `Copied the ${noun}.`
+        : `The browser does not allow this page to copy. The ${noun} is selected: copy it.`,
+    );
+  };
+  const keep = () => announce(`The ${noun} is shown only once. Store it, then choose "I have stored it".`);
+  return (
+    <Dialog title={title} onClose={keep}>
+      <p>Store it where it is used. {lost}</p>
+      <div class="field">
+        <label for={id}>{capitalized(noun)}</label>
+        <input id={id} class="secret" ref={field} readOnly value={token} autocomplete="off" spellcheck={false} />
+      </div>
+      <p class="buttons">
+        <button type="button" class="main" onClick={onCopy}>
+          <Copy aria-hidden />
+          Copy the {noun}
+        </button>
+        <button
+          type="button"
+          onClick={() => {
+            announce("");
+            onClose();
+          }}
+        >
+          I have stored it: forget it here
+        </button>
+      </p>
+    </Dialog>
+  );
+}

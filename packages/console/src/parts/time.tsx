@@ -1,0 +1,31 @@
+import { type Timestamp, timestampDate, timestampMs } from "@bufbuild/protobuf/wkt";
+import { signal } from "@preact/signals";
+import { timeText } from "../words.ts";
+import { relativeText } from "./relative.ts";
+
+/** The current time, in milliseconds. It advances every 10 seconds, so that relative times stay right. */
+const now = signal(Date.now());
+setInterval(() => {
+  now.value = Date.now();
+}, 10_000);
+
+/** A relative time. The exact one appears on hover, and screen readers read it. @param isExact whether to show both */
+export function Time({
+  time,
+  none = "–",
+  isExact = false,
+}: {
+  readonly time: Timestamp | undefined;
+  /** The text for an unset time. Default: a dash. */
+  readonly none?: string | undefined;
+  readonly isExact?: boolean;
+}) {
+  if (!time) return <>{none}</>;
+  const exact = timeText(time);
+  return (
+    <time dateTime={timestampDate(time).toISOString()} title={exact}>
+      {relativeText(timestampMs(time), Math.max(now.value, Date.now()))}
+      <span class={isExact ? "small" : "unseen"}> {exact}</span>
+    </time>
+  );
+}
