@@ -23,10 +23,13 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading further requests of an HTTP/2 connection. Returns a function that continues. Returns undefined if the
-   * connection is not read already, or serves one request at a time.
+   * Stops reading further requests of its HTTP/2 connection because a caller has many waiting calls. Returns a function that
+   * continues, for each connection that was read. An HTTP/1.1 connection serves one request at a time anyway.
+   *
+   * @param isFirst whether no connection is stopped for the caller. Then this also stops the others that were stopped for it
+   * before, so that the same turn of the event loop does not read them
    */
-  pauseConnection(): (() => void) | undefined;
+  pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
 
 /** A request whose body has been read. */

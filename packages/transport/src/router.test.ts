@@ -52,7 +52,7 @@ function request(body: string, target = PATH, headers: HeaderRecord = JSON_TYPE)
     unreadBytes: 0,
     peerAddress: () => "",
     url: () => `http://x${target}`,
-    pauseConnection: () => undefined,
+    pauseConnections: () => [],
     requestSignal: () => new AbortController().signal,
   };
 }

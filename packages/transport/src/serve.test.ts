@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { queryObjects } from "node:v8";
 import { ConnectError } from "@connectrpc/connect";
 import { pinged } from "@user-group-service/testing/http";
+import { HELLO } from "@user-group-service/testing/http2-frames";
 import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
@@ -43,6 +44,22 @@ it("counts a call in flight until it ends, also if its client has disconnected",
   expect(await statusOfAnother()).toBe(429);
   finish();
   await waitFor("there is a place again", async () => (await statusOfAnother()) === 200);
+  session.destroy();
+  server.destroy();
+});
+
+it("answers an open connection before it has served all of the many connections that send requests at once", async () => {
+  const routes: ServeOptions["routes"] = ({ service }) => service(TalkService, { watch: async function* () {} });
+  const server = await serveNode({ routes }, { host: "127.0.0.1", port: 0, tls: undefined });
+  const session = connectHttp2(server.url);
+  await pinged(session);
+  const flood = await Promise.all(Array.from({ length: 30 }, () => rawConnect(server.url)));
+  for (const { send } of flood) send(HELLO);
+  await new Promise((resolve) => session.request({ ":path": "/" }).once("response", resolve));
+  const served = () => flood.filter(({ received }) => received().length > 0).length;
+  expect(served()).toBeLessThan(15);
+  await waitFor("all connections are served", () => served() === 30);
+  for (const { socket } of flood) socket.destroy();
   session.destroy();
   server.destroy();
 });

@@ -112,7 +112,9 @@ class Http1Request extends ServerRequest<ServerResponse> {
     return this.req.readableLength;
   }
 
-  pauseConnection(): undefined {}
+  pauseConnections(): [] {
+    return [];
+  }
 
   peerAddress(): string {
     // node:http drops the socket of a request whose response has ended.

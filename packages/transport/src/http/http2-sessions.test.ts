@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect, createServer, type ServerHttp2Session } from "node:http2";
+import { connect, createServer, type Http2Session, type ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
@@ -26,9 +26,12 @@ it("returns the peer address of an ended session", async () => {
     [Socket],
     [ServerHttp2Session],
   ];
-  superviseSession(session, socket, DEFAULT_LIMITS);
+  const sessions = new Set<Http2Session>();
+  superviseSession(session, socket, DEFAULT_LIMITS, sessions);
+  expect(sessions.size).toBe(1);
   client.destroy();
-  await once(session, "close");
+  await Promise.all([once(session, "close"), once(socket, "close")]);
+  expect(sessions.size).toBe(0);
   expect(() => session.socket.remoteAddress).toThrow();
   expect(peerOfSession(session)).toBe("127.0.0.1");
   expect(peerOfSession(undefined)).toBe("");

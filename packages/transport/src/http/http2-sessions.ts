@@ -4,10 +4,14 @@ import { clearInterval, setInterval } from "node:timers";
 import { type Limits, UNANSWERED_CHECKS } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
-/** The address of a session's client, and the socket while it is open. */
+/** The client of a session. */
 interface Peer {
   readonly address: string;
-  socket: Socket | undefined;
+  /** Its socket while it is open. Only the handle can stop reading: node:http2 bypasses the stream. */
+  socket: (Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null }) | undefined;
+  /** The caller for whose calls it was paused last. */
+  caller: string | undefined;
+  isPaused: boolean;
 }
 
 /**
@@ -20,10 +24,17 @@ interface Peer {
 const peers = new WeakMap<Http2Session, Peer>();
 
 /** Records the socket of a new session. Ends the session if it is idle or dead. */
-export function superviseSession(session: Http2Session, socket: Socket, limits: Limits): void {
-  const peer: Peer = { address: plainAddress(socket.remoteAddress), socket };
+export function superviseSession(
+  session: Http2Session,
+  socket: Socket,
+  limits: Limits,
+  sessions: Set<Http2Session>,
+): void {
+  const peer: Peer = { address: plainAddress(socket.remoteAddress), socket, caller: undefined, isPaused: false };
   peers.set(session, peer);
+  sessions.add(session);
   socket.once("close", () => {
+    sessions.delete(session);
     peer.socket = undefined;
   });
   closeWhenIdle(session, limits);
@@ -41,26 +52,25 @@ export function endConnection(session: Http2Session): void {
   peers.get(session)?.socket?.destroy();
 }
 
-/** The socket of a session. Only its handle can stop reading: node:http2 bypasses the stream. */
-interface PausableSocket extends Socket {
-  readonly _handle?: { readStop(): void; readStart(): void } | null;
+/**
+ * Stops reading a session because of a caller's calls. Returns a function that continues; undefined if the session is not read
+ * already. Best effort: node:http2 itself starts to read again after a write that the kernel could not take at once.
+ */
+export function pauseSession(session: Http2Session, caller: string): (() => void) | undefined {
+  const peer = peers.get(session);
+  if (!peer?.socket?._handle || peer.isPaused) return undefined;
+  peer.caller = caller;
+  peer.isPaused = true;
+  peer.socket._handle.readStop();
+  return () => {
+    peer.isPaused = false;
+    peer.socket?._handle?.readStart();
+  };
 }
 
-const pausedSockets = new WeakSet<Socket>();
-
-/**
- * Stops reading a connection. Returns a function that continues; undefined if the connection is not read. Best effort:
- * node:http2 itself starts to read again after a write that the kernel could not take at once.
- */
-export function pauseReading(session: Http2Session): (() => void) | undefined {
-  const socket: PausableSocket | undefined = peers.get(session)?.socket;
-  if (!socket?._handle || pausedSockets.has(socket)) return undefined;
-  pausedSockets.add(socket);
-  socket._handle.readStop();
-  return () => {
-    pausedSockets.delete(socket);
-    socket._handle?.readStart();
-  };
+/** Whether the last calls that paused a session were of a caller. */
+export function wasPausedFor(session: Http2Session, caller: string): boolean {
+  return peers.get(session)?.caller === caller;
 }
 
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */

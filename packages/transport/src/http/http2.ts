@@ -13,7 +13,14 @@ import type { HeaderRecord, HttpResponse } from "../http-types.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES } from "../limits.ts";
 import { discard } from "./body.ts";
 import type { EvictionReason } from "./client-budget.ts";
-import { bytesOf, endConnection, pauseReading, peerOfSession, STREAMS_END_EARLY } from "./http2-sessions.ts";
+import {
+  bytesOf,
+  endConnection,
+  pauseSession,
+  peerOfSession,
+  STREAMS_END_EARLY,
+  wasPausedFor,
+} from "./http2-sessions.ts";
 import {
   EVICTION_CODE,
   EXPECTATION_FAILED,
@@ -97,8 +104,10 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     return peerOfSession(this.session);
   }
 
-  pauseConnection(): (() => void) | undefined {
-    return this.session && pauseReading(this.session);
+  pauseConnections(caller: string, isFirst: boolean): (() => void)[] {
+    const own = this.session ? [this.session] : [];
+    const others = isFirst ? [...this.context.sessions].filter((session) => wasPausedFor(session, caller)) : [];
+    return [...own, ...others].flatMap((session) => pauseSession(session, caller) ?? []);
   }
 
   protected get isEncrypted(): boolean {

@@ -14,6 +14,7 @@ import {
   SESSION_MEMORY_MB,
 } from "../limits.ts";
 import { Router, type RouterOptions } from "../router.ts";
+import { Arrivals } from "./arrivals.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 import { Connections, Http1Connection } from "./connections.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
@@ -148,6 +149,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     responses: new ClientBudget(RESPONSE_BYTES["Deno" in globalThis ? "deno" : "node"] / UNIT_BYTES),
     streams: new ClientBudget(limits.streams.max),
     turn: new Turn(),
+    sessions: new Set(),
   };
   const connections = new Connections(limits);
   const server = listener(options.tls, limits);
@@ -174,7 +176,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     opened = session;
   });
   const serveHttp1 = detachListeners(server, options.tls ? "secureConnection" : "connection");
-  const serve = (socket: Socket, isHttp2: boolean) => {
+  const serveNow = (socket: Socket, isHttp2: boolean) => {
     if (socket.destroyed) return;
     if (!isHttp2) {
       connections.identify(socket);
@@ -188,9 +190,11 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     opened = undefined;
     http2.emit("connection", socket);
     if (!opened) return;
-    superviseSession(opened, socket, limits);
+    superviseSession(opened, socket, limits, context.sessions);
     connections.identify(socket, opened);
   };
+  const arrivals = new Arrivals();
+  const serve = (socket: Socket, isHttp2: boolean) => arrivals.add(isHttp2, () => serveNow(socket, isHttp2));
   const start = options.tls
     ? detachListeners(server, "connection")
     : (socket: Socket) => sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));

@@ -43,7 +43,9 @@ class SourceRequest extends ServerRequest {
     this.#source = source;
   }
 
-  pauseConnection(): undefined {}
+  pauseConnections(): [] {
+    return [];
+  }
 
   peerAddress(): string {
     return "a";
@@ -102,6 +104,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
     onError: (error) => expect.unreachable(String(error)),
     limits: DEFAULT_LIMITS,
     turn: new Turn(),
+    sessions: new Set(),
     bodies,
     responses: new ClientBudget(),
     streams: new ClientBudget(),

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { constants, type ServerHttp2Stream } from "node:http2";
+import { constants, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
@@ -33,6 +33,8 @@ export interface RequestHandlers {
 export interface RequestContext extends RequestHandlers {
   readonly limits: Limits;
   readonly turn: Turn;
+  /** The open HTTP/2 connections. */
+  readonly sessions: Set<Http2Session>;
   /** Bounds the memory of slow bodies. */
   readonly bodies: ClientBudget;
   /** Bounds the memory of slowly read responses. */
@@ -80,7 +82,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   abstract peerAddress(): string;
-  abstract pauseConnection(): (() => void) | undefined;
+  abstract pauseConnections(caller: string, isFirst: boolean): (() => void)[];
   protected abstract get isEncrypted(): boolean;
   /** Whether the client has disconnected. Later failures are a consequence and are not reported. */
   abstract get isDisconnected(): boolean;

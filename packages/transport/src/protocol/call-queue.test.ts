@@ -7,7 +7,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnection: () => undefined };
+const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnections: () => [] };
 
 /** A queue whose worker is busy: as many calls have begun in this turn as may. */
 function busyQueue(options: CallQueueOptions = {}) {
@@ -194,36 +194,55 @@ it("derives Retry-After from the number of waiting calls and the rate of the que
   expect([queue.length, queue.retryAfterSeconds]).toEqual([7200, 3]);
 });
 
-it("pauses the connections of a caller with many waiting calls, and reads them again one for each call that begins", async () => {
+it("pauses the connections of a caller with many waiting calls, and reads at most four again in a turn", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, wait } = busyQueue();
   let paused = 0;
-  const pauseConnection = () => {
+  const firsts: boolean[] = [];
+  const pauseConnections = (_caller: string, isFirst: boolean) => {
+    firsts.push(isFirst);
     paused++;
-    return () => {
-      paused--;
-    };
+    return [() => paused--];
   };
-  for (let i = 0; i < 4096; i++) void wait("flood", { pauseConnection });
+  for (let i = 0; i < 256; i++) void wait("flood", { pauseConnections });
   expect(paused).toBe(0);
-  for (let i = 0; i < 100; i++) void wait("flood", { pauseConnection });
-  expect(paused).toBe(100);
-  await turns(6);
-  expect([queue.length, paused]).toEqual([4100, 100]);
+  for (let i = 0; i < 20; i++) void wait("flood", { pauseConnections });
+  expect(paused).toBe(20);
+  // The first pause also stops the known connections of the caller.
+  expect(firsts).toEqual([true, ...Array(19).fill(false)]);
   await turns(1);
-  expect([queue.length, paused]).toEqual([4084, 87]);
-  await turns(6);
+  expect([queue.length, paused]).toEqual([260, 20]);
+  await turns(1);
+  expect([queue.length, paused]).toEqual([244, 16]);
+  await turns(4);
+  expect([queue.length, paused]).toEqual([180, 0]);
+});
+
+it("keeps no connection paused when no call of the caller waits any more", async () => {
+  const { queue, wait } = busyQueue();
+  let paused = 0;
+  const pauseConnections = () => {
+    paused += 200;
+    return Array.from({ length: 200 }, () => () => paused--);
+  };
+  for (let i = 0; i < 257; i++) void wait("flood", { pauseConnections });
+  expect(paused).toBe(200);
+  while (queue.length > 0) await turns(1);
   expect(paused).toBe(0);
 });
 
 it("does not pause the connection of a caller with few waiting calls", async () => {
   const { wait } = busyQueue();
   const pauses: string[] = [];
-  const call = (caller: string) => void wait(caller, { pauseConnection: () => void pauses.push(caller) });
-  for (let i = 0; i < 5000; i++) call("flood");
+  const pauseConnections = (caller: string) => {
+    pauses.push(caller.trim());
+    return [];
+  };
+  const call = (caller: string) => void wait(caller, { pauseConnections });
+  for (let i = 0; i < 300; i++) call("flood");
   call("other");
-  expect([pauses.length, pauses.includes("other")]).toEqual([904, false]);
+  expect([pauses.length, pauses.includes("other")]).toEqual([44, false]);
   // Two callers share the limit.
-  for (let i = 0; i < 2048; i++) call("other");
+  for (let i = 0; i < 128; i++) call("other");
   expect(pauses.filter((caller) => caller === "other")).toHaveLength(1);
 });

@@ -12,11 +12,13 @@ const PER_TURN = 16;
 const PER_MS = 3;
 
 /**
- * The number of waiting calls, in equal parts for the groups and the callers of a group. The connections of a caller with more are not read: each read
- * call would cost memory and collections. With 1000 connections that want 20 calls each, a worker without this limit answers a
- * sixth of what it can.
+ * The number of waiting calls, in equal parts for the groups and the callers of a group. If a caller has more, its connections are
+ * not read: each read call would cost memory and collections.
  */
-const READ_AHEAD = 4096;
+const READ_AHEAD = 256;
+
+/** The maximum number of paused connections that are read again in one turn. Each may have 100 further calls. */
+const RESUMED_PER_TURN = 4;
 
 /**
  * The maximum number of waiting calls, for each that may begin, that one turn takes from the queue. Calls that are too late are
@@ -123,6 +125,8 @@ export class CallQueue {
   #ended = 0;
   /** The number of calls that began in this turn of the event loop. */
   #begun = 0;
+  /** The number of paused connections that were continued in this turn. */
+  #resumed = 0;
   #isScheduled = false;
   #turnBegan = 0;
   /** The number of calls in flight. The owner of a call counts it. */
@@ -175,8 +179,8 @@ export class CallQueue {
       line.calls.push({ request, headerBytes, units, since, until: since + maxMs, lateCause, end });
       this.#waiting++;
       this.#count(group, line, units);
-      const resume = this.#mayRead(group, line) ? undefined : request.pauseConnection();
-      if (resume) line.paused.push(resume);
+      if (this.#mayRead(group, line)) return;
+      line.paused.push(...request.pauseConnections(`${key} ${name}`, line.paused.length === 0));
     });
   }
 
@@ -232,6 +236,7 @@ export class CallQueue {
 
   readonly #endTurn = () => {
     this.#begun = 0;
+    this.#resumed = 0;
     this.#isScheduled = false;
     if (this.#waiting === 0) return;
     this.#measure();
@@ -292,14 +297,21 @@ export class CallQueue {
     this.#end(next, group, line, cause);
   }
 
+  /** Continues to read a paused connection, if further calls should be read. Without a waiting call, none may stay paused. */
+  #resume(group: Group, line: Line): void {
+    const isEmpty = line.calls.length === 0;
+    const mayResume = this.#resumed < RESUMED_PER_TURN && this.#mayRead(group, line);
+    const resumes = line.paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
+    this.#resumed += resumes.length;
+    for (const resume of resumes) resume();
+  }
+
   /** Ends the wait of a call that has been taken from its line. */
   #end(call: Waiting, group: Group, line: Line, refused: OverloadCause | undefined): void {
     this.#waiting--;
     this.#count(group, line, -call.units);
     this.#ended++;
-    // One connection for each call, so that not all are read at once. Without a waiting call, none may stay paused.
-    const resumed = line.calls.length === 0 ? line.paused.length : Number(this.#mayRead(group, line));
-    for (const resume of line.paused.splice(0, resumed)) resume();
+    this.#resume(group, line);
     this.#options.onWaited?.((performance.now() - call.since) / 1000);
     if (!call.request.isDisconnected) call.end(refused);
   }

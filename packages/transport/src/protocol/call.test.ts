@@ -18,7 +18,7 @@ const REQUEST: RequestHead = {
   unreadBytes: 0,
   peerAddress: () => "",
   url: () => URL_OF_CALL,
-  pauseConnection: () => undefined,
+  pauseConnections: () => [],
   requestSignal: () => new AbortController().signal,
 };
 
