@@ -20,7 +20,7 @@ export function report(text: string, page: Page | undefined): void {
     return;
   }
   const [title, command] = PAGES[page];
-  const origin = `Written by \`${command}\`. [docs/performance.md](../../docs/performance.md) explains the method.`;
+  const origin = `Written by \`${command}\`. [bench/README.md](../README.md) explains the method.`;
   writeFileSync(`bench/results/${page}.md`, `# ${title}\n\n${origin}\n\n${text}\n`);
 }
 

@@ -71,7 +71,7 @@ const README: readonly RegExp[] = [
   /"providedId": "acme"/,
   /^$/,
   /"msg":"listening"/,
-  /"name":"globex".*"role":"ROLE_MANAGE".*"token":"ugk_\w{40}"/s,
+  /"success":1,.*"new_user_group":true/,
   /node scripts\/build\.js/,
   /"msg":"listening"/,
 ];

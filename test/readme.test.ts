@@ -19,7 +19,7 @@ import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusal-errors.ts";
 import { OLDEST } from "../src/store/connection/requirements.ts";
 
-const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].concat(
+const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "bench/README.md"].concat(
   readdirSync(`${ROOT}/docs`, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".md"))
     .map((name) => `docs/${name}`),

@@ -20,7 +20,7 @@ export const SETTINGS = {
   REDIS_URL: [
     "redisUrl",
     optional(String),
-    "a single node: `redis://USER:PASSWORD@HOST:PORT/DB`; Sentinels: `redis-sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DB#MASTER`; a Cluster: `redis-cluster://USER:PASSWORD@HOST:PORT,HOST:PORT`. With TLS, the scheme starts with `rediss`. Write special characters of a password as `%XX`, and IPv6 addresses in brackets. If unset, the service uses the embedded store",
+    "one node: `redis://USER:PASSWORD@HOST:PORT/DB`; Sentinels: `redis-sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DB#MASTER`; a Cluster: `redis-cluster://USER:PASSWORD@HOST:PORT,HOST:PORT`. With TLS, the scheme starts with `rediss`. Write special characters of a password as `%XX`. If unset, the service uses the embedded store",
   ],
   REDIS_PASSWORD_FILE: [
     "redisPassword",
@@ -41,20 +41,20 @@ export const SETTINGS = {
   TOKEN_KEYS: [
     "tokenKeys",
     parse.tokenKeys,
-    "`ID:BASE64,...`: 32-byte keys that encrypt tokens. The first key encrypts, all keys decrypt. Required with a real Redis. The service does not start with a key that does not match the stored tokens",
+    "`ID:BASE64,...`: 32-byte keys. The first key encrypts tokens, all keys decrypt. Required with a real Redis",
   ],
   TOKEN_KEYS_FILE: ["tokenKeys", parse.tokenKeys, "file with `TOKEN_KEYS`, one key per line"],
   API_TOKENS: [
     "apiTokens",
     parse.apiTokens,
-    "`ENV=TOKEN,NAME@ENV/Customer=TOKEN,NAME@ENV/Testing=TOKEN`: API tokens with the role `manage`, of at least 16 characters. The log and the audit trail show a token as `static-NAME`. The service creates missing environments",
+    "`ENV=TOKEN,NAME@ENV/Customer=TOKEN`: API tokens of at least 16 characters, with the role `manage`. The log and the audit trail show a token as `static-NAME`. The service creates missing environments",
   ],
   API_TOKENS_FILE: ["apiTokens", parse.apiTokens, "file with `API_TOKENS`, one token per line, or `none`"],
   // Zero to two tokens.
   ADMIN_TOKEN: [
     "adminTokens",
     parse.adminTokens,
-    "token of the role root, of at least 16 characters: it may call only AdminService, for every environment. To replace it, set the old and the new token, separated by a comma",
+    "token of the role root, of at least 16 characters. It may call AdminService, for every environment. To replace it, set the old and the new token, separated by a comma",
   ],
   ADMIN_TOKEN_FILE: ["adminTokens", parse.adminTokens, "file with `ADMIN_TOKEN`, one token per line, or `none`"],
   ROTATION_GRACE: [
@@ -67,7 +67,7 @@ export const SETTINGS = {
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "how long a worker caches an issued API token, up to `24h`; it uses the cache also while Redis is away. With `0s`, each call makes two more round trips. Revocations reach all workers at once, or within this time if Redis does not let the service subscribe",
+    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers at once, or within this time if Redis does not let the service subscribe. With `0s`, each call makes two more round trips",
     "5s",
   ],
   AUDIT_RETENTION: [
@@ -79,7 +79,7 @@ export const SETTINGS = {
   AUDIT_MAX_EVENTS: [
     "auditMaxEvents",
     integer(1000, 1_000_000_000),
-    "maximum number of group updates per environment and day in the audit trail. Further updates replace the oldest of the day. The default takes up to 1.7 GB in 90 days",
+    "maximum number of group updates per environment and day in the audit trail. Further updates replace the oldest of the day",
     "100000",
   ],
   MIN_REPLICAS_ACK: [
@@ -92,19 +92,19 @@ export const SETTINGS = {
   METRICS_PORT: [
     "metricsPort",
     optional(integer(0, 65_535)),
-    "separate port for `/healthz`, `/readyz` and `/metrics`; the main port then does not serve them. `0` selects a free port",
+    "separate port for `/healthz`, `/readyz` and `/metrics`; the main port then does not serve them",
   ],
   REFLECTION: ["reflection", parse.onOff, "`off` disables server reflection", "on"],
   DOCS: ["docs", parse.onOff, "`off` disables `/openapi.json` and the page `/docs/`", "on"],
   CONSOLE: [
     "console",
     optional(parse.onOff),
-    "`on` serves [the console](docs/console.md), a page for operators, at `/console/`: on `METRICS_PORT` if it is set, otherwise on the main port. Default: on with the embedded store, off with a real Redis",
+    "`on` serves [the console](docs/console.md) at `/console/`, on `METRICS_PORT` if it is set. Default: on with the embedded store, off with a real Redis",
   ],
   LEGACY_PATHS: [
     "legacyPaths",
     parse.onOff,
-    "`on` also serves the paths of the hosted service, such as `/api/create_customer/`, for [clients that cannot be changed](docs/legacy-paths.md)",
+    "`on` serves the [paths of the hosted service](docs/legacy-paths.md), such as `/api/create_customer/`",
     "off",
   ],
   MAX_CONNECTIONS: [
@@ -122,13 +122,13 @@ export const SETTINGS = {
   AUTH_FAILURE_LIMIT: [
     "authFailureLimit",
     parse.rateLimit,
-    "maximum rate of failed authentications per address (IPv6: per /64 network). Further failures get status 429. Cached valid tokens are exempt. Others may get 429, and succeed a second later. `off` disables the limit",
+    "maximum rate of failed authentications per address (IPv6: per /64 network), or `off`. Further failures get status 429. Cached valid tokens are exempt. Others may get 429, and succeed a second later",
     "60/1m",
   ],
   PUBLIC_URL: [
     "publicUrl",
     optional(parse.publicUrl),
-    "public URL of the service, such as `https://groups.example.com`. It is the issuer of viewer sessions, and publishes their keys. Default: the address to listen on, if it is a loopback address; otherwise the service creates no sessions",
+    "public URL of the service, such as `https://groups.example.com`: the issuer of viewer sessions. Default: the address to listen on, if it is a loopback address; otherwise the service creates no sessions",
   ],
   VIEWER_SESSION_MAX: [
     "viewerSessionMaxMs",
@@ -139,7 +139,7 @@ export const SETTINGS = {
   TRUSTED_PROXIES: [
     "trustedProxies",
     parse.networks,
-    "comma-separated addresses and networks of proxies, such as `10.0.0.0/8,fd00::/8`. Their `X-Forwarded-For` sets the client address for limits and audit events. If unset, all callers behind a proxy share one address",
+    "comma-separated addresses and networks of proxies, such as `10.0.0.0/8,fd00::/8`, whose `X-Forwarded-For` sets the client address. If unset, all callers behind a proxy share one address",
   ],
   WEBHOOK_ALLOW: [
     "webhookAllow",
@@ -168,13 +168,13 @@ export const SETTINGS = {
   SHUTDOWN_DELAY: [
     "shutdownDelayMs",
     duration(0, DAY_MS),
-    "how long a shutdown continues to accept calls, while `/readyz` returns 503 so that [proxies](docs/operations/upgrade.md#restart) stop sending them",
+    "how long a shutdown first accepts calls, while `/readyz` returns 503 so that [proxies](docs/operations/upgrade.md#restart) stop sending them",
     "0s",
   ],
   REDIS_TIMEOUT: [
     "redisTimeoutMs",
     duration(10, MAX_STORE_CALL_MS),
-    "timeout of a Redis call. After it, the call fails as unavailable, and Redis does not carry out its change later",
+    "timeout of a Redis call. After it, Redis no longer makes the change",
     "1s",
   ],
   // OpenTelemetry reads these variables by itself. This table validates them, and lists them for the README and Deno.
@@ -197,33 +197,33 @@ export const SETTINGS = {
   OTEL_EXPORTER_OTLP_HEADERS: [
     "otlpHeaders",
     parse.headers,
-    "headers for the collector, such as `authorization=Bearer%20KEY,x-tenant=NAME`; write spaces, commas and `%` as `%XX`",
+    "headers for the collector, such as `authorization=Bearer%20KEY,x-tenant=NAME`",
   ],
   OTEL_EXPORTER_OTLP_CERTIFICATE: [
     "otlpCa",
     optional(parse.authorities),
-    "file with CA certificates used to verify the collector, in PEM. Default: the CAs of the runtime",
+    "file with CA certificates used to verify the collector",
   ],
   OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: [
     "otlpCert",
     optional(parse.certificate),
-    "file with a client certificate for the collector, in PEM",
+    "file with a client certificate for the collector",
   ],
   OTEL_EXPORTER_OTLP_CLIENT_KEY: [
     "otlpKey",
     optional(parse.privateKey),
-    "file with the private key of the client certificate, in PEM",
+    "file with the private key of the client certificate",
   ],
   OTEL_SERVICE_NAME: ["serviceName", String, "name of the service in traces", "user-group-service"],
   OTEL_RESOURCE_ATTRIBUTES: [
     "resourceAttributes",
     String,
-    "further attributes of the service in traces, such as `deployment.environment.name=prod,k8s.pod.name=a`; write spaces, commas and `%` as `%XX`",
+    "further attributes of the service in traces, such as `deployment.environment.name=prod`; write spaces and commas as `%XX`",
   ],
   OTEL_TRACES_SAMPLER: [
     "tracesSampler",
     String,
-    "which calls are traced: `always_on`, `always_off` or `traceidratio`. With the prefix `parentbased_`, it applies only to calls without a trace context of their caller",
+    "`always_on`, `always_off` or `traceidratio`. With the prefix `parentbased_`, it applies only to calls without a `traceparent`",
     "parentbased_always_on",
   ],
   OTEL_TRACES_SAMPLER_ARG: ["tracesSamplerArg", String, "share of calls that `traceidratio` samples, from 0 to 1", "1"],
