@@ -399,6 +399,96 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
+  it("finds user groups, environments and pages from anywhere", async () => {
+    const environment = await newEnvironment("cyberdyne");
+    const { page, press, type, signIn, checkViews, tabTo, leave } = await openConsole(browser, server.url);
+    const long = `urn:customer:${"0123456789".repeat(6)}:north-east`;
+    await adminOf(server.url).importUserGroups({
+      environment,
+      userGroups: [
+        { providedId: "skynet", name: "Genisys" },
+        { providedId: "skynet-2", name: "T-800" },
+        { providedId: long, name: "evil\u202Ename" },
+        { providedId: "other", name: "The Skynet Fan Club" },
+      ],
+    });
+    await signIn(ADMIN_TOKEN);
+    await press("button", "Environment No environment chosen");
+    const results = page.getByRole("option");
+    await type("Environment", "CYBER");
+    await results.filter({ hasText: "Environment cyberdyne/Customer" }).waitFor();
+    await checkViews("the choice of an environment");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "User groups" }).waitFor();
+    await page.getByText("evil").waitFor();
+    // Nobody can pass off a text as another one, and a long id keeps its beginning and end.
+    expect(await page.getByRole("row").filter({ hasText: "evil" }).innerText()).toContain("evilU+202Ename");
+    const cut = page.getByTitle(long);
+    expect(await cut.innerText()).toMatch(/^urn:customer:0123456789.…\S*:north-east/);
+    await page.getByRole("link", { name: long, exact: true }).waitFor();
+
+    await tabTo("link", "API tokens");
+    await page.keyboard.press("/");
+    const field = "User group, environment or page";
+    await type(field, "skynet");
+    await waitFor("the groups are found", async () => (await results.count()) === 3);
+    const texts = await results.allInnerTexts();
+    expect(texts.map((text) => text.split(/\s/)[0])).toEqual(["skynet", "skynet-2", "other"]);
+    await checkViews("search");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowUp");
+    await expectFocus(page.getByRole("combobox", { name: field }), "the field");
+    expect(await page.getByRole("option", { selected: true }).innerText()).toContain("other");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "User group other" }).waitFor();
+    await page.keyboard.press("Control+K");
+    await type(field, "webh");
+    await results.filter({ hasText: "Webhooks" }).waitFor();
+    await page.getByText("1 result", { exact: true }).waitFor();
+    // Speech input types letters, so the key can be turned off.
+    await tabTo("checkbox", "Open the search with the key /");
+    await page.keyboard.press("Space");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    await page.keyboard.press("/");
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await page.keyboard.press("Control+K");
+    await page.getByRole("dialog", { name: "Search" }).waitFor();
+    await page.keyboard.press("Escape");
+    await leave();
+  });
+
+  it("shows thousands of user groups as the user scrolls, with few elements", async () => {
+    const environment = await newEnvironment("multivac");
+    const ids = Array.from({ length: 2500 }, (_, i) => `group-${String(i).padStart(4, "0")}`);
+    for (let i = 0; i < ids.length; i += 500)
+      await adminOf(server.url).importUserGroups({
+        environment,
+        userGroups: ids.slice(i, i + 500).map((providedId) => ({ providedId })),
+      });
+    const hash = "#/groups?env=multivac%2FCustomer";
+    const { page, signIn, leave } = await openConsole(browser, server.url, { hash });
+    await signIn(ADMIN_TOKEN);
+    const scrollToEnd = () => page.evaluate(() => document.querySelector(".page")?.scrollTo(0, 1e9));
+    const rows = page.getByRole("row");
+    const most: number[] = [];
+    await waitFor("the last group is shown", async () => {
+      await scrollToEnd();
+      most.push(await rows.count());
+      return (await page.getByRole("link", { name: "group-2499", exact: true }).count()) > 0;
+    });
+    expect(Math.max(...most)).toBeLessThan(210);
+    expect(await page.getByRole("table").getAttribute("aria-rowcount")).toBe("2501");
+    const last = page.getByRole("row").filter({ hasText: "group-2499" });
+    expect(await last.getAttribute("aria-rowindex")).toBe("2501");
+    // A row is where it would be if all rows existed.
+    await page.evaluate(() => document.querySelector(".page")?.scrollTo(0, 1000 * 44));
+    await page.getByRole("link", { name: "group-1000", exact: true }).waitFor();
+    expect(await page.getByRole("link", { name: "group-2499", exact: true }).count()).toBe(0);
+    await leave();
+  });
+
   it("shows the page of the URL after the sign-in, if the token may see it", async () => {
     await newEnvironment("hooli");
     const hash = "#/groups?env=hooli%2FCustomer&prefix=x";

@@ -1,4 +1,4 @@
-import { ChevronsUpDown, LogOut, Menu, UsersRound, X } from "lucide-preact";
+import { ChevronsUpDown, LogOut, Menu, Search as SearchIcon, UsersRound, X } from "lucide-preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { formatEnvironmentName } from "../../operator/src/environment-name.ts";
 import { PAGES } from "./pages/all.ts";
@@ -10,6 +10,7 @@ import { Page } from "./parts/page.tsx";
 import { Time } from "./parts/time.tsx";
 import { leave, leaving } from "./parts/unsaved.ts";
 import { ENVIRONMENT_PARAM, hrefOf, pageOf, route, stay } from "./routes.ts";
+import { Search, searching, useSearchKeys } from "./search/search.tsx";
 import { isAskingAgain, PageSession, session, signOut, useSession } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
 
@@ -31,6 +32,7 @@ export function Shell() {
         <main>{current ? <CurrentPage /> : <SignIn />}</main>
       </div>
       <LiveRegion />
+      {current && searching.value && <Search />}
       {current && isAskingAgain.value && <SignInAgain />}
       {leaving.value && <LeaveDialog leavePage={leaving.value} />}
     </PageSession.Provider>
@@ -58,6 +60,7 @@ function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
 function SideBar() {
   const [isOpen, setOpen] = useState(false);
   const shown = pageOf(route.value);
+  useSearchKeys();
   useLayoutEffect(() => setOpen(false), [shown]);
   return (
     <header class="side">
@@ -114,14 +117,20 @@ function Navigation() {
   return (
     <>
       {isRoot ? (
-        <a class="button wide" href={hrefOf("environments", { env })} title="Choose another environment">
+        <button
+          type="button"
+          class="wide"
+          onClick={() => {
+            searching.value = "environments";
+          }}
+        >
           <span>
             <span class="small">Environment</span>
             <br />
             {name}
           </span>
           <ChevronsUpDown class="end" aria-hidden />
-        </a>
+        </button>
       ) : (
         <p class="product">
           <span>
@@ -131,6 +140,16 @@ function Navigation() {
           </span>
         </p>
       )}
+      <button
+        type="button"
+        class="wide"
+        onClick={() => {
+          searching.value = "everything";
+        }}
+      >
+        <SearchIcon aria-hidden />
+        Search <kbd class="end small">Ctrl K</kbd>
+      </button>
       <nav aria-label="Pages">
         <ul>
           {PAGES.map(({ path: each, link, icon: Icon, isOfEnvironment }) =>
