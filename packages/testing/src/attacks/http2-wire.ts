@@ -32,6 +32,8 @@ export class Http2Wire {
   /** Whether the server has sent GOAWAY. */
   isGoingAway = false;
   pongs = 0;
+  /** The number of streams that the server has reset without response headers. */
+  unanswered = 0;
   #nextStream = 1;
   #window = DEFAULT_WINDOW;
   #firstWindow = DEFAULT_WINDOW;
@@ -155,8 +157,10 @@ export class Http2Wire {
     } else if (type === FRAME.windowUpdate) {
       if (stream === 0) this.#window += payload.readUInt32BE(0);
       else if (state) state.window += payload.readUInt32BE(0);
-    } else if (type === FRAME.reset && state) state.isEnded = true;
-    else if (type === FRAME.headers && state) state.isAnswered = true;
+    } else if (type === FRAME.reset && state) {
+      if (!state.isAnswered) this.unanswered++;
+      state.isEnded = true;
+    } else if (type === FRAME.headers && state) state.isAnswered = true;
     else if (type === FRAME.data && state) {
       state.dataBytes += payload.byteLength;
       if (this.#reads && payload.byteLength > 0) {

@@ -179,7 +179,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   protected get isWritten(): boolean {
     if (!STREAMS_END_EARLY || !this.isBodyWritten || !this.session) return this.isBodyWritten;
     const { written, taken } = bytesOf(this.session);
-    return taken >= Math.min(this.writtenBytes, written);
+    return taken >= Math.min(this.writtenBytes, written) - MAX_UNSENT_BYTES;
   }
 
   override isOver(): boolean {
@@ -203,6 +203,12 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     }
   }
 }
+
+/**
+ * The unsent bytes of a connection that are not charged on Deno: a short response to each of its streams. Over TLS, Deno passes them to
+ * the kernel some turns later, and a burst of short responses of many connections would exceed the budget of its client.
+ */
+const MAX_UNSENT_BYTES = 64 * 1024;
 
 /** An error that nobody receives. */
 const DESTROYED = new Error("The stream is destroyed.");

@@ -1,0 +1,99 @@
+import type { Http2Wire } from "@user-group-service/testing/attacks/http2-wire";
+import { post } from "@user-group-service/testing/attacks/requests";
+import { FLAG, FRAME, frame, hpackBlock, numberFrame } from "@user-group-service/testing/http2-frames";
+import { waitFor } from "@user-group-service/testing/wait";
+import { PATHS } from "../support/subject.ts";
+import { type Attack, describeAttacks, type Target } from "./service.ts";
+
+/** The number of connections, and of calls of each: more than may wait, so that the service stops reading connections. */
+const CONNECTIONS = 64;
+const CALLS = 100;
+
+/** The number of bytes of a request body: the bodies of a connection fill its flow-control window several times. */
+const BODY_BYTES = 4096;
+
+/** How long the answers may take, in milliseconds. */
+const PATIENCE_MS = 120_000;
+
+// Callers without a valid API token share one place in the queue.
+const headers = hpackBlock(post(PATHS.get, "application/json", [["authorization", "Token unknown-0123456789"]]));
+const body = Buffer.from('{"userGroupId":"a"}'.padEnd(BODY_BYTES));
+
+/** Sends the headers of calls in one packet. @returns their streams */
+function begin(http2: Http2Wire): number[] {
+  const streams = Array.from({ length: CALLS }, () => http2.newStream());
+  http2.wire.push(Buffer.concat(streams.map((stream) => frame(FRAME.headers, FLAG.endHeaders, stream, headers))));
+  return streams;
+}
+
+/** Sends the bodies of calls, as far as flow control allows. */
+async function complete(http2: Http2Wire, streams: readonly number[]): Promise<void> {
+  for (const stream of streams) await http2.data(stream, body, { isEnd: true, patienceMs: PATIENCE_MS });
+}
+
+/** Waits until each call has an answer, or its connection is closed. */
+async function answered(http2: Http2Wire, streams: readonly number[]): Promise<void> {
+  await waitFor("all calls are answered", () => streams.every((stream) => http2.isEnded(stream)), PATIENCE_MS);
+}
+
+function expectAllAnswers({ wire, unanswered }: Http2Wire): void {
+  if (wire.isClosed || unanswered > 0)
+    throw new Error(`connection closed: ${wire.isClosed}, unanswered: ${unanswered}`);
+}
+
+/** A flood of calls that all arrive at once. */
+function flood(title: string, then: (http2: Http2Wire, streams: readonly number[], i: number) => unknown): Attack {
+  return {
+    title,
+    // Deno keeps some memory of ended streams.
+    bounds: { cpuMs: 4, heldKiB: 40_960 },
+    isRehearsed: true,
+    run: async (target: Target) => {
+      const wires = await Promise.all(Array.from({ length: CONNECTIONS }, () => target.http2()));
+      await Promise.all(wires.map((http2) => http2.flushed()));
+      // The process reads nothing while it is stopped. Then it reads all calls at once.
+      target.server.signal("SIGSTOP");
+      const calls = wires.map(begin);
+      const isSent = () => wires.every(({ wire }) => wire.socket.writableLength === 0);
+      await waitFor("the calls are sent", isSent).finally(() => target.server.signal("SIGCONT"));
+      await Promise.all(wires.map((http2, i) => then(http2, calls[i] as number[], i)));
+      let alive = 0;
+      // Each connection that is open still works.
+      for (const http2 of wires.filter(({ wire }) => !wire.isClosed)) {
+        const last = http2.newStream();
+        http2.wire.push(frame(FRAME.headers, FLAG.endHeaders, last, headers));
+        await complete(http2, [last]);
+        await answered(http2, [last]);
+        if (!http2.wire.isClosed) alive++;
+        http2.wire.close();
+      }
+      return { requests: CONNECTIONS * CALLS, outcome: `${alive} connections go on` };
+    },
+  };
+}
+
+const reset = (stream: number) => numberFrame(FRAME.reset, stream, 8);
+
+describeAttacks("6,400 calls at once", [
+  flood("that wait for their answers", async (http2, streams) => {
+    await complete(http2, streams);
+    await answered(http2, streams);
+    expectAllAnswers(http2);
+  }),
+  flood("of which every second connection is closed", async (http2, streams, i) => {
+    if (i % 2 === 0) {
+      http2.wire.close();
+      return;
+    }
+    await complete(http2, streams);
+    await answered(http2, streams);
+    expectAllAnswers(http2);
+  }),
+  flood("that are reset, and repeated", async (http2, streams) => {
+    http2.wire.push(Buffer.concat(streams.map(reset)));
+    const again = begin(http2);
+    await complete(http2, again);
+    // The service may end a connection with so many resets.
+    await answered(http2, again);
+  }),
+]);
