@@ -1,4 +1,4 @@
-import { waitFor } from "@user-group-service/testing/wait";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
@@ -47,4 +47,29 @@ describeWithRedis("webhooks of several workers", () => {
     expect(receiver.concurrency()).toBe(1);
     for (const message of receiver.at()) verify(secret, message);
   }, 600_000);
+
+  it("receive each event once, except the one in flight, if a worker is stopped for longer than its lease and resumes", async () => {
+    const redis = await newRedis();
+    const receiver = await newReceiver((_, response) => setTimeout(() => response.writeHead(204).end(), 200));
+    const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" } };
+    const stopped = await newServer(options);
+    const values = { environment: customerOf(stopped), displayName: "a", eventTypes: ["user_group.created"] };
+    await adminOf(stopped.url).createWebhook({ ...values, url: receiver.url() });
+    const expected = Array.from({ length: 40 }, (_, i) => `group ${i}`);
+    for (const userGroupId of expected) await grpcClients(stopped).groups.getUserGroup({ userGroupId });
+    await waitFor("deliveries begin", () => receiver.at().length > 2);
+    stopped.signal("SIGSTOP");
+    // A request in flight may still arrive.
+    await pause(1000);
+    const before = receiver.at().length;
+    expect(before).toBeLessThan(expected.length / 2);
+    await newServer({ ...options, like: stopped });
+    await waitFor("another worker continues", () => receiver.at().length > before + 1);
+    stopped.signal("SIGCONT");
+    const received = () => receiver.at().map(({ data }) => data["user_group_id"]);
+    await waitFor("all events arrive", () => new Set(received()).size === expected.length);
+    expect([...new Set(received())]).toEqual(expected);
+    expect(received().length).toBeLessThanOrEqual(expected.length + 1);
+    expect(receiver.concurrency()).toBe(1);
+  });
 });

@@ -9,14 +9,14 @@ import {
   watchEvents,
 } from "../../packages/client/src/index.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newName } from "../support/admin.ts";
-import { describeWithRedis, newSentinels, newServer } from "../support/opened.ts";
+import { describeWithRedis, newRedis, newSentinels, newServer } from "../support/opened.ts";
 import type { TestServer } from "../support/server.ts";
 import { newReceiver, verify } from "../support/webhooks.ts";
 
 /** The number of acknowledged changes. To test a large environment, set `EVENT_CHANGES=100000`. */
 const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 
-/** The number of faults, evenly spread over the changes: kills of workers and of the master of Redis by turns. */
+/** The number of faults, evenly spread over the changes: kills of workers and of Redis by turns. */
 const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
 
 /** The endpoint of the webhook fails for this time, answers for this time, and so on, in milliseconds. */
@@ -28,20 +28,56 @@ const DELIVERY_MS = 300_000 + CHANGES * 20;
 /** The number of groups. One writer changes each of them. */
 const WRITERS = 16;
 
-describeWithRedis("under kills of workers and failovers of Redis", () => {
+/** A Redis with a fault. */
+interface Topology {
+  readonly url: string;
+  readonly env?: { readonly [setting: string]: string };
+  /** Kills the process that serves, and waits until Redis serves again. */
+  fail(): Promise<void>;
+}
+
+const TOPOLOGIES: readonly (readonly [name: string, open: () => Promise<Topology>])[] = [
+  [
+    "failovers of Redis",
+    async () => {
+      const sentinels = await newSentinels({ downAfterMs: 1000 });
+      const fail = async () => {
+        const master = await sentinels.master();
+        await master.kill();
+        await waitFor("another master", async () => (await sentinels.master()) !== master);
+        await master.restart();
+        await sentinels.whole();
+      };
+      return { url: sentinels.url, env: { MIN_REPLICAS_ACK: "1" }, fail };
+    },
+  ],
+  [
+    "restarts of Redis",
+    async () => {
+      const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+      const fail = async () => {
+        await redis.kill();
+        await redis.restart();
+      };
+      return { url: redis.url, fail };
+    },
+  ],
+];
+
+describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) => {
   const title =
     "a reader that reconnects, and a webhook whose endpoint fails half the time, receive every change in order";
   it(title, { timeout: 1_200_000 + DELIVERY_MS }, async () => {
-    const sentinels = await newSentinels({ downAfterMs: 1000 });
+    const topology = await open();
     const env = {
       ...ADMIN_ENV,
       LOG_LEVEL: "info",
-      MIN_REPLICAS_ACK: "1",
       REDIS_TIMEOUT: "2s",
       AUDIT_MAX_EVENTS: "1000000",
       WEBHOOK_ALLOW: "127.0.0.1",
+      ...topology.env,
     };
-    const start = (port = "0") => newServer({ redisUrl: sentinels.url, env: { ...env, PORT: port } });
+    const start = (port = "0") => newServer({ redisUrl: topology.url, env: { ...env, PORT: port } });
     const workers: TestServer[] = [await start(), await start()];
     const urls = workers.map(({ url }) => url);
     const clientOf = (i: number, token: string) => {
@@ -142,11 +178,7 @@ describeWithRedis("under kills of workers and failovers of Redis", () => {
         await worker.stop();
         workers[i] = await start(new URL(worker.url).port);
       } else {
-        const master = await sentinels.master();
-        await master.kill();
-        await waitFor("another master", async () => (await sentinels.master()) !== master);
-        await master.restart();
-        await sentinels.whole();
+        await topology.fail();
       }
     }
     await writing;
