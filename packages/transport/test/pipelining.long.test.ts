@@ -72,6 +72,25 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect((await memory()).served).toBeLessThan(served + 2000);
   });
 
+  it("are answered before a CONNECT closes the connection", async () => {
+    const connect = "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n";
+    for (const count of [0, 1, 2, 20]) {
+      const raw = await dial();
+      raw.send(request(2).repeat(count) + connect);
+      await waitFor("the connection is closed", () => raw.isClosed());
+      expect(answers(raw)).toBe(count);
+    }
+    const raw = await dial();
+    raw.send(request(12 * MIB));
+    await waitFor("a long answer begins", () => raw.received().length > 0);
+    raw.socket.pause();
+    raw.send(connect);
+    await waitFor("the client has sent it", () => raw.socket.writableLength === 0);
+    raw.socket.resume();
+    await waitFor("the connection is closed", () => raw.isClosed());
+    expect(raw.received().length).toBeGreaterThan(12 * MIB);
+  });
+
   it("take little memory while the client does not read answers", async () => {
     await memory();
     const before = await memory();

@@ -271,6 +271,14 @@ export class Http1Connection {
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
+  /** Closes the connection after the requests ahead of a CONNECT, which gets no answer. */
+  refuseTunnel(): void {
+    // The last pipelined request closes the connection.
+    if (this.#pipelined.length > 0) return;
+    if (this.#latest) this.closeAfter(this.#latest);
+    else endSocket(this.#socket);
+  }
+
   /** Closes the connection after a response. */
   closeAfter(res: ServerResponse): void {
     const socket = this.#socket;

@@ -165,6 +165,8 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       onError?.(failure);
     }
   });
+  // Without a listener, node:http closes the connection before the requests ahead of a CONNECT are answered.
+  server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
   // This server does not listen. It gets its connections from the HTTP/1.1 server.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
