@@ -7,7 +7,7 @@ import { columnsOf } from "../output/table.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { countOf } from "./options.ts";
-import { addInputs, type FieldInputs, inputsOf, type Options, requestOf } from "./rpc-command.ts";
+import { addInputs, type FieldInputs, FieldOption, inputsOf, type Options, requestOf } from "./rpc-command.ts";
 
 /** The default number of events to show: of a trail, and before new events are followed. */
 const DEFAULT_LIMIT = 50;
@@ -16,23 +16,15 @@ const DEFAULT_BEFORE = 10;
 const { input } = AdminService.method.listAuditEvents;
 
 const FIELDS: FieldInputs = {
-  user_group_id: { flags: "--group <id>", description: "only events of this user group, also of a deleted one" },
-  actor_id: {
-    flags: "--actor <id>",
-    description: "only changes by the API token of this id, or by `root` or `service`",
-  },
-  method: { flags: "--method <name>", description: "only changes by this RPC, such as UpdateUserGroup" },
-  start_time: {
-    flags: "--since <when>",
-    description: "only events since a time, a date, or a duration ago such as 1h",
+  user_group_id: new FieldOption("--group <id>", "only events of this user group, also of a deleted one"),
+  actor_id: new FieldOption("--actor <id>", "only changes by the API token of this id, or by `root` or `service`"),
+  method: new FieldOption("--method <name>", "only changes by this RPC, such as UpdateUserGroup"),
+  start_time: new FieldOption("--since <when>", "only events since a time, a date, or a duration ago such as 1h", {
     sign: -1,
-  },
-  end_time: {
-    flags: "--until <when>",
-    description: "only events before a time, a date, or a duration ago",
+  }),
+  end_time: new FieldOption("--until <when>", "only events before a time, a date, or a duration ago", {
     sign: -1,
-    conflicts: "follow",
-  },
+  }).conflicts("follow"),
 };
 
 /** `ugs audit` */

@@ -20,7 +20,7 @@ import {
   type YesOption,
   yesOption,
 } from "./options.ts";
-import { againWith, type FieldInput, type FieldInputs, repeatable, rpcCommand } from "./rpc-command.ts";
+import { againWith, type FieldInputs, FieldOption, repeatable, rpcCommand } from "./rpc-command.ts";
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 const { listUserGroups, lookupUserGroup, deleteUserGroup, suspendUserGroup, resumeUserGroup } = AdminService.method;
@@ -32,27 +32,24 @@ const FIELDS: FieldInputs = Object.fromEntries(
     if (isTimeField(field))
       return [
         field.name,
-        {
-          flags: `${flag} <when>`,
-          description: "suspend it from then on: a time, a date, a duration from now such as 14d, or `never`",
-        },
+        new FieldOption(
+          `${flag} <when>`,
+          "suspend it from then on: a time, a date, a duration from now such as 14d, or `never`",
+        ),
       ];
-    if (!isJsonField(field)) return [field.name, { flags: `${flag} <text>`, description: `its ${field.name}` }];
+    if (!isJsonField(field)) return [field.name, new FieldOption(`${flag} <text>`, `its ${field.name}`)];
     if (field.fieldKind !== "map")
-      return [
-        field.name,
-        { flags: `${flag} <json>`, description: `its ${field.name}: a JSON object, or a file with one` },
-      ];
-    return [field.name, { flags: `${flag} <schema=source...>`, description: `its whole ${field.name}, as entries` }];
+      return [field.name, new FieldOption(`${flag} <json>`, `its ${field.name}: a JSON object, or a file with one`)];
+    return [field.name, new FieldOption(`${flag} <schema=source...>`, `its whole ${field.name}, as entries`)];
   }),
 );
 
-const ETAG: FieldInput = { flags: "--etag <etag>", description: "only if the group still has this etag" };
+const ETAG = new FieldOption("--etag <etag>", "only if the group still has this etag");
 
-const REQUEST_ID: FieldInput = {
-  flags: "--request-id <id>",
-  description: "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
-};
+const REQUEST_ID = new FieldOption(
+  "--request-id <id>",
+  "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
+);
 
 /** The token of a group. @param done what the call did @throws Failure if the group is suspended */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
@@ -76,11 +73,11 @@ const STATE: ColumnOf = {
 export const groupCommands = commandGroup({
   list: rpcCommand(listUserGroups, "list user groups by id, without their tokens", {
     fields: {
-      provided_id_prefix: { flags: "--prefix <text>", description: "only ids that start with this text" },
-      name_contains: {
-        flags: "--name-contains <text>",
-        description: "only names that contain this text; ASCII letters match in either case",
-      },
+      provided_id_prefix: new FieldOption("--prefix <text>", "only ids that start with this text"),
+      name_contains: new FieldOption(
+        "--name-contains <text>",
+        "only names that contain this text; ASCII letters match in either case",
+      ),
     },
     columns: ["provided_id", "name", STATE, "last_resolve_date", "token_create_time"],
   }),
@@ -109,15 +106,15 @@ export const groupCommands = commandGroup({
     {
       fields: {
         user_group_id: "[id]",
-        current_token: {
-          flags: "--current-token-file <file>",
-          description: "in place of the id: a file with the current token of the group; `-`: standard input",
-          secret: "Current token",
-        },
-        previous_token_ttl: {
-          flags: "--grace <duration>",
-          description: "how long the old token stays valid, at most 30d; default: the setting of the service",
-        },
+        current_token: new FieldOption(
+          "--current-token-file <file>",
+          "in place of the id: a file with the current token of the group; `-`: standard input",
+          { secret: "Current token" },
+        ),
+        previous_token_ttl: new FieldOption(
+          "--grace <duration>",
+          "how long the old token stays valid, at most 30d; default: the setting of the service",
+        ),
         request_id: REQUEST_ID,
       },
       secret: ({ userGroup }, { requestId }) => ({
@@ -132,13 +129,12 @@ export const groupCommands = commandGroup({
     "suspend a user group, or change its suspension: its dashboards show nothing until it is resumed",
     {
       fields: {
-        reason: { flags: "--reason <text>", description: "the reason for operators, at most 256 characters" },
-        message: { flags: "--message <text>", description: "the message for the page, at most 512 characters" },
-        until: {
-          flags: "--until <when>",
-          description:
-            "resume it at a time, a date, or a duration from now such as 7d; default: only `group resume` does",
-        },
+        reason: new FieldOption("--reason <text>", "the reason for operators, at most 256 characters"),
+        message: new FieldOption("--message <text>", "the message for the page, at most 512 characters"),
+        until: new FieldOption(
+          "--until <when>",
+          "resume it at a time, a date, or a duration from now such as 7d; default: only `group resume` does",
+        ),
       },
     },
   ),
@@ -170,7 +166,7 @@ export const groupCommands = commandGroup({
         "--grace <duration>",
         "how long the current token stays valid, at most 30d; default: it is revoked at once",
       )
-      .option(REQUEST_ID.flags, REQUEST_ID.description)
+      .addOption(REQUEST_ID)
       .addOption(environmentOption())
       .addOption(yesOption());
     runs(command, shell, async (session, userGroupId: string | undefined, options: RevokeOptions) => {

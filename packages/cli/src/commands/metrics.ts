@@ -2,7 +2,7 @@ import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { MetricsSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
 import type { ColumnOf } from "../output/table.ts";
-import { rpcCommand } from "./rpc-command.ts";
+import { FieldOption, rpcCommand } from "./rpc-command.ts";
 
 /** A column of samples. */
 function column(name: string, of: (sample: MetricsSample) => string | undefined): ColumnOf {
@@ -25,16 +25,15 @@ export const metricsCommand = rpcCommand(
   "show the calls of the last hour: numbers, durations and errors, every ten seconds",
   {
     fields: {
-      method: {
-        flags: "--method <name>",
-        description: "only calls of this RPC, such as GetUserGroup; needs ADMIN_TOKEN",
-        conflicts: "env",
-      },
-      start_time: {
-        flags: "--since <when>",
-        description: "only samples since a time, or a duration ago such as 5m; default: 1h",
-        sign: -1,
-      },
+      method: new FieldOption(
+        "--method <name>",
+        "only calls of this RPC, such as GetUserGroup; needs ADMIN_TOKEN",
+      ).conflicts("env"),
+      start_time: new FieldOption(
+        "--since <when>",
+        "only samples since a time, or a duration ago such as 5m; default: 1h",
+        { sign: -1 },
+      ),
     },
     columns: [
       "end_time",

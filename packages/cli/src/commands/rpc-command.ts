@@ -31,26 +31,30 @@ import {
   yesOption,
 } from "./options.ts";
 
-/** How a field of a request is given on the command line. */
-export interface FieldInput {
-  /** An argument such as `<id>`, or the flags of an option such as `--grace <duration>`. */
-  readonly flags: string;
-  readonly description?: string;
-  readonly isRequired?: boolean;
+/** How the value of a field is given. */
+interface Traits {
   /** Whether an empty text is refused. Default: no. */
   readonly isFilled?: boolean;
   /** Whether a duration for a time field is added to the current time (1, default) or subtracted from it (-1). */
   readonly sign?: 1 | -1;
-  /** Another option that cannot be given as well, such as `follow`. */
-  readonly conflicts?: string;
   /** For a credential: its name in the question. The option names a file with it; `-` is standard input. */
   readonly secret?: string;
   /** Whether the credential is read from the terminal or standard input if nothing else is given. Default: no. */
   readonly isAsked?: boolean;
 }
 
-/** The inputs of a request, by the names of its fields. A text is an argument. */
-export type FieldInputs = { readonly [field: string]: FieldInput | string };
+/** An option for a field of a request. */
+export class FieldOption extends Option {
+  readonly traits: Traits;
+
+  constructor(flags: string, description = "", traits: Traits = {}) {
+    super(flags, description);
+    this.traits = traits;
+  }
+}
+
+/** The options and arguments of a command, by the fields of its request. A text is an argument, such as `<id>`. */
+export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 /** How a command differs from a plain call. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
@@ -149,7 +153,10 @@ function define<I extends DescMessage, O extends DescMessage>(
 export function addInputs(command: Command, schema: DescMessage, fields: FieldInputs): void {
   for (const [name, input] of Object.entries(fields)) {
     if (typeof input === "string") command.argument(input);
-    else command.addOption(optionOf(fieldOf(schema, name), input));
+    else {
+      const { enum: values } = fieldOf(schema, name);
+      command.addOption(values ? input.choices(enumNames(values)) : input);
+    }
   }
   if (hasField(schema, "environment") && !("environment" in fields)) command.addOption(environmentOption());
   if (isGroupUpdate(schema))
@@ -158,13 +165,8 @@ export function addInputs(command: Command, schema: DescMessage, fields: FieldIn
     );
 }
 
-function optionOf(field: DescField, { flags, description, isRequired = false, conflicts }: FieldInput): Option {
-  const option = new Option(flags, description).makeOptionMandatory(isRequired).conflicts(conflicts ?? []);
-  return field.enum ? option.choices(enumNames(field.enum)) : option;
-}
-
 /** A field of a request, and the value that the user gave for it. */
-interface Input extends FieldInput {
+interface Input extends Traits {
   readonly field: DescField;
   /** Its option or argument, such as `--grace` or `ID`. */
   readonly label: string;
@@ -182,16 +184,14 @@ export function inputsOf(
   const left = [...args];
   const cleared = (options["clear"] as readonly string[] | undefined) ?? [];
   const all: FieldInputs = {
-    ...(hasField(schema, "environment") && { environment: { flags: "--env <name>" } }),
+    ...(hasField(schema, "environment") && { environment: new FieldOption("--env <name>") }),
     ...fields,
   };
   return Object.entries(all).map(([name, given]) => {
     const field = fieldOf(schema, name);
-    if (typeof given === "string")
-      return { field, flags: given, label: given.slice(1, -1).toUpperCase(), value: left.shift() };
-    const option = new Option(given.flags);
-    const value = options[option.attributeName()];
-    const input = { ...given, field, label: option.long ?? "" };
+    if (typeof given === "string") return { field, label: given.slice(1, -1).toUpperCase(), value: left.shift() };
+    const value = options[given.attributeName()];
+    const input = { ...given.traits, field, label: given.long ?? "" };
     if (!cleared.includes(name)) return { ...input, value };
     if (value !== undefined) throw usageFailure(`${input.label} and --clear ${name} exclude each other`);
     return { ...input, value: null };

@@ -1,7 +1,7 @@
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { commandGroup } from "./command.ts";
-import { rpcCommand } from "./rpc-command.ts";
+import { FieldOption, rpcCommand } from "./rpc-command.ts";
 
 const { listSigningKeys, rotateSigningKey } = AdminService.method;
 
@@ -15,10 +15,10 @@ export const signingKeyCommands = commandGroup({
   }),
   rotate: rpcCommand(rotateSigningKey, "let the next key sign viewer sessions, and revoke none; needs ADMIN_TOKEN", {
     fields: {
-      end_sessions: {
-        flags: "--end-sessions",
-        description: "if a key has leaked or is lost: replace all keys at once, and revoke every viewer session",
-      },
+      end_sessions: new FieldOption(
+        "--end-sessions",
+        "if a key has leaked or is lost: replace all keys at once, and revoke every viewer session",
+      ),
     },
     columns: COLUMNS,
     confirm: ({ environment, endSessions }) => {

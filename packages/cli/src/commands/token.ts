@@ -10,7 +10,7 @@ import { isNotFound } from "../failures.ts";
 import { readToken } from "../secret-input.ts";
 import { connect } from "../session.ts";
 import { commandGroup, runs } from "./command.ts";
-import { rpcCommand } from "./rpc-command.ts";
+import { FieldOption, rpcCommand } from "./rpc-command.ts";
 import { showGroupsOf } from "./token-lookup.ts";
 
 const { createApiToken, listApiTokens, updateApiToken, rotateApiToken, revokeApiToken, lookupApiToken } =
@@ -29,17 +29,15 @@ function exposure(environment: string | undefined): string {
 export const tokenCommands = commandGroup({
   create: rpcCommand(createApiToken, "create an API token; shows its secret once, or writes it to the file of --out", {
     fields: {
-      display_name: {
-        flags: "--name <text>",
-        description: "a name for people, such as the back end that will use it",
-        isRequired: true,
-      },
-      role: { flags: "--role <role>", description: "what it may do", isRequired: true },
-      expire_time: {
-        flags: "--expires <when>",
-        description:
-          "a time, a date, or a duration from now such as 90d; default: when the token of the caller expires",
-      },
+      display_name: new FieldOption(
+        "--name <text>",
+        "a name for people, such as the back end that will use it",
+      ).makeOptionMandatory(),
+      role: new FieldOption("--role <role>", "what it may do").makeOptionMandatory(),
+      expire_time: new FieldOption(
+        "--expires <when>",
+        "a time, a date, or a duration from now such as 90d; default: when the token of the caller expires",
+      ),
     },
     secret: ({ apiToken, token }) => ({
       token,
@@ -49,18 +47,15 @@ export const tokenCommands = commandGroup({
   }),
   list: rpcCommand(listApiTokens, "list API tokens without their secrets", {
     fields: {
-      creator: { flags: "--creator <id>", description: "only those that this API token created, or `root`" },
-      role: { flags: "--role <role>", description: "only those of this role" },
+      creator: new FieldOption("--creator <id>", "only those that this API token created, or `root`"),
+      role: new FieldOption("--role <role>", "only those of this role"),
     },
     columns: ["id", "display_name", "role", "last_use_time", "expire_time", "creator"],
   }),
   update: rpcCommand(updateApiToken, "change the name or the expiry time of an API token", {
     fields: {
-      display_name: { flags: "--name <text>", description: "its name for people" },
-      expire_time: {
-        flags: "--expires <when>",
-        description: "a time, a date, a duration from now such as 90d, or `never`",
-      },
+      display_name: new FieldOption("--name <text>", "its name for people"),
+      expire_time: new FieldOption("--expires <when>", "a time, a date, a duration from now such as 90d, or `never`"),
     },
   }),
   rotate: rpcCommand(
@@ -68,10 +63,10 @@ export const tokenCommands = commandGroup({
     "replace the secret of an API token; shows the new one once, or writes it to the file of --out",
     {
       fields: {
-        previous_token_ttl: {
-          flags: "--grace <duration>",
-          description: "how long the old secret stays valid, at most 30d; default: it is revoked at once",
-        },
+        previous_token_ttl: new FieldOption(
+          "--grace <duration>",
+          "how long the old secret stays valid, at most 30d; default: it is revoked at once",
+        ),
       },
       secret: ({ apiToken, token }, { apiTokenId }) => {
         const until = timeText(apiToken?.graceExpireTime);
@@ -83,10 +78,10 @@ export const tokenCommands = commandGroup({
   ),
   revoke: rpcCommand(revokeApiToken, "revoke an API token", {
     fields: {
-      revoke_issued: {
-        flags: "--issued",
-        description: "also revoke the API tokens that it created or rotated, directly or indirectly",
-      },
+      revoke_issued: new FieldOption(
+        "--issued",
+        "also revoke the API tokens that it created or rotated, directly or indirectly",
+      ),
     },
     confirm: ({ apiTokenId: id, revokeIssued }) => ({
       what: `the API token ${id}`,

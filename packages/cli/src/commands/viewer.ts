@@ -2,7 +2,7 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { ViewerService } from "../../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { commandGroup } from "./command.ts";
-import { rpcCommand } from "./rpc-command.ts";
+import { FieldOption, rpcCommand } from "./rpc-command.ts";
 
 const { resolveViewer, createViewerSession } = ViewerService.method;
 const { revokeViewerSessions } = AdminService.method;
@@ -14,36 +14,33 @@ const SESSIONS = commandGroup({
     "create a viewer session of a user group; shows it once, or writes it to the file of --out",
     {
       fields: {
-        audience: {
-          flags: "--audience <text>",
-          description: "the audience (`aud`) of the session; a verifier expects this text",
-          isRequired: true,
-        },
-        user_group_id: {
-          flags: "--group <id>",
-          description: "the user group; default: the group of a token from a prompt, or from standard input",
-        },
-        token: {
-          flags: "--from-file <file>",
-          description: "in place of --group: a file with the token of the group",
+        audience: new FieldOption(
+          "--audience <text>",
+          "the audience (`aud`) of the session; a verifier expects this text",
+        ).makeOptionMandatory(),
+        user_group_id: new FieldOption(
+          "--group <id>",
+          "the user group; default: the group of a token from a prompt, or from standard input",
+        ),
+        token: new FieldOption("--from-file <file>", "in place of --group: a file with the token of the group", {
           secret: "User group token",
           isAsked: true,
-        },
-        ttl: {
-          flags: "--ttl <duration>",
-          description: "lifetime: 60s to 1h, or the maximum that the service sets; default: 10m",
-        },
-        viewer_id: {
-          flags: "--viewer <id>",
-          description: "the id of the viewer within the group, needed to revoke the sessions of one viewer",
-          isFilled: true,
-        },
-        origin: { flags: "--origin <origin>", description: "the origin of the page, such as https://app.example.com" },
-        property_keys: {
-          flags: "--property <key...>",
-          description: "properties of the group that the session shows to its bearer; default: none",
-        },
-        claims: { flags: "--claims <json>", description: "further claims: a JSON object, or a file with one" },
+        }),
+        ttl: new FieldOption(
+          "--ttl <duration>",
+          "lifetime: 60s to 1h, or the maximum that the service sets; default: 10m",
+        ),
+        viewer_id: new FieldOption(
+          "--viewer <id>",
+          "the id of the viewer within the group, needed to revoke the sessions of one viewer",
+          { isFilled: true },
+        ),
+        origin: new FieldOption("--origin <origin>", "the origin of the page, such as https://app.example.com"),
+        property_keys: new FieldOption(
+          "--property <key...>",
+          "properties of the group that the session shows to its bearer; default: none",
+        ),
+        claims: new FieldOption("--claims <json>", "further claims: a JSON object, or a file with one"),
       },
       secret: ({ session: token, id, expireTime, refreshTime }, { audience }) => ({
         token,
@@ -58,11 +55,7 @@ const SESSIONS = commandGroup({
     {
       fields: {
         // An empty viewer id would revoke the sessions of the whole group.
-        viewer_id: {
-          flags: "--viewer <id>",
-          description: "only this viewer; default: the whole group",
-          isFilled: true,
-        },
+        viewer_id: new FieldOption("--viewer <id>", "only this viewer; default: the whole group", { isFilled: true }),
       },
       confirm: ({ userGroupId, viewerId }) => {
         const whose = whoseSessions(userGroupId, viewerId);
@@ -79,17 +72,14 @@ const SESSIONS = commandGroup({
 export const viewerCommands = commandGroup({
   resolve: rpcCommand(resolveViewer, "show the user group of a token or a viewer session; exit code 3 if it has none", {
     fields: {
-      token: {
-        flags: "--from-file <file>",
-        description: "a file with the token or session; default: a prompt, or standard input",
-        secret: "User group token or viewer session",
-        isAsked: true,
-      },
-      audience: {
-        flags: "--audience <text>",
-        description: "accept a viewer session only if it has this audience",
+      token: new FieldOption(
+        "--from-file <file>",
+        "a file with the token or session; default: a prompt, or standard input",
+        { secret: "User group token or viewer session", isAsked: true },
+      ),
+      audience: new FieldOption("--audience <text>", "accept a viewer session only if it has this audience", {
         isFilled: true,
-      },
+      }),
     },
   }),
   session: (command, shell) => SESSIONS(command.description("viewer sessions: create, revoke"), shell),

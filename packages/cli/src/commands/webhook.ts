@@ -1,7 +1,7 @@
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type Webhook, WebhookState } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { commandGroup } from "./command.ts";
-import { rpcCommand } from "./rpc-command.ts";
+import { FieldOption, rpcCommand } from "./rpc-command.ts";
 
 const {
   createWebhook,
@@ -25,8 +25,8 @@ export const webhookCommands = commandGroup({
     {
       fields: {
         url: "<url>",
-        display_name: { flags: "--name <text>", description: "a name for people", isRequired: true },
-        event_types: { flags: "--events <type...>", description: `${EVENTS}; default: all` },
+        display_name: new FieldOption("--name <text>", "a name for people").makeOptionMandatory(),
+        event_types: new FieldOption("--events <type...>", `${EVENTS}; default: all`),
       },
       secret: ({ webhook: created, secret }) => ({
         token: secret,
@@ -48,9 +48,9 @@ export const webhookCommands = commandGroup({
   update: rpcCommand(updateWebhook, "change a webhook, and end its wait for the next attempt", {
     fields: {
       // `--url` is the URL of the service.
-      url: { flags: "--to <url>", description: "the https URL that receives the events" },
-      display_name: { flags: "--name <text>", description: "its name for people" },
-      event_types: { flags: "--events <type...>", description: EVENTS },
+      url: new FieldOption("--to <url>", "the https URL that receives the events"),
+      display_name: new FieldOption("--name <text>", "its name for people"),
+      event_types: new FieldOption("--events <type...>", EVENTS),
     },
   }),
   enable: rpcCommand(updateWebhook, "let a webhook receive events, from its first undelivered one", {
@@ -75,12 +75,11 @@ export const webhookCommands = commandGroup({
   }),
   redeliver: rpcCommand(redeliverWebhook, "deliver events again, in their order", {
     fields: {
-      start_time: {
-        flags: "--since <when>",
-        description: "the time of the first event: a time, a date, or a duration before now such as 2h",
-        sign: -1,
-        isRequired: true,
-      },
+      start_time: new FieldOption(
+        "--since <when>",
+        "the time of the first event: a time, a date, or a duration before now such as 2h",
+        { sign: -1 },
+      ).makeOptionMandatory(),
     },
   }),
   delete: rpcCommand(deleteWebhook, "delete a webhook", {

@@ -5,9 +5,6 @@
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** Unsafe characters and white space, except tab and space. */
-const INVISIBLE = new RegExp(`(?![\\t ])(?:${UNSAFE.source}|\\s)`, "gu");
-
 /** Escapes unsafe characters as `\x1b`, `\u202e` or `\u{e0001}`. The result is one line. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (unsafe) => {
@@ -15,12 +12,6 @@ export function printable(text: string): string {
     if (hex.length > 4) return `\\u{${hex}}`;
     return hex.length > 2 ? `\\u${hex.padStart(4, "0")}` : `\\x${hex.padStart(2, "0")}`;
   });
-}
-
-/** Lists the invisible characters of a text as `U+200B`. */
-export function invisibleIn(text: string): string[] {
-  const found = text.match(INVISIBLE) ?? [];
-  return [...new Set(found)].map((each) => `U+${each.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`);
 }
 
 /** Escapes unsafe characters, except line breaks. */

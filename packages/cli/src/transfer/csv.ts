@@ -3,7 +3,6 @@ import { parse } from "csv-parse/sync";
 import { stringify } from "csv-stringify/sync";
 import { usageFailure } from "../failures.ts";
 import { parsedJson } from "../json.ts";
-import { invisibleIn } from "../output/printable.ts";
 import { BadRow, COLUMNS, columnOf, isJsonColumn, type Row } from "./group-row.ts";
 import { isSkipped, REMARK } from "./header.ts";
 import { type Line, textOf } from "./lines.ts";
@@ -70,44 +69,25 @@ function quotedWhereNeeded(value: string) {
 
 /** Parses the line that names the columns. @throws Failure if it does not */
 export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Columns {
-  const refuse = (problem: string, ...hints: readonly string[]) =>
-    usageFailure(`the CSV's line ${number} ${problem}`, hints.join("; "));
+  const refuse = (problem: string, hint: string) => usageFailure(`the CSV's line ${number} ${problem}`, hint);
   const text = textOf(bytes);
   if (text === undefined) throw refuse("is not UTF-8", "save the file as UTF-8");
-  const hints = [...mistakesIn(text), RULE];
   const names = cellsOf(text)?.map((name) => name ?? "");
-  if (!names) throw refuse(`is not CSV: ${shown(text)}`, ...hints);
+  if (!names) throw refuse(`is not CSV: ${shown(text)}`, RULE);
   const columns = names.map((name) => columnOf(name.trim()));
-  if (!columns.includes("provided_id")) throw refuse(`has no column provided_id: ${shown(text)}`, ...hints);
+  if (!columns.includes("provided_id")) throw refuse(`has no column provided_id: ${shown(text)}`, RULE);
   const twice = columns.find((column, i) => column !== undefined && columns.indexOf(column) !== i);
   if (twice !== undefined) throw refuse(`has the column ${twice} twice`, "remove one of them");
   const unknown = names.filter((_, i) => columns[i] === undefined);
   if (unknown.length > 0 && !ignoreUnknown)
     throw refuse(
       `has unknown columns: ${unknown.map((name) => JSON.stringify(name)).join(", ")}`,
-      ...mistakesIn(unknown.join(",")),
-      "correct them, or give --ignore-unknown",
-      RULE,
+      `correct them, or give --ignore-unknown; ${RULE}`,
     );
   return columns;
 }
 
 const RULE = `it must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
-
-const OTHER_SEPARATORS = [
-  [";", "semicolons"],
-  ["\t", "tabs"],
-] as const;
-
-/** Likely mistakes in the line with the columns. */
-function mistakesIn(text: string): string[] {
-  const mistakes = OTHER_SEPARATORS.filter(([separator]) => text.split(separator).length > text.split(",").length).map(
-    ([, name]) => `${name} separate its columns: save the file with commas`,
-  );
-  const invisible = invisibleIn(text);
-  if (invisible.length > 0) mistakes.push(`it contains invisible characters: ${invisible.join(", ")}`);
-  return mistakes;
-}
 
 /** Formats the line with the columns. It shortens long texts: without columns, the line may contain a token. */
 function shown(text: string): string {
