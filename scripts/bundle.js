@@ -30,7 +30,7 @@ const COMMON = {
 
 /**
  * Bundles the service and its command line. One file needs no node_modules, and starts more than twice as fast as 400
- * files. Also writes `LICENSES.txt`.
+ * files. Also writes `LICENSES.txt` and `package.json`.
  *
  * @param {string} outdir other files in it are removed
  */
@@ -57,6 +57,7 @@ export async function bundleService(outdir) {
   );
   await replaceFiles(`${root}/${outdir}`, [
     ...outputFiles,
+    { path: `${root}/${outdir}/package.json`, contents: Buffer.from(await manifest()) },
     ...[...commandLine, ...consolePage].filter((file) => !isMap(file)),
     { path: `${root}/${outdir}/LICENSES.txt`, contents: licenses },
     ...(await copies(outdir, [
@@ -65,6 +66,21 @@ export async function bundleService(outdir) {
       `${SWAGGER_UI}/swagger-ui-bundle.js`,
     ])),
   ]);
+}
+
+/**
+ * Returns the manifest of the bundle: `npm pack ./dist` packs the service and `ugs` without dependencies. It also tells Node
+ * that the files are ES modules.
+ */
+async function manifest() {
+  const { name, version, description, license, type, engines, bin } = JSON.parse(
+    await readFile(`${root}/package.json`, "utf8"),
+  );
+  const programs = Object.fromEntries(Object.entries(bin).map(([program, path]) => [program, basename(path)]));
+  // Without the source maps, which are twice as large as the rest.
+  const files = ["*.js", "*.css", "openapi.json", "LICENSES.txt"];
+  const fields = { name, version, description, license, type, engines, bin: programs, files };
+  return `${JSON.stringify(fields, undefined, 2)}\n`;
 }
 
 /**

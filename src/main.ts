@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import "./server/runtime.ts";
 import { loadConfig } from "./config/config.ts";
 import { endProcess, stopRequested } from "./server/lifecycle.ts";

@@ -146,7 +146,8 @@ function help(): string {
   });
   return `User Group Service ${packageJson.version}: user groups and their tokens, over gRPC, gRPC-Web, Connect and REST.
 
-Usage: NAME=VALUE ... node dist/main.js [--help | --version]
+Usage: NAME=VALUE ... user-group-service [--help | --version]
+       NAME=VALUE ... node dist/main.js
        NAME=VALUE ... npm run start:deno
 
 Settings are environment variables. Name, default and description:
