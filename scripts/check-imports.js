@@ -73,7 +73,7 @@ const RULES = [
   [
     "packages/console/src",
     ...["gen", "src/domain/events.ts", "packages/operator/src", "packages/client/src", "@bufbuild/protobuf"],
-    ...["@connectrpc/connect", "@connectrpc/connect-web", "@preact/signals", "lucide-preact", "preact"],
+    ...["@connectrpc/connect", "@connectrpc/connect-web", "@preact/signals", "lucide-preact", "preact", "uplot"],
   ],
   ["packages/testing/src", "vitest"],
   ["scripts/openapi", "package.json", "src/domain/events.ts", "@bufbuild", "esbuild"],

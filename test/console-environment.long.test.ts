@@ -2,7 +2,8 @@ import { waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
-import { adminOf, customerOf, ROLE_VALUES } from "./support/admin.ts";
+import { formatEnvironmentName } from "../packages/operator/src/environment-name.ts";
+import { adminOf, customerOf, issueToken, ROLE_VALUES } from "./support/admin.ts";
 import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
 import { openConsole, readUntil } from "./support/console.ts";
 import { suiteServer } from "./support/opened.ts";
@@ -332,36 +333,74 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("shows an overview of the metrics, and says where to find them if they are unavailable", async () => {
-    const { page, press, picture, signIn, leave } = await openConsole(browser, server.url, {
+  it("shows the calls of the last hour as charts and tables, of all methods, of one, or of an environment", async () => {
+    const environment = customerOf(server);
+    const name = formatEnvironmentName(environment);
+    const unauthenticated = adminOf(server.url, "ugk_nobodys");
+    await expect(unauthenticated.getCaller({})).rejects.toThrow();
+    const { groups } = grpcClients(server);
+    for (let i = 0; i < 5; i++) await groups.getUserGroup({ userGroupId: "charted" });
+    const { page, press, choose, checkViews, picture, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/overview",
-      hasClock: true,
     });
     await signIn(ADMIN_TOKEN);
-    await page.getByText("Measuring.").waitFor();
-    const unauthenticated = adminOf(server.url, "ugk_nobodys");
-    await readUntil(page, "metrics", page.getByRole("term").filter({ hasText: "Measured over" }));
-    for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
-    await expect(unauthenticated.getCaller({})).rejects.toThrow();
-    const row = (name: string) => page.getByRole("row").filter({ hasText: name });
-    await readUntil(page, "metrics", row("ListEnvironments"));
-    await row("Unauthenticated").filter({ hasText: "GetCaller" }).waitFor();
+    // The page reads the samples every ten seconds.
+    await page.getByRole("row").filter({ hasText: "GetUserGroup" }).filter({ visible: true }).waitFor();
+    const charts = page.getByRole("figure");
+    expect(await charts.count()).toBeGreaterThanOrEqual(5);
+    await charts.first().locator("canvas").waitFor();
+    await page.getByText("API_TOKEN_UNKNOWN").waitFor();
     await picture("overview");
 
-    let status = 404;
-    await page.route("**/metrics", (route) => route.fulfill({ status, body: "<html>a proxy</html>" }));
-    const alert = page.getByRole("alert");
-    await readUntil(page, "metrics", alert.filter({ hasText: "/metrics answered 404" }));
-    status = 200;
-    await readUntil(page, "metrics", alert.filter({ hasText: "did not return the metrics of the service" }));
-    // Another process.
-    await page.unroute("**/metrics");
-    const text = await (await fetch(`${server.url}/metrics`)).text();
-    const other = text.replace(/^(process_start_time_seconds) .*/m, "$1 1");
-    await page.route("**/metrics", (route) => route.fulfill({ body: other, contentType: "text/plain" }), { times: 1 });
-    await readUntil(page, "metrics", page.getByText("Another process answers now"));
-    expect(await alert.count()).toBe(0);
-    await press("link", "Environments");
+    // Without a mouse, arrow keys move through the samples.
+    const values = page.locator(".chart-values").first();
+    await values.getByText("Latest").waitFor();
+    await charts.first().focus();
+    await page.keyboard.press("ArrowLeft");
+    await values.getByText(/^At /).waitFor();
+    await press("button", "Table of Errors");
+    const table = page.getByRole("table", { name: "Errors: mean of each minute" });
+    await table.getByRole("columnheader", { name: "API_TOKEN_UNKNOWN" }).waitFor();
+    expect(await table.getByRole("rowheader").count()).toBeGreaterThan(0);
+
+    // A drag zooms all charts.
+    const box = await charts.first().locator(".u-over").boundingBox();
+    if (!box) throw new Error("the chart has no place");
+    await page.mouse.move(box.x + box.width * 0.2, box.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.8, box.y + 20, { steps: 4 });
+    await page.mouse.up();
+    await page.getByText("Double-click a chart").waitFor();
+    await checkViews("the zoomed overview");
+    await press("button", "Last hour");
+    await page.getByText("Drag over a chart to zoom.").waitFor();
+
+    await choose("Show the calls of", "GetUserGroup");
+    await page.getByText("Calls of GetUserGroup in the last hour").waitFor();
+    expect(await page.getByText("Redis round trips").count()).toBe(0);
+    await page.getByRole("link", { name, exact: true }).click();
+    await page.getByText(`Calls of ${name} in the last hour`).waitFor();
+    await charts.first().waitFor();
+
+    // Another process answers, or none does.
+    await page.route("**/GetMetricsHistory", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), instance: crypto.randomUUID() } });
+    });
+    await page.getByText("Another process answers now").waitFor();
+    await page.route("**/GetMetricsHistory", (route) => route.abort());
+    await page.getByRole("alert").waitFor();
+    expect(await charts.count()).toBeGreaterThan(0);
+    await leave();
+  });
+
+  it("shows an API token of role admin the calls of its environment alone", async () => {
+    const { page, signIn, leave } = await openConsole(browser, server.url, { hash: "#/overview" });
+    await signIn((await issueToken(server, "admin")).token);
+    await page.getByRole("figure").first().waitFor();
+    await page.getByText(`Calls of ${formatEnvironmentName(customerOf(server))} in the last hour`).waitFor();
+    expect(await page.getByRole("combobox").count()).toBe(0);
+    expect(await page.getByText("Redis round trips").count()).toBe(0);
     await leave();
   });
 

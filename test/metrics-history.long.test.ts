@@ -70,14 +70,15 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     ]);
     const ofTesting = await root.getMetricsHistory({ environment: testing });
     expect(totalOf(ofTesting)).toMatchObject({ calls: 3, errors: {}, redis: {} });
-    expect([ofTesting.methods, ofTesting.environments]).toEqual([[], []]);
+    expect([ofTesting.methods.length > 0, ofTesting.environments.length]).toEqual([true, 2]);
     const [last] = all.samples.slice(-1);
     expect((await root.getMetricsHistory({ startTime: last?.endTime })).samples.length).toBeLessThan(3);
 
     // An API token sees only its environment.
     const own = adminOf(server.url, (await issueToken(server, "admin")).token);
     expect(totalOf(await own.getMetricsHistory({}))).toMatchObject({ calls: 31, redis: {} });
-    expect((await own.getMetricsHistory({ environment })).environments).toEqual([]);
+    const ofOwn = await own.getMetricsHistory({ environment });
+    expect([ofOwn.methods, ofOwn.environments]).toEqual([[], []]);
     const denied = async (request: object, admin = own) => failureOf(admin.getMetricsHistory(request));
     expect(await denied({ environment: testing })).toEqual({ code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" });
     expect(await denied({ method })).toEqual({ code: "PermissionDenied", reason: "ROLE_TOO_LOW" });

@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+
 /** The length of the interval of a sample, in milliseconds. */
 export const SAMPLE_MS = 10_000;
 
@@ -108,9 +110,11 @@ export interface ServiceSample {
 
 /** The answer to a query. */
 export interface HistoryAnswer {
+  /** The id of the history: a random one for each process. */
+  readonly instance: string;
   /** The oldest first. */
   readonly samples: readonly CallSample[];
-  /** The calls of the hour by method, the most frequent first. Empty if the query selects an environment. */
+  /** The calls of the hour by method, the most frequent first. Empty if the query has an `environmentNumber`. */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
    * The same by environment. The last one has no path: it is the sum of the others, and missing if there are none. Calls of
@@ -126,6 +130,7 @@ type Columns = Map<string, Uint32Array>;
  * are lost when that process ends.
  */
 export class History {
+  readonly #instance = randomUUID();
   readonly #scopes = new Map<string, Columns>();
   #columns = 0;
   /** The first and the last slot with values. */
@@ -155,7 +160,8 @@ export class History {
       ...callsOf(selected, [slot]),
       service: isAll ? serviceOf(service, slot) : undefined,
     }));
-    if (isOfEnvironment(query)) return { samples, methods: [], environments: [] };
+    const instance = this.#instance;
+    if (query.environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };
     const ofHour = (prefix: string) =>
       [...this.#scopes]
         .filter(([scope]) => scope.startsWith(prefix))
@@ -165,6 +171,7 @@ export class History {
     const others = this.#scopes.get(OTHER_ENVIRONMENTS);
     const ofOthers = others ? [{ path: undefined, ...callsOf([others], hour) }] : [];
     return {
+      instance,
       samples,
       methods: ofHour(METHOD).map(({ name, ...calls }) => ({ method: name, ...calls })),
       environments: [

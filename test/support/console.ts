@@ -193,7 +193,6 @@ export async function openConsole(
 
 /** Resources that a page polls, and the interval in milliseconds. */
 const READINGS = {
-  metrics: { url: "**/metrics", everyMs: 5000 },
   audit: { url: "**/ListAuditEvents", everyMs: 2000 },
 } as const;
 

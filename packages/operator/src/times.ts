@@ -1,4 +1,4 @@
-import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Duration, type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 
 const UNITS: { readonly [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -13,6 +13,11 @@ export function parseDuration(text: string): number | undefined {
 export function durationText(ms: number): string {
   const [unit = "ms", factor = 1] = Object.entries(UNITS).findLast(([, each]) => ms > 0 && ms % each === 0) ?? [];
   return ms === 0 ? "0s" : `${ms / factor}${unit}`;
+}
+
+/** Milliseconds with fraction. `durationMs` of protobuf-es rounds them. */
+export function exactMs({ seconds, nanos }: Duration): number {
+  return Number(seconds) * 1000 + nanos / 1_000_000;
 }
 
 const TIME = /^(\d{4}-\d\d-(\d\d))(?:[T ](?!24)\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/i;

@@ -29,6 +29,7 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
       });
       if (!history) throw callError(Code.Unavailable, UNCOLLECTED, { reason: "UNAVAILABLE" });
       return {
+        instance: history.instance,
         samples: history.samples.map(sampleMessage),
         methods: history.methods.map(({ method, ...calls }) => ({ method, ...sumMessage(calls) })),
         environments: history.environments.map(({ path: of, ...calls }) => {

@@ -1,6 +1,7 @@
-import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
+import type { Duration } from "@bufbuild/protobuf/wkt";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { MetricsSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
+import { exactMs } from "../../../operator/src/times.ts";
 import type { ColumnOf } from "../output/table.ts";
 import { FieldOption, rpcCommand } from "./rpc-command.ts";
 
@@ -16,7 +17,7 @@ function errorsText({ errors }: MetricsSample): string {
 }
 
 function msText(duration: Duration | undefined): string | undefined {
-  return duration && `${Number(durationMs(duration).toPrecision(3))}ms`;
+  return duration && `${Number(exactMs(duration).toPrecision(3))}ms`;
 }
 
 /** `ugs metrics` */

@@ -9,12 +9,12 @@ import {
   Webhook,
 } from "lucide-preact";
 import type { ComponentType } from "preact";
+import { OverviewPage } from "../overview/overview.tsx";
 import type { Params } from "../routes.ts";
 import { ApiTokenPage } from "./api-token.tsx";
 import { ApiTokensPage } from "./api-tokens.tsx";
 import { AuditPage } from "./audit.tsx";
 import { EnvironmentsPage } from "./environments.tsx";
-import { OverviewPage } from "./overview.tsx";
 import { SessionsPage } from "./sessions.tsx";
 import { UserGroupPage } from "./user-group.tsx";
 import { UserGroupsPage } from "./user-groups.tsx";

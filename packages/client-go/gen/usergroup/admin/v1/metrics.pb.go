@@ -93,11 +93,14 @@ type GetMetricsHistoryResponse struct {
 	// Samples of ten seconds each, the oldest first. None are from before the start of the service.
 	// Within 30 seconds, a busy worker may still add calls to a sample.
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
-	// Calls of the last hour by method, the most frequent first. Unset with `environment`.
+	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
 	Methods []*MethodCalls `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
 	// Calls of the last hour by environment, the most frequent first: those of the 24 busiest
-	// environments, and last the sum of the others. Unset with `environment`.
-	Environments  []*EnvironmentCalls `protobuf:"bytes,3,rep,name=environments,proto3" json:"environments,omitempty"`
+	// environments, and last the sum of the others. ADMIN_TOKEN only.
+	Environments []*EnvironmentCalls `protobuf:"bytes,3,rep,name=environments,proto3" json:"environments,omitempty"`
+	// Id of the process that has the samples. Another id means that the service restarted, or that
+	// another process behind a load balancer answers.
+	Instance      string `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -151,6 +154,13 @@ func (x *GetMetricsHistoryResponse) GetEnvironments() []*EnvironmentCalls {
 		return x.Environments
 	}
 	return nil
+}
+
+func (x *GetMetricsHistoryResponse) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
 }
 
 // The calls of ten seconds.
@@ -527,11 +537,12 @@ const file_usergroup_admin_v1_metrics_proto_rawDesc = "" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x129\n" +
 	"\n" +
-	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\xdd\x01\n" +
+	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\xf9\x01\n" +
 	"\x19GetMetricsHistoryResponse\x12;\n" +
 	"\asamples\x18\x01 \x03(\v2!.usergroup.admin.v1.MetricsSampleR\asamples\x129\n" +
 	"\amethods\x18\x02 \x03(\v2\x1f.usergroup.admin.v1.MethodCallsR\amethods\x12H\n" +
-	"\fenvironments\x18\x03 \x03(\v2$.usergroup.admin.v1.EnvironmentCallsR\fenvironments\"\xf5\x02\n" +
+	"\fenvironments\x18\x03 \x03(\v2$.usergroup.admin.v1.EnvironmentCallsR\fenvironments\x12\x1a\n" +
+	"\binstance\x18\x04 \x01(\tR\binstance\"\xf5\x02\n" +
 	"\rMetricsSample\x125\n" +
 	"\bend_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x05R\x05calls\x12E\n" +

@@ -73,7 +73,7 @@ class GetMetricsHistoryRequest(Message[_GetMetricsHistoryRequestFields]):
         method: str
         start_time: Timestamp | None
 
-_GetMetricsHistoryResponseFields: TypeAlias = Literal["samples", "methods", "environments"]
+_GetMetricsHistoryResponseFields: TypeAlias = Literal["samples", "methods", "environments", "instance"]
 
 class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
     """
@@ -90,21 +90,28 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
             repeated usergroup.admin.v1.MetricsSample samples = 1;
             ```
         methods:
-            Calls of the last hour by method, the most frequent first. Unset with `environment`.
+            Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
 
             ```proto
             repeated usergroup.admin.v1.MethodCalls methods = 2;
             ```
         environments:
             Calls of the last hour by environment, the most frequent first: those of the 24 busiest
-            environments, and last the sum of the others. Unset with `environment`.
+            environments, and last the sum of the others. ADMIN_TOKEN only.
 
             ```proto
             repeated usergroup.admin.v1.EnvironmentCalls environments = 3;
             ```
+        instance:
+            Id of the process that has the samples. Another id means that the service restarted, or that
+            another process behind a load balancer answers.
+
+            ```proto
+            string instance = 4;
+            ```
     """
 
-    __slots__ = ("samples", "methods", "environments")
+    __slots__ = ("samples", "methods", "environments", "instance")
 
     if TYPE_CHECKING:
 
@@ -114,12 +121,14 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
             samples: list[MetricsSample] | None = None,
             methods: list[MethodCalls] | None = None,
             environments: list[EnvironmentCalls] | None = None,
+            instance: str = "",
         ) -> None:
             pass
 
         samples: list[MetricsSample]
         methods: list[MethodCalls]
         environments: list[EnvironmentCalls]
+        instance: str
 
 _MetricsSampleFields: TypeAlias = Literal["end_time", "calls", "errors", "p50", "p99", "service"]
 
@@ -412,7 +421,7 @@ class EnvironmentCalls(Message[_EnvironmentCallsFields]):
 
 
 _DESC = file_desc(
-    b'\n usergroup/admin/v1/metrics.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$usergroup/admin/v1/environment.proto"\xb4\x01\n\x18GetMetricsHistoryRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x16\n\x06method\x18\x02 \x01(\tR\x06method\x129\n\nstart_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime"\xdd\x01\n\x19GetMetricsHistoryResponse\x12;\n\x07samples\x18\x01 \x03(\x0b2!.usergroup.admin.v1.MetricsSampleR\x07samples\x129\n\x07methods\x18\x02 \x03(\x0b2\x1f.usergroup.admin.v1.MethodCallsR\x07methods\x12H\n\x0cenvironments\x18\x03 \x03(\x0b2$.usergroup.admin.v1.EnvironmentCallsR\x0cenvironments"\xf5\x02\n\rMetricsSample\x125\n\x08end_time\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x07endTime\x12\x14\n\x05calls\x18\x02 \x01(\x05R\x05calls\x12E\n\x06errors\x18\x03 \x03(\x0b2-.usergroup.admin.v1.MetricsSample.ErrorsEntryR\x06errors\x12+\n\x03p50\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x03p50\x12+\n\x03p99\x18\x05 \x01(\x0b2\x19.google.protobuf.DurationR\x03p99\x12;\n\x07service\x18\x06 \x01(\x0b2!.usergroup.admin.v1.ServiceSampleR\x07service\x1a9\n\x0bErrorsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01"\xfb\x04\n\rServiceSample\x12\x18\n\x07workers\x18\x01 \x01(\x05R\x07workers\x12&\n\x0fcalls_in_flight\x18\x02 \x01(\x05R\rcallsInFlight\x12!\n\x0cqueue_length\x18\x03 \x01(\x05R\x0bqueueLength\x12!\n\x0cqueued_calls\x18\x04 \x01(\x05R\x0bqueuedCalls\x12K\n\x08refusals\x18\x05 \x03(\x0b2/.usergroup.admin.v1.ServiceSample.RefusalsEntryR\x08refusals\x12b\n\x11redis_round_trips\x18\x06 \x03(\x0b26.usergroup.admin.v1.ServiceSample.RedisRoundTripsEntryR\x0fredisRoundTrips\x12!\n\x0credis_errors\x18\x07 \x01(\x05R\x0bredisErrors\x126\n\tredis_p50\x18\x08 \x01(\x0b2\x19.google.protobuf.DurationR\x08redisP50\x126\n\tredis_p99\x18\t \x01(\x0b2\x19.google.protobuf.DurationR\x08redisP99\x12\x1d\n\nmemory_mib\x18\n \x01(\x05R\tmemoryMib\x1a;\n\rRefusalsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aB\n\x14RedisRoundTripsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01"\x8b\x01\n\x0bMethodCalls\x12\x16\n\x06method\x18\x01 \x01(\tR\x06method\x12\x14\n\x05calls\x18\x02 \x01(\x05R\x05calls\x12!\n\x0cfailed_calls\x18\x03 \x01(\x05R\x0bfailedCalls\x12+\n\x03p99\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x03p99"\xbf\x01\n\x10EnvironmentCalls\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05calls\x18\x02 \x01(\x05R\x05calls\x12!\n\x0cfailed_calls\x18\x03 \x01(\x05R\x0bfailedCalls\x12+\n\x03p99\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x03p99b\x06proto3',
+    b'\n usergroup/admin/v1/metrics.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$usergroup/admin/v1/environment.proto"\xb4\x01\n\x18GetMetricsHistoryRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x16\n\x06method\x18\x02 \x01(\tR\x06method\x129\n\nstart_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime"\xf9\x01\n\x19GetMetricsHistoryResponse\x12;\n\x07samples\x18\x01 \x03(\x0b2!.usergroup.admin.v1.MetricsSampleR\x07samples\x129\n\x07methods\x18\x02 \x03(\x0b2\x1f.usergroup.admin.v1.MethodCallsR\x07methods\x12H\n\x0cenvironments\x18\x03 \x03(\x0b2$.usergroup.admin.v1.EnvironmentCallsR\x0cenvironments\x12\x1a\n\x08instance\x18\x04 \x01(\tR\x08instance"\xf5\x02\n\rMetricsSample\x125\n\x08end_time\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x07endTime\x12\x14\n\x05calls\x18\x02 \x01(\x05R\x05calls\x12E\n\x06errors\x18\x03 \x03(\x0b2-.usergroup.admin.v1.MetricsSample.ErrorsEntryR\x06errors\x12+\n\x03p50\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x03p50\x12+\n\x03p99\x18\x05 \x01(\x0b2\x19.google.protobuf.DurationR\x03p99\x12;\n\x07service\x18\x06 \x01(\x0b2!.usergroup.admin.v1.ServiceSampleR\x07service\x1a9\n\x0bErrorsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01"\xfb\x04\n\rServiceSample\x12\x18\n\x07workers\x18\x01 \x01(\x05R\x07workers\x12&\n\x0fcalls_in_flight\x18\x02 \x01(\x05R\rcallsInFlight\x12!\n\x0cqueue_length\x18\x03 \x01(\x05R\x0bqueueLength\x12!\n\x0cqueued_calls\x18\x04 \x01(\x05R\x0bqueuedCalls\x12K\n\x08refusals\x18\x05 \x03(\x0b2/.usergroup.admin.v1.ServiceSample.RefusalsEntryR\x08refusals\x12b\n\x11redis_round_trips\x18\x06 \x03(\x0b26.usergroup.admin.v1.ServiceSample.RedisRoundTripsEntryR\x0fredisRoundTrips\x12!\n\x0credis_errors\x18\x07 \x01(\x05R\x0bredisErrors\x126\n\tredis_p50\x18\x08 \x01(\x0b2\x19.google.protobuf.DurationR\x08redisP50\x126\n\tredis_p99\x18\t \x01(\x0b2\x19.google.protobuf.DurationR\x08redisP99\x12\x1d\n\nmemory_mib\x18\n \x01(\x05R\tmemoryMib\x1a;\n\rRefusalsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aB\n\x14RedisRoundTripsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01"\x8b\x01\n\x0bMethodCalls\x12\x16\n\x06method\x18\x01 \x01(\tR\x06method\x12\x14\n\x05calls\x18\x02 \x01(\x05R\x05calls\x12!\n\x0cfailed_calls\x18\x03 \x01(\x05R\x0bfailedCalls\x12+\n\x03p99\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x03p99"\xbf\x01\n\x10EnvironmentCalls\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05calls\x18\x02 \x01(\x05R\x05calls\x12!\n\x0cfailed_calls\x18\x03 \x01(\x05R\x0bfailedCalls\x12+\n\x03p99\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x03p99b\x06proto3',
     [
         duration_pb.desc(),
         timestamp_pb.desc(),

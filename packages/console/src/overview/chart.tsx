@@ -1,0 +1,207 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import { Section } from "../parts/page.tsx";
+import { Table } from "../parts/table.tsx";
+import { clockText, type Line, minutesOf } from "./history.ts";
+
+const HEIGHT = 208;
+const AXIS_FONT = "12px system-ui, sans-serif";
+/** The narrowest period to zoom into, in seconds. */
+const MIN_ZOOM = 60;
+
+/** A period that all charts show, in seconds since 1970. Undefined: all samples. */
+export type Period = { readonly from: number; readonly to: number } | undefined;
+
+/** The properties that all charts of a page share. */
+export interface ChartFrame {
+  /** The ends of the samples, in milliseconds since 1970. */
+  readonly ends: readonly number[];
+  readonly period: Period;
+  readonly onPeriod: (period: Period) => void;
+}
+
+interface ChartProps extends ChartFrame {
+  readonly title: string;
+  /** One sentence on what is measured. */
+  readonly about: string;
+  readonly lines: readonly Line[];
+  readonly textOf: (value: number) => string;
+  /** Shown in place of a chart without lines. */
+  readonly none?: string;
+}
+
+/** A chart of lines, with a legend that shows the values under the pointer, and on request a table of the same numbers. */
+export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
+  const [isTable, setTable] = useState(false);
+  const { lines, ends, textOf } = chart;
+  const hasLines = lines.length > 0 && ends.length > 0;
+  return (
+    <Section
+      title={title}
+      actions={
+        hasLines && (
+          <button type="button" class="small" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+            Table<span class="unseen"> of {title}</span>
+          </button>
+        )
+      }
+    >
+      <p class="small">{about}</p>
+      {!hasLines && <p class="chart-none">{ends.length > 0 ? none : "The first sample follows within ten seconds."}</p>}
+      {hasLines && <Plot {...chart} title={title} key={lines.map(({ name }) => name).join("\n")} />}
+      {hasLines && isTable && (
+        <div class="chart-table">
+          <Table
+            caption={`${title}: mean of each minute`}
+            items={minutesOf(ends, lines)}
+            keyOf={({ end }) => String(end)}
+            columns={[
+              { name: "Minute to (UTC)", isHeading: true, of: ({ end }) => clockText(end).slice(0, 5) },
+              ...lines.map(({ name }, i) => ({
+                name,
+                of: ({ means }: ReturnType<typeof minutesOf>[number]) => valueText(means[i], textOf),
+              })),
+            ]}
+          />
+        </div>
+      )}
+    </Section>
+  );
+}
+
+function valueText(value: number | null | undefined, textOf: (value: number) => string): string {
+  return typeof value === "number" ? textOf(value) : "–";
+}
+
+/** The lines of a chart. The names of the lines must not change. */
+function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps, "about" | "none">) {
+  const place = useRef<HTMLDivElement>(null);
+  const legend = useRef<HTMLUListElement>(null);
+  const plot = useRef<uPlot>();
+  const [at, setAt] = useState<number>();
+  const latest = useRef({ textOf, onPeriod });
+  latest.current = { textOf, onPeriod };
+  useEffect(() => {
+    const target = place.current as HTMLDivElement;
+    // The style sheet decides the colours, which depend on the colour scheme.
+    const colorOf = (i: number) => getComputedStyle(legend.current?.children[i] ?? target).color;
+    const lineColor = () => getComputedStyle(target).borderTopColor;
+    const quiet = () => getComputedStyle(target).color;
+    const axis = { stroke: quiet, font: AXIS_FONT, grid: { stroke: lineColor, width: 1 }, ticks: { show: false } };
+    const options: uPlot.Options = {
+      width: target.clientWidth,
+      height: HEIGHT,
+      legend: { show: false },
+      padding: [8, 28, 0, 0],
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      axes: [
+        { ...axis, size: 28, space: 64, values: (_, splits) => splits.map((seconds) => timeLabel(seconds, splits)) },
+        { ...axis, size: 64, values: (_, splits) => splits.map((value) => latest.current.textOf(value)) },
+      ],
+      series: [
+        {},
+        ...lines.map(({ name }, i) => ({
+          label: name,
+          stroke: () => colorOf(i),
+          width: 1.75,
+          ...(lines.length === 1 && { fill: () => colorOf(i).replace("rgb(", "rgba(").replace(")", ", 0.12)") }),
+          spanGaps: true,
+          points: { show: false },
+        })),
+      ],
+      cursor: {
+        y: false,
+        sync: { key: "overview", setSeries: false },
+        drag: { x: true, y: false, setScale: false, dist: 6 },
+        points: { size: 7 },
+      },
+      hooks: {
+        setCursor: [({ cursor: { idx } }) => setAt(idx ?? undefined)],
+        setSelect: [
+          (self) => {
+            const { left, width } = self.select;
+            if (width === 0) return;
+            const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
+            self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            // The charts with the same cursor receive the selection, too.
+            latest.current.onPeriod(widened(from, to));
+          },
+        ],
+      },
+    };
+    const created = new uPlot(options, dataOf(ends, lines), target);
+    plot.current = created;
+    const size = new ResizeObserver(() => created.setSize({ width: target.clientWidth, height: HEIGHT }));
+    size.observe(target);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const redraw = () => created.redraw(false, true);
+    scheme.addEventListener("change", redraw);
+    return () => {
+      size.disconnect();
+      scheme.removeEventListener("change", redraw);
+      created.destroy();
+      plot.current = undefined;
+    };
+  }, []);
+  useEffect(() => {
+    const [first = 0, last = 0] = [ends[0], ends.at(-1)];
+    const { from, to } = period ?? { from: first / 1000, to: last / 1000 };
+    plot.current?.batch(() => {
+      plot.current?.setData(dataOf(ends, lines), false);
+      plot.current?.setScale("x", { min: from, max: Math.max(to, from + MIN_ZOOM) });
+    });
+  }, [ends, lines, period]);
+  const shown = at !== undefined && at < ends.length ? at : undefined;
+  const index = shown ?? ends.length - 1;
+  const move = (event: KeyboardEvent) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -6, PageDown: 6 }[event.key];
+    const self = plot.current;
+    if (step === undefined || !self) return;
+    event.preventDefault();
+    const next = Math.min(ends.length - 1, Math.max(0, index + step));
+    self.setCursor({ left: self.valToPos((ends[next] as number) / 1000, "x"), top: 0 });
+  };
+  return (
+    <>
+      <figure
+        class="chart"
+        ref={place}
+        aria-label={`Chart of ${title}: arrow keys move through the samples`}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move through the samples
+        tabIndex={0}
+        onKeyDown={move}
+        onDblClick={() => onPeriod(undefined)}
+      />
+      <div class="chart-values" aria-live={shown === undefined ? "off" : "polite"}>
+        <p class="small">
+          {shown === undefined ? "Latest" : "At"} <time>{clockText(ends[index] as number)}</time>
+        </p>
+        <ul class="chart-legend" ref={legend}>
+          {lines.map(({ name, values }) => (
+            <li key={name}>
+              <span>
+                {name} <strong>{valueText(values[index], textOf)}</strong>
+              </span>
+            </li>
+          ))}
+        </ul>
+      </div>
+    </>
+  );
+}
+
+function dataOf(ends: readonly number[], lines: readonly Line[]): uPlot.AlignedData {
+  return [ends.map((end) => end / 1000), ...lines.map(({ values }) => [...values])];
+}
+
+/** The time of a split of the axis, with seconds if the splits are close. */
+function timeLabel(seconds: number, [first = 0, second = 60]: readonly number[]): string {
+  return clockText(seconds * 1000).slice(0, second - first < 60 ? 8 : 5);
+}
+
+/** A period of at least a minute. */
+function widened(from: number, to: number): Period {
+  const missing = Math.max(0, MIN_ZOOM - (to - from)) / 2;
+  return { from: from - missing, to: to + missing };
+}

@@ -1,0 +1,106 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { describe, expect, it } from "vitest";
+import {
+  GetMetricsHistoryResponseSchema,
+  type MetricsSample,
+  MetricsSampleSchema,
+} from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
+import {
+  clockText,
+  durationLine,
+  endOf,
+  lastMinute,
+  linesByName,
+  mergeHour,
+  minutesOf,
+  msText,
+  numberText,
+  rateLine,
+} from "./history.ts";
+
+const START = Date.parse("2027-01-31T12:00:00Z");
+
+/** The sample that ends a number of samples after the start. */
+function sample(i: number, given: { calls?: number; errors?: { [reason: string]: number }; p99?: number } = {}) {
+  const { p99, ...numbers } = given;
+  return create(MetricsSampleSchema, {
+    endTime: timestampFromMs(START + i * 10_000),
+    ...numbers,
+    p99: p99 === undefined ? undefined : { seconds: 0n, nanos: p99 * 1_000_000 },
+  });
+}
+
+function response(samples: MetricsSample[], instance = "one") {
+  return create(GetMetricsHistoryResponseSchema, { samples, instance });
+}
+
+describe("the hour of samples", () => {
+  const callsIn = ({ samples }: { readonly samples: readonly MetricsSample[] }) => samples.map(({ calls }) => calls);
+
+  it("replaces samples that the service has completed since, and drops those before the hour", () => {
+    const first = mergeHour(undefined, response([1, 2, 3].map((i) => sample(i, { calls: i }))), false);
+    const latest = response([sample(3, { calls: 30 }), sample(4, { calls: 4 })]);
+    const second = mergeHour(first, latest, false);
+    expect(callsIn(second)).toEqual([1, 2, 30, 4]);
+    expect(callsIn(mergeHour(second, response([]), false))).toEqual([1, 2, 30, 4]);
+    expect(callsIn(mergeHour(second, response([sample(361, { calls: 361 })]), false))).toEqual([2, 30, 4, 361]);
+    expect(callsIn(mergeHour(second, response([sample(363, { calls: 363 })]), false))).toEqual([4, 363]);
+  });
+
+  it("begins again with another process", () => {
+    const first = mergeHour(undefined, response([sample(1, { calls: 1 })]), false);
+    const other = mergeHour(first, response([sample(2, { calls: 2 })], "other"), true);
+    expect([callsIn(other), other.isOther]).toEqual([[2], true]);
+  });
+});
+
+describe("the lines of charts", () => {
+  const samples = [
+    sample(1, { calls: 20, errors: { A: 10, B: 1 }, p99: 4 }),
+    sample(2, {}),
+    sample(3, { calls: 5, errors: { B: 20 }, p99: 12.5 }),
+  ];
+
+  it("have rates, durations with gaps, and one line for each reason", () => {
+    expect(rateLine("calls", samples, ({ calls }) => calls).values).toEqual([2, 0, 0.5]);
+    expect(durationLine("p99", samples, ({ p99 }) => p99).values).toEqual([4, null, 12.5]);
+    expect(linesByName(samples, ({ errors }) => errors)).toEqual([
+      { name: "B", values: [0.1, 0, 2] },
+      { name: "A", values: [1, 0, 0] },
+    ]);
+    expect(linesByName(samples, () => undefined)).toEqual([]);
+  });
+
+  it("sum the names after the most frequent ones", () => {
+    const errors = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`R${i}`, 90 - i * 10]));
+    const lines = linesByName([sample(1, { errors })], (each) => each.errors);
+    expect(lines.map(({ name }) => name)).toEqual(["R0", "R1", "R2", "R3", "R4", "4 others"]);
+    expect(lines.at(-1)?.values).toEqual([10]);
+    const six = Object.fromEntries(Object.entries(errors).slice(0, 6));
+    expect(linesByName([sample(1, { errors: six })], (each) => each.errors)).toHaveLength(6);
+  });
+
+  it("have a table of the means of minutes, the latest first", () => {
+    const many = Array.from({ length: 8 }, (_, i) => sample(i + 1, { calls: i < 6 ? 60 : 120 }));
+    const lines = [rateLine("calls", many, ({ calls }) => calls), durationLine("p99", many, ({ p99 }) => p99)];
+    const minutes = minutesOf(many.map(endOf), lines);
+    expect(minutes.map(({ end, means }) => [clockText(end), means])).toEqual([
+      ["12:02:00", [12, null]],
+      ["12:01:00", [6, null]],
+    ]);
+  });
+});
+
+it("sums the last minute", () => {
+  const samples = Array.from({ length: 9 }, (_, i) =>
+    sample(i, { calls: i < 3 ? 1000 : 10, errors: i === 8 ? { A: 6 } : {}, p99: i === 4 ? 50 : 5 }),
+  );
+  expect(lastMinute(samples)).toEqual({ callsPerSecond: 1, failedShare: 0.1, p99: 50, service: undefined });
+  expect(lastMinute([])).toEqual({ callsPerSecond: 0, failedShare: 0, p99: null, service: undefined });
+});
+
+it("formats numbers and durations for labels", () => {
+  expect([0, 0.056, 3.125, 12.34, 1234.5].map(numberText)).toEqual(["0", "0.06", "3.13", "12.3", "1,235"]);
+  expect([0, 0.25, 4.2, 150, 1500].map(msText)).toEqual(["0 ms", "250 µs", "4.2 ms", "150 ms", "1.5 s"]);
+});

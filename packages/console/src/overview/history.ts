@@ -1,0 +1,150 @@
+import { type Duration, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { GetMetricsHistoryResponse, MetricsSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
+import { exactMs } from "../../../operator/src/times.ts";
+
+/** The length of the history, in milliseconds. */
+const HOUR_MS = 3_600_000;
+/** The length of a sample, in seconds. */
+export const SAMPLE_SECONDS = 10;
+/** The number of series of a chart with a series for each reason, cause or operation. The last one may be the sum of the others. */
+const MAX_SERIES = 6;
+/** The time within which the service may still add calls to a sample, in milliseconds. */
+export const OPEN_MS = 30_000;
+
+/** The samples of the last hour, and the sums over it. */
+export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
+  /** The oldest first. */
+  readonly samples: readonly MetricsSample[];
+  /** Whether the last response was of another process than those before. */
+  readonly isOther: boolean;
+}
+
+/** A line of a chart. */
+export interface Line {
+  readonly name: string;
+  /** Null: there is no value. */
+  readonly values: readonly (number | null)[];
+}
+
+/** The end of a sample, in milliseconds since 1970. */
+export function endOf({ endTime }: MetricsSample): number {
+  return endTime ? timestampMs(endTime) : 0;
+}
+
+/** Adds a response with the latest samples to the hour before it. */
+export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
+  const { instance, methods, environments, samples: latest } = response;
+  const [first] = latest;
+  const kept = before?.instance === instance ? before.samples : [];
+  const all = first ? [...kept.filter((sample) => endOf(sample) < endOf(first)), ...latest] : kept;
+  const last = all.at(-1);
+  const from = last ? endOf(last) - HOUR_MS : 0;
+  return { instance, methods, environments, samples: all.filter((sample) => endOf(sample) > from), isOther };
+}
+
+/** A line of numbers per second. */
+export function rateLine(
+  name: string,
+  samples: readonly MetricsSample[],
+  countOf: (sample: MetricsSample) => number,
+): Line {
+  return { name, values: samples.map((sample) => countOf(sample) / SAMPLE_SECONDS) };
+}
+
+/** A line of durations, in milliseconds. */
+export function durationLine(
+  name: string,
+  samples: readonly MetricsSample[],
+  durationOf: (sample: MetricsSample) => Duration | undefined,
+): Line {
+  return { name, values: samples.map((sample) => msOf(durationOf(sample))) };
+}
+
+/** Milliseconds; null for an unset duration. */
+export function msOf(duration: Duration | undefined): number | null {
+  return duration ? exactMs(duration) : null;
+}
+
+/** Lines per second, one for each name, the most frequent first. Further names share a line. */
+export function linesByName(
+  samples: readonly MetricsSample[],
+  countsOf: (sample: MetricsSample) => { readonly [name: string]: number } | undefined,
+): Line[] {
+  const totals = new Map<string, number>();
+  for (const sample of samples)
+    for (const [name, count] of Object.entries(countsOf(sample) ?? {}))
+      totals.set(name, (totals.get(name) ?? 0) + count);
+  const names = [...totals].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([name]) => name);
+  const isOver = names.length > MAX_SERIES;
+  const shown = isOver ? names.slice(0, MAX_SERIES - 1) : names;
+  const lines = shown.map((name) => rateLine(name, samples, (sample) => countsOf(sample)?.[name] ?? 0));
+  if (!isOver) return lines;
+  const rest = names.slice(MAX_SERIES - 1);
+  const restOf = (sample: MetricsSample) => rest.reduce((sum, name) => sum + (countsOf(sample)?.[name] ?? 0), 0);
+  return [...lines, rateLine(`${rest.length} others`, samples, restOf)];
+}
+
+/** The sums over the last minute of samples. */
+export function lastMinute(samples: readonly MetricsSample[]) {
+  const latest = samples.slice(-60 / SAMPLE_SECONDS);
+  const calls = latest.reduce((sum, sample) => sum + sample.calls, 0);
+  const failed = latest.reduce((sum, { errors }) => sum + sumOf(errors), 0);
+  return {
+    callsPerSecond: calls / Math.max(1, latest.length * SAMPLE_SECONDS),
+    failedShare: calls === 0 ? 0 : failed / calls,
+    /** The highest p99 of the samples, in milliseconds. */
+    p99: latest.reduce<number | null>((most, { p99 }) => {
+      const ms = msOf(p99);
+      return ms === null ? most : Math.max(most ?? 0, ms);
+    }, null),
+    service: samples.at(-1)?.service,
+  };
+}
+
+/** The sum of numbers by name. */
+export function sumOf(counts: { readonly [name: string]: number }): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}
+
+/** A row of the table of a chart: the values of a minute. */
+export interface Minute {
+  /** The end of the minute, in milliseconds since 1970. */
+  readonly end: number;
+  /** The mean of each line. Null: there is no value. */
+  readonly means: readonly (number | null)[];
+}
+
+/** The values of lines by minute, the latest first. @param ends the ends of the samples, in milliseconds since 1970 */
+export function minutesOf(ends: readonly number[], lines: readonly Line[]): Minute[] {
+  const minutes = new Map<number, number[]>();
+  for (const [i, end] of ends.entries()) {
+    const minute = Math.ceil(end / 60_000) * 60_000;
+    minutes.set(minute, [...(minutes.get(minute) ?? []), i]);
+  }
+  return [...minutes]
+    .map(([end, indexes]) => ({
+      end,
+      means: lines.map(({ values }) => {
+        const present = indexes.map((i) => values[i]).filter((value) => typeof value === "number");
+        return present.length === 0 ? null : present.reduce((sum, value) => sum + value, 0) / present.length;
+      }),
+    }))
+    .reverse();
+}
+
+/** Formats a number for a label: `1,234`, `12.3` or `0.05`. */
+export function numberText(value: number): string {
+  const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  return value.toLocaleString("en", { maximumFractionDigits: digits });
+}
+
+/** Formats milliseconds: `850 µs`, `4.2 ms` or `1.5 s`. */
+export function msText(ms: number): string {
+  if (ms >= 1000) return `${numberText(ms / 1000)} s`;
+  return ms > 0 && ms < 1 ? `${numberText(ms * 1000)} µs` : `${numberText(ms)} ms`;
+}
+
+/** Formats a time of day to the second, in UTC. */
+export function clockText(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 19);
+}

@@ -1,0 +1,322 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { ServiceSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
+import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { CommandLine } from "../parts/command.tsx";
+import { FailureBox } from "../parts/failure.tsx";
+import { Page, Section } from "../parts/page.tsx";
+import { Table } from "../parts/table.tsx";
+import { go, hrefOf, type Params } from "../routes.ts";
+import { useSession } from "../session/session.ts";
+import { countText } from "../words.ts";
+import { Chart, type ChartFrame, type Period } from "./chart.tsx";
+import {
+  durationLine,
+  endOf,
+  type Hour,
+  lastMinute,
+  linesByName,
+  msOf,
+  msText,
+  numberText,
+  rateLine,
+} from "./history.ts";
+import { INTERVAL_MS, type Selection, useHistory } from "./use-history.ts";
+
+/** The path of the page, and its params: the selected method or environment. */
+const PATH = "overview";
+const METHOD_PARAM = "method";
+const OF_PARAM = "of";
+
+/** The periods that a button shows, in minutes. */
+const PERIODS = [5, 15, 60] as const;
+
+/** The calls of the last hour as charts, of all methods, of one, or of one environment. */
+export function OverviewPage({ params }: { readonly params: Params }) {
+  const { isRoot, caller } = useSession();
+  const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};
+  const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
+  // The choice stays on the page, and with it the focus, while the selection changes.
+  const [names, setNames] = useState<Hour>();
+  const own = caller.environment && formatEnvironmentName(caller.environment);
+  const what = method ?? (environment ? of : own);
+  return (
+    <Page
+      title="Overview"
+      beside={
+        <p class="small">
+          {what === undefined ? "All calls" : `Calls of ${what}`} in the last hour, updated every {INTERVAL_MS / 1000}{" "}
+          seconds while the page is visible. Times are in UTC.
+        </p>
+      }
+      actions={isRoot && <Choice method={method} of={of} hour={names} />}
+    >
+      <Selected key={what} selection={{ method, environment }} onHour={setNames} />
+      <CommandLine command="metrics" options={{ method }} env={environment && of} />
+    </Page>
+  );
+}
+
+/** The charts and tables of the selected calls. @param onHour called with each reading */
+function Selected({ selection, onHour }: { readonly selection: Selection; readonly onHour: (hour: Hour) => void }) {
+  const { isRoot } = useSession();
+  const { value: hour, error } = useHistory(selection);
+  useEffect(() => {
+    if (hour) onHour(hour);
+  }, [hour]);
+  const isOfAll = isRoot && selection.method === undefined && selection.environment === undefined;
+  return (
+    <>
+      <FailureBox error={error} />
+      {hour?.isOther && (
+        <p class="note">
+          Another process answers now: the service restarted, or several processes share this address. The charts show
+          its samples alone. Use a monitoring system for all of them.
+        </p>
+      )}
+      {!hour && error === undefined && (
+        <div class="card skeleton" aria-hidden="true">
+          <span />
+          <span />
+          <span />
+        </div>
+      )}
+      {hour && <Charts hour={hour} isOfAll={isOfAll} />}
+      {hour && isRoot && <Sums hour={hour} />}
+    </>
+  );
+}
+
+/** The choice of a method or an environment. */
+function Choice({ method, of, hour }: { readonly method?: string; readonly of?: string; readonly hour?: Hour }) {
+  const { env } = useSession();
+  const methods = namesWith(
+    hour?.methods.map((each) => each.method),
+    method,
+  );
+  const environments = namesWith(
+    hour?.environments.flatMap(({ environment }) => (environment ? formatEnvironmentName(environment) : [])),
+    of,
+  );
+  const value = method !== undefined ? `${METHOD_PARAM} ${method}` : of === undefined ? "" : `${OF_PARAM} ${of}`;
+  const choose = (chosen: string) => {
+    const [kind = "", name = ""] = chosen.split(" ");
+    go(hrefOf(PATH, { env, ...(kind !== "" && { [kind]: name }) }));
+  };
+  return (
+    <label class="choice">
+      Show <span class="unseen">the calls of</span>
+      <select value={value} onChange={(event) => choose(event.currentTarget.value)}>
+        <option value="">All calls</option>
+        <optgroup label="Methods">
+          {methods.map((name) => (
+            <option key={name} value={`${METHOD_PARAM} ${name}`}>
+              {name}
+            </option>
+          ))}
+        </optgroup>
+        <optgroup label="Environments">
+          {environments.map((name) => (
+            <option key={name} value={`${OF_PARAM} ${name}`}>
+              {name}
+            </option>
+          ))}
+        </optgroup>
+      </select>
+    </label>
+  );
+}
+
+/** Names, and the chosen one even if it has no calls. */
+function namesWith(names: readonly string[] = [], chosen: string | undefined): string[] {
+  return [...new Set([...names, ...(chosen === undefined ? [] : [chosen])])].sort();
+}
+
+function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly isOfAll: boolean }) {
+  const [period, setPeriod] = useState<Period>();
+  const lines = useMemo(
+    () => ({
+      ends: samples.map(endOf),
+      calls: [rateLine("calls", samples, ({ calls }) => calls)],
+      durations: [durationLine("p50", samples, ({ p50 }) => p50), durationLine("p99", samples, ({ p99 }) => p99)],
+      errors: linesByName(samples, ({ errors }) => errors),
+      queue: [
+        { name: "waiting now", values: samples.map(({ service }) => service?.queueLength ?? null) },
+        rateLine("have waited, a second", samples, ({ service }) => service?.queuedCalls ?? 0),
+        ...linesByName(samples, ({ service }) => service?.refusals).map(({ name, values }) => ({
+          name: `refused: ${name}`,
+          values,
+        })),
+      ],
+      redis: linesByName(samples, ({ service }) => service && { ...service.redisRoundTrips, ...failedTrips(service) }),
+      redisDurations: [
+        durationLine("p50", samples, ({ service }) => service?.redisP50),
+        durationLine("p99", samples, ({ service }) => service?.redisP99),
+      ],
+    }),
+    [samples],
+  );
+  const frame: ChartFrame = { ends: lines.ends, period, onPeriod: setPeriod };
+  const showMinutes = (minutes: number) => {
+    const to = (lines.ends.at(-1) ?? 0) / 1000;
+    setPeriod(minutes === 60 ? undefined : { from: to - minutes * 60, to });
+  };
+  return (
+    <>
+      <Tiles samples={samples} />
+      <fieldset class="periods">
+        <legend class="unseen">Period of the charts</legend>
+        {PERIODS.map((minutes) => (
+          <button key={minutes} type="button" class="small" onClick={() => showMinutes(minutes)}>
+            Last {minutes === 60 ? "hour" : `${minutes} minutes`}
+          </button>
+        ))}
+        <span class="small">
+          {period
+            ? `${clockRange(period)}. Double-click a chart, or choose Last hour, to show all.`
+            : "Drag over a chart to zoom."}
+        </span>
+      </fieldset>
+      <div class="charts">
+        <Chart {...frame} title="Calls" about="Completed calls a second." lines={lines.calls} textOf={numberText} />
+        <Chart
+          {...frame}
+          title="Durations"
+          about="Median and 99th percentile of unary calls, at most 2.5 s."
+          lines={lines.durations}
+          textOf={msText}
+        />
+        <Chart
+          {...frame}
+          title="Errors"
+          about="Failed calls a second, by the reason of the error."
+          lines={lines.errors}
+          textOf={numberText}
+          none="No call failed in the last hour."
+        />
+        {isOfAll && (
+          <>
+            <Chart
+              {...frame}
+              title="Queue and refusals"
+              about="Calls that wait for a busy worker, and calls a second that have waited or were refused."
+              lines={lines.queue}
+              textOf={numberText}
+            />
+            <Chart
+              {...frame}
+              title="Redis round trips"
+              about="Round trips a second, by operation."
+              lines={lines.redis}
+              textOf={numberText}
+              none="There were no round trips in the last hour."
+            />
+            <Chart
+              {...frame}
+              title="Redis durations"
+              about="Median and 99th percentile of round trips, at most 2.5 s."
+              lines={lines.redisDurations}
+              textOf={msText}
+            />
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+/** The failed round trips, if there are any, for the chart of round trips. */
+function failedTrips({ redisErrors }: ServiceSample): { readonly [name: string]: number } {
+  return redisErrors === 0 ? {} : { failed: redisErrors };
+}
+
+function clockRange({ from, to }: { readonly from: number; readonly to: number }): string {
+  const text = (seconds: number) => new Date(seconds * 1000).toISOString().slice(11, 19);
+  return `${text(from)} to ${text(to)}`;
+}
+
+/** The numbers of the last minute. */
+function Tiles({ samples }: { readonly samples: Hour["samples"] }) {
+  const { callsPerSecond, failedShare, p99, service } = lastMinute(samples);
+  const percent = failedShare * 100;
+  const tiles: readonly (readonly [name: string, text: string])[] = [
+    ["Calls", `${numberText(callsPerSecond)} /s`],
+    ["Failed", `${percent.toFixed(percent > 0 && percent < 10 ? 1 : 0)} %`],
+    ["Highest p99", p99 === null ? "–" : msText(p99)],
+    ...(service
+      ? ([
+          ["In flight", countText(service.callsInFlight, "call")],
+          ["Workers", String(service.workers)],
+          ["Memory", `${service.memoryMib.toLocaleString("en")} MiB`],
+        ] as const)
+      : []),
+  ];
+  return (
+    <dl class="tiles" aria-label="The last minute">
+      {tiles.map(([name, text]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** The sums of the last hour by method and by environment. */
+function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
+  const { env } = useSession();
+  const link = (name: string, params: { readonly [name: string]: string }) => (
+    <a href={hrefOf(PATH, { env, ...params })}>{name}</a>
+  );
+  const nameOf = (environment: EnvironmentName) => formatEnvironmentName(environment);
+  return (
+    <div class="charts sums">
+      {methods.length > 0 && (
+        <Section title="By method">
+          <Table
+            caption="Calls of the last hour by method"
+            items={methods}
+            keyOf={({ method }) => method}
+            columns={[
+              { name: "Method", isHeading: true, of: ({ method }) => link(method, { [METHOD_PARAM]: method }) },
+              ...SUM_COLUMNS,
+            ]}
+          />
+        </Section>
+      )}
+      {environments.length > 0 && (
+        <Section title="By environment">
+          <Table
+            caption="Calls of the last hour by environment, without those of ADMIN_TOKEN and of unknown callers"
+            items={environments}
+            keyOf={({ environment }) => (environment ? nameOf(environment) : "")}
+            columns={[
+              {
+                name: "Environment",
+                isHeading: true,
+                of: ({ environment }) =>
+                  environment ? link(nameOf(environment), { [OF_PARAM]: nameOf(environment) }) : "all others",
+              },
+              ...SUM_COLUMNS,
+            ]}
+          />
+        </Section>
+      )}
+    </div>
+  );
+}
+
+type Sum = Pick<Hour["methods"][number], "calls" | "failedCalls" | "p99">;
+
+const SUM_COLUMNS = [
+  { name: "Calls", of: ({ calls }: Sum) => calls.toLocaleString("en") },
+  { name: "Failed", of: ({ failedCalls }: Sum) => failedCalls.toLocaleString("en") },
+  {
+    name: "p99",
+    of: ({ p99 }: Sum) => {
+      const ms = msOf(p99);
+      return ms === null ? "–" : msText(ms);
+    },
+  },
+];

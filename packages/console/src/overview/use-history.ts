@@ -1,0 +1,32 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { useWatched, type Watched } from "../parts/watch.ts";
+import { useSession } from "../session/session.ts";
+import { endOf, type Hour, mergeHour, OPEN_MS } from "./history.ts";
+
+/** How often the latest samples are read, in milliseconds: as often as the service takes one. */
+export const INTERVAL_MS = 10_000;
+
+/** The calls to show. Default: all. */
+export interface Selection {
+  readonly method?: string | undefined;
+  readonly environment?: EnvironmentName | undefined;
+}
+
+/** Reads the samples of the last hour, and then the latest ones while the page is visible. */
+export function useHistory({ method = "", environment }: Selection): Watched<Hour> {
+  const { admin } = useSession();
+  return useWatched<Hour>(
+    async ({ value: before }, signal) => {
+      const last = before?.samples.at(-1);
+      const startTime = last && timestampFromMs(endOf(last) - OPEN_MS);
+      const request = { method, environment: environment && { name: environment.name, tag: environment.tag } };
+      const response = await admin.getMetricsHistory({ ...request, startTime }, { signal });
+      if (!before || before.instance === response.instance)
+        return mergeHour(before, response, before?.isOther ?? false);
+      // Another process has other samples of the whole hour.
+      return mergeHour(undefined, await admin.getMetricsHistory(request, { signal }), true);
+    },
+    () => INTERVAL_MS,
+  );
+}
