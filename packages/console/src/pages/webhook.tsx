@@ -22,7 +22,7 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { fieldsIn, WebhookFieldset, type WebhookValues } from "../webhooks/webhook-form.tsx";
 import { WebhookState } from "../webhooks/webhook-state.tsx";
-import { outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
+import { isEnabled, outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
 import { timeIn, timeText } from "../words.ts";
 
 /** The properties of the forms that act on a webhook. */
@@ -140,20 +140,18 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
 /** The buttons that act at once. */
 function Actions(acting: Acting) {
   const { admin, environment } = useSession();
-  const {
-    webhook: { id, state },
-    again,
-  } = acting;
-  const isEnabled = state === State.ENABLED;
+  const { webhook, again } = acting;
+  const { id } = webhook;
+  const isOn = isEnabled(webhook);
   const testing = useAction(async () => {
     const result = await admin.testWebhook({ environment, webhookId: id });
     return testText(result);
   });
   const switching = useAction(async () => {
     const updateMask = { paths: ["enabled"] };
-    await admin.updateWebhook({ environment, webhookId: id, enabled: !isEnabled, updateMask });
+    await admin.updateWebhook({ environment, webhookId: id, enabled: !isOn, updateMask });
     again();
-    return isEnabled
+    return isOn
       ? `Disabled the webhook ${id}. Its events wait for AUDIT_RETENTION.`
       : `Enabled the webhook ${id}. The events that wait are delivered now.`;
   });
@@ -164,8 +162,8 @@ function Actions(acting: Acting) {
         {testing.isBusy ? "Wait …" : "Send a test"}
       </button>
       <button type="button" aria-disabled={switching.isBusy} onClick={switching.run}>
-        {isEnabled ? <Pause aria-hidden /> : <Play aria-hidden />}
-        {isEnabled ? "Disable" : "Enable"}
+        {isOn ? <Pause aria-hidden /> : <Play aria-hidden />}
+        {isOn ? "Disable" : "Enable"}
       </button>
       <DialogButton label="Edit" icon={Pencil}>
         {(close) => <Update {...acting} onClose={close} />}

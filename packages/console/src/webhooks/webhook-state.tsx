@@ -5,6 +5,6 @@ import { stateText } from "./webhooks.ts";
 /** The state of a webhook. */
 export function WebhookState({ webhook }: { readonly webhook: Webhook }) {
   const { state, failedAttempts } = webhook;
-  const isFailing = state === State.FAILED || failedAttempts > 0;
+  const isFailing = state === State.FAILED || state === State.SECRET_UNREADABLE || failedAttempts > 0;
   return <Badge tone={isFailing ? "bad" : state === State.ENABLED ? "good" : "neutral"}>{stateText(webhook)}</Badge>;
 }

@@ -56,6 +56,7 @@ it("distinguishes events that are delivered again from undelivered ones", () => 
   const enabled = webhook({ state: State.ENABLED });
   expect(redeliveryText(enabled, time(2))).toBe("The events since 1970-01-01 02:00:00Z are delivered again, in order.");
   expect(redeliveryText(enabled, time(5))).toBe("The events since 1970-01-01 02:00:00Z are delivered, in order.");
+  expect(redeliveryText(webhook({ state: State.SECRET_UNREADABLE }), time(2))).not.toContain("once you enable");
   expect(redeliveryText(webhook({ state: State.DISABLED }), time(2))).toBe(
     "The events since 1970-01-01 02:00:00Z are delivered again, in order, once you enable the webhook.",
   );

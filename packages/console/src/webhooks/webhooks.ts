@@ -6,6 +6,11 @@ import {
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { countText, timeText } from "../words.ts";
 
+/** Whether an operator has enabled a webhook, and the service has not disabled it. */
+export function isEnabled({ state }: Pick<Webhook, "state">): boolean {
+  return state === State.ENABLED || state === State.SECRET_UNREADABLE;
+}
+
 /** Describes the state of a webhook. */
 export function stateText({ state, failedAttempts }: Webhook): string {
   if (state === State.FAILED) return "disabled by the service after three days of failures";
@@ -61,12 +66,10 @@ export function testText(result: Attempted): string {
 }
 
 /** Describes the effect of RedeliverWebhook. @param start the requested time */
-export function redeliveryText(
-  { state, deliveredTime }: Webhook,
-  start: NonNullable<Webhook["deliveredTime"]>,
-): string {
+export function redeliveryText(webhook: Webhook, start: NonNullable<Webhook["deliveredTime"]>): string {
+  const { deliveredTime } = webhook;
   const isAhead = deliveredTime !== undefined && timestampMs(deliveredTime) < timestampMs(start);
   const from = isAhead ? deliveredTime : start;
-  const when = state === State.ENABLED ? "" : ", once you enable the webhook";
+  const when = isEnabled(webhook) ? "" : ", once you enable the webhook";
   return `The events since ${timeText(from)} are delivered${isAhead ? "" : " again"}, in order${when}.`;
 }
