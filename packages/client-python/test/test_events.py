@@ -6,9 +6,11 @@ import struct
 import threading
 import unittest
 from contextlib import aclosing
+from unittest import mock
 
 from fake import Answers, error
 from user_group_service import AsyncClient, Client, Code, ConnectError, async_watch_events, watch_events
+from user_group_service.events import _Position
 from user_group_service.gen.usergroup.admin.v1.admin_service_pb import WatchEventsRequest, WatchEventsResponse
 
 REQUEST = WatchEventsRequest(start=WatchEventsRequest.Start.BEGINNING)
@@ -53,13 +55,17 @@ class Events(unittest.TestCase):
                     seen.append(response.cursor)
 
         for run in watch, lambda *args: asyncio.run(watch_async(*args)):
-            with Answers(stream("a", "b"), stream("c"), REFUSED) as server:
+            pauses = "user_group_service.events._Position.pause_after"
+            pause = mock.patch(pauses, autospec=True, side_effect=_Position.pause_after)
+            with Answers(stream("a", "b"), stream("c"), stream(), REFUSED) as server, pause as paused:
                 seen = []
                 with self.assertRaises(ConnectError) as raised:
                     run(server.url, seen)
                 self.assertEqual(raised.exception.code, Code.UNAUTHENTICATED)
                 self.assertEqual(seen, ["a", "b", "c"])
-                self.assertEqual(cursors_sent(server), ["", "b", "c"])
+                self.assertEqual(cursors_sent(server), ["", "b", "c", "c"])
+                # After the stream without a response, and for the failure that stays.
+                self.assertEqual(paused.call_count, 2)
         self.assertEqual(REQUEST.cursor, "")
 
     def test_of_a_cancelled_task_raise_the_cancellation_and_close_the_connection(self):

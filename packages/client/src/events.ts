@@ -51,6 +51,7 @@ export async function* watchEvents(
 ): AsyncGenerator<WatchEventsResponse, void, undefined> {
   let next = request;
   for (let failures = 0; ; ) {
+    let hasResponse = false;
     // Bounds the silence of this attempt.
     const silence = new AbortController();
     const limit = () => setTimeout(() => silence.abort(), SILENCE_MS);
@@ -60,12 +61,14 @@ export async function* watchEvents(
       // The stream has no deadline of its own.
       for await (const response of admin.watchEvents(next, { signal: AbortSignal.any(signals), timeoutMs: 0 })) {
         clearTimeout(timer);
+        hasResponse = true;
         failures = 0;
         next = { ...request, start: Start.UNSPECIFIED, cursor: response.cursor };
         yield response;
         timer = limit();
       }
       if (signal?.aborted) return;
+      if (!hasResponse) throw new ConnectError("the stream ended without a response", Code.Unavailable);
     } catch (error) {
       if (signal?.aborted) return;
       const failure = ConnectError.from(error);

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { closeLater } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
@@ -13,6 +14,22 @@ import {
   type WatchOptions,
   watchEvents,
 } from "../src/index.ts";
+
+it("watchEvents pauses after a stream that ends without a response", async () => {
+  const end = new AbortController();
+  let streams = 0;
+  const admin = {
+    watchEvents() {
+      if (++streams === 3) end.abort();
+      return Readable.from([]);
+    },
+  };
+  const pauses: number[] = [];
+  const options = { signal: end.signal, onRetry: (_: ConnectError, pauseMs: number) => void pauses.push(pauseMs) };
+  for await (const _ of watchEvents(admin as never, {}, options)) expect.fail("a response");
+  expect(pauses).toHaveLength(2);
+  expect(Math.min(...pauses)).toBeGreaterThan(0);
+});
 
 describeWithRedis("watchEvents", () => {
   const open = async () => {

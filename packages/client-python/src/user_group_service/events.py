@@ -42,9 +42,10 @@ def watch_events(client: Client, request: WatchEventsRequest) -> Iterator[WatchE
     position = _Position(request)
     while True:
         try:
-            for response in client.admin.watch_events(position.request, timeout_ms=_TIMEOUT_MS):
+            for response in client.admin.watch_events(position.begin(), timeout_ms=_TIMEOUT_MS):
                 position.advance(response)
                 yield response
+            position.require_response()
         except ConnectError as error:
             time.sleep(position.pause_after(error))
 
@@ -59,12 +60,13 @@ async def async_watch_events(client: AsyncClient, request: WatchEventsRequest) -
         try:
             stream = cast(
                 AsyncGenerator[WatchEventsResponse],
-                client.admin.watch_events(position.request, timeout_ms=_TIMEOUT_MS),
+                client.admin.watch_events(position.begin(), timeout_ms=_TIMEOUT_MS),
             )
             async with aclosing(stream):
                 async for response in stream:
                     position.advance(response)
                     yield response
+            position.require_response()
         except ConnectError as error:
             await asyncio.sleep(position.pause_after(error))
 
@@ -73,14 +75,26 @@ class _Position:
     """The request of the next stream, and the pause before it."""
 
     def __init__(self, request: WatchEventsRequest) -> None:
-        self.request = copy.copy(request)
+        self._request = copy.copy(request)
         self._failures = 0
+        self._has_response = False
+
+    def begin(self) -> WatchEventsRequest:
+        """Return the request of the next stream."""
+        self._has_response = False
+        return self._request
 
     def advance(self, response: WatchEventsResponse) -> None:
         """Continue after a response."""
         self._failures = 0
-        self.request.cursor = response.cursor
-        self.request.start = WatchEventsRequest.Start.UNSPECIFIED
+        self._has_response = True
+        self._request.cursor = response.cursor
+        self._request.start = WatchEventsRequest.Start.UNSPECIFIED
+
+    def require_response(self) -> None:
+        """Raise a temporary error if the stream ended without a response, so that the next one does not begin at once."""
+        if not self._has_response:
+            raise ConnectError(Code.UNAVAILABLE, "the stream ended without a response")
 
     def pause_after(self, error: ConnectError) -> float:
         """Return the pause after a failure, in seconds. Raises the error if the failure stays."""
