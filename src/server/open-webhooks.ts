@@ -2,13 +2,14 @@ import type { Config } from "../config/config.ts";
 import type { ApiTokenStore } from "../domain/api-token.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { EventStore } from "../domain/store.ts";
-import { DELIVERY_OUTCOMES, type TestResult, type WebhookTarget } from "../domain/webhook.ts";
+import { DELIVERY_OUTCOMES, newWebhookId, type TestResult, type WebhookTarget } from "../domain/webhook.ts";
 import type { Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { GroupDeps } from "../store/groups/group-record.ts";
 import { redisDeliveries } from "../store/webhooks/deliveries.ts";
 import { DeliveryEngine } from "../webhooks/engine.ts";
-import { sendTest } from "../webhooks/send-test.ts";
+import { sendEvent, TEST_TYPE } from "../webhooks/payload.ts";
+import { Sender } from "../webhooks/sender.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
 /** The maximum number of environments in the metric of undelivered events. */
@@ -21,7 +22,7 @@ interface WebhookParts extends GroupDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/** Opens the delivery of events. @returns `start`: begins to deliver; `sendTest`: sends the message of a test */
+/** Opens the delivery of events. @returns `start`: begins to deliver; `sendTest`: sends the message of a test to a webhook, which need not be enabled */
 export function openWebhooks(
   { webhookAllow: allowed, metricsPort }: Pick<Config, "webhookAllow" | "metricsPort">,
   { stores, logger, metrics, lifecycle, ...deps }: WebhookParts,
@@ -74,7 +75,14 @@ export function openWebhooks(
   });
   return {
     start: () => engine.start(),
-    sendTest: (environment: Environment, target: WebhookTarget): Promise<TestResult> =>
-      sendTest(environment, target, allowed),
+    async sendTest(environment: Environment, target: WebhookTarget): Promise<TestResult> {
+      const event = { id: `test-${newWebhookId()}`, type: TEST_TYPE, time: Date.now(), webhookId: target.webhook.id };
+      const sender = new Sender({ allowed });
+      try {
+        return await sendEvent(sender, environment, target, { event });
+      } finally {
+        sender.close();
+      }
+    },
   };
 }

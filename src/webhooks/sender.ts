@@ -68,11 +68,6 @@ interface Limit {
   readonly until: number;
 }
 
-/** The answer, as far as it is needed. */
-interface Answer {
-  readonly status: number;
-}
-
 /**
  * Sends messages to one endpoint, and keeps its connection. The addresses of the host are checked after each lookup, and only these
  * addresses are connected to, so a name that resolves to another address at the next lookup has no effect. Redirects are not followed.
@@ -105,8 +100,8 @@ export class Sender {
       durationMs: performance.now() - started,
     });
     try {
-      const { status } = await untilAborted(
-        this.answerTo(message, { ended: ended.signal, until: started + this.timeoutMs }),
+      const status = await untilAborted(
+        this.statusOf(message, { ended: ended.signal, until: started + this.timeoutMs }),
         ended.signal,
       );
       if (status >= 200 && status < 300) return result("delivered", status);
@@ -126,7 +121,8 @@ export class Sender {
     for (const agent of Object.values(this.agents)) agent.destroy();
   }
 
-  private async answerTo(message: Message, limit: Limit): Promise<Answer> {
+  /** The HTTP status of the answer to a message. @throws SendFailure, or the error of the connection */
+  private async statusOf(message: Message, limit: Limit): Promise<number> {
     const addresses = await this.addressesOf(new URL(message.url).hostname);
     return this.request(message, addresses, limit).catch((error: unknown) => {
       // The endpoint closed the idle connection at the same time.
@@ -155,7 +151,7 @@ export class Sender {
     { url, headers, body }: Message,
     addresses: readonly string[],
     { ended, until }: Limit,
-  ): Promise<Answer> {
+  ): Promise<number> {
     ended.throwIfAborted();
     // A process that was stopped and resumes can arrive here before its timer fires.
     if (performance.now() > until) throw new SendFailure("timeout");
@@ -177,11 +173,11 @@ export class Sender {
       // Without a listener, a response 101 would end neither the request nor its signal.
       request.on("upgrade", ({ statusCode = 0 }, socket) => {
         socket.destroy();
-        resolve({ status: statusCode });
+        resolve(statusCode);
       });
       request.on("response", (response) => {
         drop(response);
-        resolve({ status: response.statusCode ?? 0 });
+        resolve(response.statusCode ?? 0);
       });
       request.end(body);
     });
