@@ -6,7 +6,7 @@ export interface Page<T> {
 }
 
 /** The largest page of the service. */
-const MAX_PAGE_SIZE = 1000;
+export const MAX_PAGE_SIZE = 1000;
 
 /** Reads the pages of a list on demand. @param limit the most items. Undefined: all */
 export async function* pagesOf<T>(

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
-import { reasonOf } from "@user-group-service/client";
+import { pages, reasonOf } from "@user-group-service/client";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../gen/usergroup/admin/v1/token_key_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { pagesOf } from "../../../operator/src/pages.ts";
+import { MAX_PAGE_SIZE } from "../../../operator/src/pages.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
@@ -125,23 +125,20 @@ async function passOver(
   { found, validateOnly }: { readonly found: Pass; readonly validateOnly: boolean },
 ): Promise<void> {
   const name = formatEnvironmentName(environment);
-  const pages = pagesOf(undefined, async (page) => {
-    // A page is safe to repeat.
-    const call = () => admin.reencryptUserGroupTokens({ environment, validateOnly, ...page });
-    const read = await patiently(patience, call);
-    return { items: [read], nextPageToken: read.nextPageToken };
-  });
+  // A page is safe to repeat.
+  const list: typeof admin.reencryptUserGroupTokens = (request) =>
+    patiently(patience, () => admin.reencryptUserGroupTokens(request));
   try {
-    for await (const [page] of pages) {
-      for (const { tokenKeyId, userGroupCount } of page?.tokenKeyUses ?? []) {
+    for await (const page of pages(list, { environment, validateOnly, pageSize: MAX_PAGE_SIZE })) {
+      for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
         found.uses.set(tokenKeyId, (found.uses.get(tokenKeyId) ?? 0n) + userGroupCount);
         found.looked += userGroupCount;
       }
-      found.reencrypted += page?.reencryptedCount ?? 0n;
-      for (const id of page?.failedUserGroupIds ?? []) found.failed.push(`${name} ${id}`);
-      for (const id of page?.failedSigningKeyIds ?? [])
+      found.reencrypted += page.reencryptedCount;
+      for (const id of page.failedUserGroupIds) found.failed.push(`${name} ${id}`);
+      for (const id of page.failedSigningKeyIds)
         found.failed.push(`${name} (its signing key ${id}: to replace it, run ugs signing-key rotate --end-sessions)`);
-      for (const id of page?.failedWebhookIds ?? [])
+      for (const id of page.failedWebhookIds)
         found.failed.push(`${name} (the secrets of its webhook ${id}: delete it, and create another one)`);
       progress.show({ groups: Number(found.looked), fraction: undefined });
     }

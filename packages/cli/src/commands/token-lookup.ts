@@ -1,8 +1,9 @@
+import { pages } from "@user-group-service/client";
 import { LookupUserGroupTokenResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { Environment, EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { quoted } from "../../../operator/src/input.ts";
-import { itemsOf } from "../../../operator/src/pages.ts";
+import { MAX_PAGE_SIZE } from "../../../operator/src/pages.ts";
 import { EXIT, Failure, isNotFound } from "../failures.ts";
 import type { Clients, Session } from "../session.ts";
 
@@ -58,10 +59,9 @@ async function environmentsOf(admin: Clients["admin"]): Promise<(EnvironmentName
 
 /** The names of all environments, except those that are being deleted. */
 export async function environmentNames(admin: Clients["admin"]): Promise<EnvironmentName[]> {
-  const environments = await itemsOf(undefined, async (page) => {
-    const { environments: items, nextPageToken } = await admin.listEnvironments(page);
-    return { items, nextPageToken };
-  });
+  const environments: Environment[] = [];
+  for await (const page of pages(admin.listEnvironments, { pageSize: MAX_PAGE_SIZE }))
+    environments.push(...page.environments);
   return environments
     .filter(({ deleteTime }) => !deleteTime)
     .map(({ name, tag }) => ({ $typeName: "usergroup.admin.v1.EnvironmentName", name, tag }));

@@ -12,7 +12,7 @@ import { openInputFile } from "./input-file.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
 import { RejectsFile } from "./rejects.ts";
 import { SeenIds } from "./seen-ids.ts";
-import { GroupSender, type ImportSettings } from "./sender.ts";
+import type { ImportSettings } from "./sender.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
@@ -78,10 +78,7 @@ export async function importGroups(session: Session, file: string | undefined, f
       const before = await state?.claim(binding, flags.restart === true);
       const skip = before?.records ?? 0;
       const counts: Counts = { ...(before?.counts ?? NO_COUNTS) };
-      const options = {
-        sender: new GroupSender(admin, settings, patience),
-        ...{ seen, skip, signal: shell.signal, hasSnapshotTime: settings.snapshotTime !== undefined },
-      };
+      const options = { admin, settings, patience, seen, skip };
       try {
         await rejects?.begin(before?.rejectsBytes ?? 0);
         for await (const { done, records } of importRecords(source, options)) {

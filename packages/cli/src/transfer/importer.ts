@@ -1,7 +1,7 @@
 import { usageFailure } from "../failures.ts";
 import type { GroupContent, GroupRecord, GroupSource } from "./records.ts";
 import type { SeenIds } from "./seen-ids.ts";
-import type { GroupResult, GroupSender } from "./sender.ts";
+import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 
 /** The most groups and bytes of a request. The service accepts 1 MiB. */
 const CHUNK_GROUPS = 500;
@@ -25,14 +25,10 @@ interface Chunk {
   readonly records: number;
 }
 
-export interface ImportRecordsOptions {
-  readonly sender: GroupSender;
+export interface ImportRecordsOptions extends Sending {
   readonly seen: SeenIds;
-  readonly signal: AbortSignal;
   /** The number of records that an earlier run has processed. */
   readonly skip: number;
-  /** Whether the requests have a snapshot time. Groups with tokens need one. */
-  readonly hasSnapshotTime: boolean;
 }
 
 /**
@@ -70,13 +66,13 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   };
   try {
     for await (const record of source.records) {
-      options.signal.throwIfAborted();
+      options.patience.signal.throwIfAborted();
       const content = uniqueContent(record.content, options.seen);
       if (count >= options.skip) {
         const size = content.group ? content.size : 0;
         if (records.length === CHUNK_GROUPS || (bytes > 0 && bytes + size > CHUNK_BYTES))
           yield chunk(send(records, options));
-        if (content.group?.token !== undefined && !options.hasSnapshotTime)
+        if (content.group?.token !== undefined && !options.settings.snapshotTime)
           throw usageFailure(
             `the group at line ${record.line} has a token, and the snapshot time is unknown`,
             "give --snapshot-time TIME: when the tokens were read, or earlier, such as 2026-01-31T08:00:00Z",
@@ -100,9 +96,9 @@ function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
   return { problem: "provided_id: an earlier group has this id" };
 }
 
-async function send(records: readonly GroupRecord[], { sender }: ImportRecordsOptions): Promise<readonly Done[]> {
+async function send(records: readonly GroupRecord[], sending: Sending): Promise<readonly Done[]> {
   const groups = records.flatMap(({ content }) => content.group ?? []);
-  const results = (groups.length === 0 ? [] : await sender.send(groups)).values();
+  const results = (groups.length === 0 ? [] : await sendGroups(groups, sending)).values();
   return records.map((record): Done => {
     const { group, problem } = record.content;
     if (group) return { record, providedId: group.providedId, result: results.next().value as GroupResult };

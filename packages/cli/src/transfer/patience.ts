@@ -54,11 +54,6 @@ export class Patience {
     await this.pause(error, failureDetails(error)?.reason ?? Code[error.code], retryAfterMs(error) ?? 0);
   }
 
-  /** Pauses after a response that reports failures. @throws ConnectError Unavailable if the time is up */
-  async waitAfter(reason: string, message: string): Promise<void> {
-    await this.pause(new ConnectError(message, Code.Unavailable), reason, 0);
-  }
-
   /** Pauses before a retry. @param atLeastMs the pause that the service requests @throws the error, if the time is up */
   async pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
     const { signal, patienceMs = PATIENCE_MS, onPause } = this.#options;

@@ -41,81 +41,75 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
 /** Codes of failed groups that a retry may import. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
-/** Sends groups until each is imported or rejected. */
-export class GroupSender {
-  readonly #admin: Client<typeof AdminService>;
-  readonly #settings: ImportSettings;
-  readonly #options: PatienceOptions;
+/** How groups are sent. */
+export interface Sending {
+  readonly admin: Client<typeof AdminService>;
+  readonly settings: ImportSettings;
+  readonly patience: PatienceOptions;
+}
 
-  constructor(admin: Client<typeof AdminService>, settings: ImportSettings, options: PatienceOptions) {
-    this.#admin = admin;
-    this.#settings = settings;
-    this.#options = options;
-  }
+/**
+ * Imports at most 500 groups, until each is imported or rejected. It retries temporary failures: importing a group again
+ * changes nothing.
+ *
+ * @returns the results in the order of the groups
+ * @throws ConnectError if the service rejects all of them, or is unavailable for too long
+ * @throws Failure if a response lacks results
+ */
+export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
+  const results: Results = new Map();
+  await sendAll(groups, results, sending);
+  return groups.map((group) => results.get(group) as GroupResult);
+}
 
-  /**
-   * Imports at most 500 groups. It retries temporary failures: importing a group again changes nothing.
-   *
-   * @returns the results in the order of the groups
-   * @throws ConnectError if the service rejects all of them, or is unavailable for too long
-   * @throws Failure if a response lacks results
-   */
-  async send(groups: readonly ImportedUserGroup[]): Promise<GroupResult[]> {
-    const results: Results = new Map();
-    await this.#sendAll(groups, results);
-    return groups.map((group) => results.get(group) as GroupResult);
-  }
-
-  async #sendAll(groups: readonly ImportedUserGroup[], results: Results): Promise<void> {
-    const patience = new Patience(this.#options);
-    for (;;) {
-      const left = groups.filter((group) => !results.has(group));
-      const [first] = left;
-      if (!first) return;
-      try {
-        const again = await this.#try(left, results);
-        if (again) await patience.waitAfter(again.reason, again.message);
-        else patience.reset();
-      } catch (error) {
-        if (!(error instanceof ConnectError)) throw error;
-        if (rejectNamed(error, left, results)) continue;
-        const isTooLarge = reasonOf(error) === "MESSAGE_TOO_LARGE";
-        if (isTooLarge && left.length === 1) {
-          results.set(first, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
-        } else if (left.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
-          await patience.wait(error);
-        } else {
-          const half = Math.ceil(left.length / 2);
-          await this.#sendAll(left.slice(0, half), results);
-          await this.#sendAll(left.slice(half), results);
-        }
+async function sendAll(groups: readonly ImportedUserGroup[], results: Results, sending: Sending): Promise<void> {
+  const patience = new Patience(sending.patience);
+  for (;;) {
+    const left = groups.filter((group) => !results.has(group));
+    const [first] = left;
+    if (!first) return;
+    try {
+      const again = await sendOnce(left, results, sending);
+      if (again) await patience.pause(new ConnectError(again.message, Code.Unavailable), again.reason, 0);
+      else patience.reset();
+    } catch (error) {
+      if (!(error instanceof ConnectError)) throw error;
+      if (rejectNamed(error, left, results)) continue;
+      const isTooLarge = reasonOf(error) === "MESSAGE_TOO_LARGE";
+      if (isTooLarge && left.length === 1) {
+        results.set(first, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
+      } else if (left.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
+        await patience.wait(error);
+      } else {
+        const half = Math.ceil(left.length / 2);
+        await sendAll(left.slice(0, half), results, sending);
+        await sendAll(left.slice(half), results, sending);
       }
     }
   }
+}
 
-  /** Sends groups once. @returns why some must be sent again. Undefined: all have a result */
-  async #try(
-    userGroups: ImportedUserGroup[],
-    results: Results,
-  ): Promise<{ readonly reason: string; readonly message: string } | undefined> {
-    const { signal } = this.#options;
-    const request = { ...this.#settings, userGroups };
-    const answer = await this.#admin.importUserGroups(request, { signal, timeoutMs: TIMEOUT_MS });
-    if (answer.results.length !== userGroups.length)
-      throw new Failure(`the service returned ${answer.results.length} results for ${userGroups.length} groups`, {
-        exitCode: EXIT.failed,
-        hint: "ask the operator whether the service has another version than this ugs, or a proxy alters its responses",
-      });
-    let again: { readonly reason: string; readonly message: string } | undefined;
-    for (const [i, group] of userGroups.entries()) {
-      const { outcome, failure, changedFields } = answer.results[i] as ImportResult;
-      const fate = FATES[outcome];
-      if (fate) results.set(group, { fate, changedFields });
-      else if (failure && REPEATED.has(failure.code)) again = failure;
-      else results.set(group, rejected(failure?.reason ?? "UNKNOWN", failure?.message ?? `the outcome is ${outcome}`));
-    }
-    return again;
+/** Sends groups once. @returns the failure of a group that must be sent again. Undefined: all have a result */
+async function sendOnce(
+  userGroups: ImportedUserGroup[],
+  results: Results,
+  { admin, settings, patience: { signal } }: Sending,
+): Promise<ImportResult["failure"]> {
+  const answer = await admin.importUserGroups({ ...settings, userGroups }, { signal, timeoutMs: TIMEOUT_MS });
+  if (answer.results.length !== userGroups.length)
+    throw new Failure(`the service returned ${answer.results.length} results for ${userGroups.length} groups`, {
+      exitCode: EXIT.failed,
+      hint: "ask the operator whether the service has another version than this ugs, or a proxy alters its responses",
+    });
+  let again: ImportResult["failure"];
+  for (const [i, group] of userGroups.entries()) {
+    const { outcome, failure, changedFields } = answer.results[i] as ImportResult;
+    const fate = FATES[outcome];
+    if (fate) results.set(group, { fate, changedFields });
+    else if (failure && REPEATED.has(failure.code)) again = failure;
+    else results.set(group, rejected(failure?.reason ?? "UNKNOWN", failure?.message ?? `the outcome is ${outcome}`));
   }
+  return again;
 }
 
 /** Rejects the groups that the error of a request names. @returns false if it names none */

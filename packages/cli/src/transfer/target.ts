@@ -1,9 +1,9 @@
 import { type Client, ConnectError, createClient } from "@connectrpc/connect";
+import { pages } from "@user-group-service/client";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
-import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { pagesOf } from "../../../operator/src/pages.ts";
+import { MAX_PAGE_SIZE } from "../../../operator/src/pages.ts";
 import { callFailure } from "../connection/call-failure.ts";
 import { openTransport } from "../connection/transport.ts";
 import { EXIT, Failure } from "../failures.ts";
@@ -58,15 +58,10 @@ export async function openTarget(
 }
 
 /** Lists the groups of the environment page by page, in the order of their ids. */
-export function groupPages(
-  { admin, environment, patience }: Target,
-  prefix: string,
-): AsyncGenerator<readonly UserGroupInfo[]> {
-  return pagesOf(undefined, async (page) => {
-    const request = { environment, providedIdPrefix: prefix, ...page };
-    const { userGroups, nextPageToken } = await patiently(patience, () => admin.listUserGroups(request));
-    return { items: userGroups, nextPageToken };
-  });
+export async function* groupPages({ admin, environment, patience }: Target, prefix: string) {
+  const list: typeof admin.listUserGroups = (request) => patiently(patience, () => admin.listUserGroups(request));
+  const request = { environment, providedIdPrefix: prefix, pageSize: MAX_PAGE_SIZE };
+  for await (const { userGroups } of pages(list, request)) yield userGroups;
 }
 
 /** Runs a task, and clears its progress. If it fails, it reports how to continue. */
