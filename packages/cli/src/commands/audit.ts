@@ -6,8 +6,8 @@ import { followEvents } from "../follow.ts";
 import { columnsOf } from "../output/table.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
-import { countOf } from "./options.ts";
-import { addInputs, type FieldInputs, FieldOption, inputsOf, type Options, requestOf } from "./rpc-command.ts";
+import { countOf, type Options } from "./options.ts";
+import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
 /** The default number of events to show: of a trail, and before new events are followed. */
 const DEFAULT_LIMIT = 50;
@@ -36,7 +36,7 @@ export const auditCommand: DefineCommand = (audit, shell) => {
       "-f, --follow",
       `show the last ${DEFAULT_BEFORE} events, or --limit, oldest first, and then each new event`,
     );
-  runs(audit, shell, async (session, options: Options & { readonly follow?: boolean }) => {
+  runs(audit, shell, async (session, options: Options & { readonly [option: string]: unknown }) => {
     const filter = await requestOf(session, input, inputsOf(input, FIELDS, options));
     const { admin } = await connect(session);
     const warn = (text: string) => session.out.note(text);

@@ -5,7 +5,7 @@ import { isNotFound } from "../failures.ts";
 import { confirm } from "../questions.ts";
 import { type Clients, connect } from "../session.ts";
 import { commandGroup, runs } from "./command.ts";
-import { parseEnvironment, type YesOption, yesOption } from "./options.ts";
+import { type Options, parseEnvironment, yesOption } from "./options.ts";
 import { rpcCommand } from "./rpc-command.ts";
 
 const { createEnvironment, deleteEnvironment, getEnvironment, listEnvironments } = AdminService.method;
@@ -31,20 +31,16 @@ export const envCommands = commandGroup({
       .argument("<name>", NAMED)
       .option("--force", "also delete its user groups")
       .addOption(yesOption());
-    runs(
-      command,
-      shell,
-      async (session, name: string, { force = false, yes }: YesOption & { readonly force?: boolean }) => {
-        const environment = parseEnvironment(name);
-        const clients = await connect(session);
-        const id = formatEnvironmentName(environment);
-        const groups = force ? "its user groups, " : "";
-        const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
-        await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
-        await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups left`));
-        await session.out.done(`The environment ${id} is deleted.`);
-      },
-    );
+    runs(command, shell, async (session, name: string, { force = false, yes }: Options) => {
+      const environment = parseEnvironment(name);
+      const clients = await connect(session);
+      const id = formatEnvironmentName(environment);
+      const groups = force ? "its user groups, " : "";
+      const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
+      await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
+      await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups left`));
+      await session.out.done(`The environment ${id} is deleted.`);
+    });
   },
 });
 

@@ -5,19 +5,13 @@ import {
 } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
-import { environmentOf, environmentOption } from "./options.ts";
+import { environmentOf, environmentOption, type Options } from "./options.ts";
 
 const STARTS: { readonly [name: string]: Start | undefined } = {
   beginning: Start.BEGINNING,
   now: Start.NOW,
   snapshot: Start.SNAPSHOT,
 };
-
-interface Options {
-  readonly env?: string;
-  readonly from?: string;
-  readonly follow?: boolean;
-}
 
 /** `ugs events` */
 export const eventsCommand: DefineCommand = (events, shell) => {
@@ -28,7 +22,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
       "`beginning`, `now`, `snapshot` for all user groups first, or the cursor of a line; default: beginning, and now with --follow",
     )
     .option("-f, --follow", "wait for new events, and connect again if the connection is lost");
-  runs(events, shell, async (session, { env, from, follow = false }: Options) => {
+  runs(events, shell, async (session, { env, from, follow = false }: Options & { readonly from?: string }) => {
     const where = from ?? (follow ? "now" : "beginning");
     const start = STARTS[where];
     const environment = environmentOf(session, { env });

@@ -12,14 +12,7 @@ import { connect } from "../session.ts";
 import { timeOf, ttlOf } from "../times.ts";
 import { revokeGroups } from "../transfer/revoke-groups.ts";
 import { commandGroup, runs } from "./command.ts";
-import {
-  type EnvironmentOption,
-  environmentOf,
-  environmentOption,
-  nonEmpty,
-  type YesOption,
-  yesOption,
-} from "./options.ts";
+import { environmentOf, environmentOption, nonEmpty, type Options, yesOption } from "./options.ts";
 import { againWith, type FieldInputs, FieldOption, repeatable, rpcCommand } from "./rpc-command.ts";
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
@@ -28,19 +21,15 @@ const { listUserGroups, lookupUserGroup, deleteUserGroup, suspendUserGroup, resu
 /** The options for the fields of a group, from the request that changes them. */
 const FIELDS: FieldInputs = Object.fromEntries(
   groupFieldsOf(updateUserGroup.input).map((field) => {
-    const flag = `--${field.name.replaceAll("_", "-")}`;
-    if (isTimeField(field))
-      return [
-        field.name,
-        new FieldOption(
-          `${flag} <when>`,
-          "suspend it from then on: a time, a date, a duration from now such as 14d, or `never`",
-        ),
-      ];
-    if (!isJsonField(field)) return [field.name, new FieldOption(`${flag} <text>`, `its ${field.name}`)];
-    if (field.fieldKind !== "map")
-      return [field.name, new FieldOption(`${flag} <json>`, `its ${field.name}: a JSON object, or a file with one`)];
-    return [field.name, new FieldOption(`${flag} <schema=source...>`, `its whole ${field.name}, as entries`)];
+    const { name } = field;
+    const [value, description] = isTimeField(field)
+      ? ["<when>", "suspend it from then on: a time, a date, a duration from now such as 14d, or `never`"]
+      : field.fieldKind === "map"
+        ? ["<schema=source...>", `its whole ${name}, as entries`]
+        : isJsonField(field)
+          ? ["<json>", `its ${name}: a JSON object, or a file with one`]
+          : ["<text>", `its ${name}`];
+    return [name, new FieldOption(`--${name.replaceAll("_", "-")} ${value}`, description)];
   }),
 );
 
@@ -193,7 +182,7 @@ export const groupCommands = commandGroup({
   },
 });
 
-interface RevokeOptions extends EnvironmentOption, YesOption {
+interface RevokeOptions extends Options {
   readonly all?: boolean;
   readonly prefix?: string;
   readonly before?: string;

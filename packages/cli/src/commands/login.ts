@@ -8,7 +8,7 @@ import { readToken } from "../secret-input.ts";
 import { clientsOf, type Session } from "../session.ts";
 import { isLoopback, parseUrl, urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
-import { type YesOption, yesOption } from "./options.ts";
+import { type Options, yesOption } from "./options.ts";
 
 /** `ugs login` */
 export const loginCommand: DefineCommand = (command, shell) => {
@@ -19,7 +19,7 @@ The token comes from --token-file, UGS_TOKEN or standard input, or ugs asks for 
 can read, after the service has accepted it.`,
   );
   command.addOption(yesOption());
-  runs(command, shell, async (session, { yes }: YesOption) => {
+  runs(command, shell, async (session, { yes }: Options) => {
     const { settings, out } = session;
     const name = await settings.profileName();
     // This rejects an invalid name before any question.
@@ -58,7 +58,7 @@ export const logoutCommand: DefineCommand = (command, shell) => {
 /** Asks before it replaces a profile that differs. @throws Failure if the user does not confirm */
 async function confirmReplacement(
   { settings: { profiles }, shell }: Session,
-  { name, profile, yes }: YesOption & { readonly name: string; readonly profile: Profile },
+  { name, profile, yes }: Options & { readonly name: string; readonly profile: Profile },
 ): Promise<void> {
   if (!(await profiles.names()).includes(name)) return;
   const before = await profiles.read(name).catch(() => undefined);

@@ -5,6 +5,16 @@ import { usageFailure } from "../failures.ts";
 import { requireWritable } from "../files.ts";
 import type { Session } from "../session.ts";
 
+/** The options that several commands have, as commander parses them. */
+export interface Options {
+  readonly env?: string;
+  readonly follow?: boolean;
+  readonly force?: boolean;
+  readonly limit?: number;
+  readonly out?: string;
+  readonly yes?: boolean;
+}
+
 /** The option of lists. */
 export function limitOption(): Option {
   return new Option("--limit <n>", "at most this many; default: all").argParser(countOf);
@@ -22,12 +32,8 @@ export function environmentOption(): Option {
   return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
-export interface EnvironmentOption {
-  readonly env?: string;
-}
-
 /** The environment of the option or UGS_ENV. Undefined: that of the token. @throws Failure if it is not valid */
-export function environmentOf({ shell }: Session, { env }: EnvironmentOption): EnvironmentName | undefined {
+export function environmentOf({ shell }: Session, { env }: Options): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);
 }
@@ -46,10 +52,6 @@ export function yesOption(): Option {
   return new Option("-y, --yes", "do not ask for confirmation");
 }
 
-export interface YesOption {
-  readonly yes?: boolean;
-}
-
 /** Adds the options for the output of a secret. */
 export function withOut(command: Command): Command {
   return command
@@ -57,13 +59,8 @@ export function withOut(command: Command): Command {
     .option("--force", "replace the file of --out if it exists");
 }
 
-export interface OutOptions {
-  readonly out?: string;
-  readonly force?: boolean;
-}
-
 /** The file for a secret. Undefined: standard output. @throws Failure if it cannot be written, before the secret exists */
-export async function outFileOf({ out, force = false }: OutOptions): Promise<string | undefined> {
+export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;
   await requireWritable(nonEmpty("--out", out), force);

@@ -1,6 +1,4 @@
 import { usageFailure } from "../failures.ts";
-import { jsonLine } from "../output/printable.ts";
-import { Table } from "../output/table.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
 interface ListedProfile {
@@ -21,9 +19,8 @@ export const profileCommands: DefineCommand = (profile, shell) => {
       const known = await profiles.read(name).catch(() => undefined);
       found.push({ name, url: known?.url, isCurrent: name === current });
     }
-    if (out.isJson) for (const each of found) await out.line(jsonLine(each));
-    else if (found.length === 0) out.note("There are no profiles. To create one: ugs login --url URL");
-    else await out.line(new Table(COLUMNS, out.width).lines(found).join("\n"));
+    if (!(await out.rows(COLUMNS, [found], (each) => each)))
+      out.note("There are no profiles. To create one: ugs login --url URL");
   });
 
   const use = profile.command("use").description("make a profile the current one").argument("<name>");

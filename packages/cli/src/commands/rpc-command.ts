@@ -25,7 +25,7 @@ import {
   environmentOf,
   environmentOption,
   limitOption,
-  type OutOptions,
+  type Options,
   outFileOf,
   withOut,
   yesOption,
@@ -80,13 +80,6 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly part?: string;
 }
 
-/** The options of a command, as commander parses them. */
-export interface Options extends OutOptions {
-  readonly [option: string]: unknown;
-  readonly limit?: number;
-  readonly yes?: boolean;
-}
-
 /** The fields that name the subject of a command. */
 const SUBJECTS = ["user_group_id", "api_token_id", "webhook_id"];
 
@@ -112,7 +105,7 @@ function define<I extends DescMessage, O extends DescMessage>(
   if (spec.confirm) command.addOption(yesOption());
   if (spec.secret) withOut(command);
   runs(command, shell, async (session, ...given) => {
-    const options = given.at(-1) as Options;
+    const options = given.at(-1) as Options & { readonly [option: string]: unknown };
     const inputs = inputsOf(method.input, fields, options, given.slice(0, -1));
     const request = (await requestOf(session, method.input, inputs, spec.preset)) as MessageShape<I> & {
       readonly requestId?: string;
@@ -178,7 +171,7 @@ interface Input extends Traits {
 export function inputsOf(
   schema: DescMessage,
   fields: FieldInputs,
-  options: Options,
+  options: Options & { readonly [option: string]: unknown },
   args: readonly unknown[] = [],
 ): Input[] {
   const left = [...args];

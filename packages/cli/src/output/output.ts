@@ -41,12 +41,21 @@ export class Output {
     columns: readonly Column<MessageShape<S>>[],
     pages: AsyncIterable<readonly MessageShape<S>[]> | readonly (readonly MessageShape<S>[])[],
   ): Promise<boolean> {
-    const table = new Table(columns, this.width);
+    return this.rows(columns, pages, (message) => toJson(schema, message));
+  }
+
+  /** Writes a list whose items are not messages. @param jsonOf the JSON of an item @returns whether it has items */
+  async rows<T>(
+    columns: readonly Column<T>[],
+    pages: AsyncIterable<readonly T[]> | readonly (readonly T[])[],
+    jsonOf: (item: T) => unknown,
+  ): Promise<boolean> {
+    const table = new Table(columns, (this.isTerminal && this.#shell.stdout.columns) || undefined);
     let hasItems = false;
     for await (const page of pages) {
       if (page.length === 0) continue;
       if (this.isJson) {
-        for (const message of page) await this.message(schema, message);
+        for (const item of page) await this.line(jsonLine(jsonOf(item)));
       } else {
         const lines = table.lines(page);
         if (!hasItems) await this.heading(lines.shift() ?? "");
@@ -124,11 +133,6 @@ export class Output {
   async done(text: string): Promise<void> {
     if (this.isJson) await this.line("{}");
     else this.note(text);
-  }
-
-  /** The width of the terminal. Undefined: tables are not shortened. */
-  get width(): number | undefined {
-    return (this.isTerminal && this.#shell.stdout.columns) || undefined;
   }
 
   /** Writes a remark to standard error, except with `--json`. */
