@@ -1,4 +1,4 @@
-import { setImmediate } from "node:timers";
+import { afterReading } from "../protocol/after-reading.ts";
 
 /** The number of new HTTP/1.1 connections that are served in one turn of the event loop. Each begins with one request. */
 const PER_TURN = 16;
@@ -24,7 +24,7 @@ export class Arrivals {
       const next = this.#waiting.shift();
       if (!next) return;
       this.#served += next.weight;
-      if (!this.#isScheduled) setImmediate(this.#endTurn);
+      if (!this.#isScheduled) afterReading(this.#endTurn);
       this.#isScheduled = true;
       next.serve();
     }

@@ -1,5 +1,5 @@
-import { setImmediate } from "node:timers";
 import type { RequestHead } from "../http-types.ts";
+import { afterReading, IMMEDIATES_DELAY_READS } from "./after-reading.ts";
 
 /** The maximum number of calls that begin in one turn of the event loop while no call waits. */
 const MAX_AT_ONCE = 64;
@@ -7,8 +7,9 @@ const MAX_AT_ONCE = 64;
 /**
  * The number of waiting calls that begin in one turn. They take about a millisecond, so that the calls of other callers are read
  * soon. If other work makes a turn long, such as requests that do not wait or refusals, more begin: as many in each millisecond.
+ * On Deno, a turn takes longer.
  */
-const PER_TURN = 16;
+const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 const PER_MS = 3;
 
 /**
@@ -231,7 +232,7 @@ export class CallQueue {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     this.#turnBegan = performance.now();
-    setImmediate(this.#endTurn);
+    afterReading(this.#endTurn);
   }
 
   readonly #endTurn = () => {
