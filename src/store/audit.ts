@@ -1,27 +1,10 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
-import {
-  ApiTokenChanged,
-  ApiTokenNotFound,
-  ApiTokenOutlivesCaller,
-  EnvironmentFull,
-  EnvironmentNotFound,
-  EtagMismatch,
-  RecordUnreadable,
-  RequestIdReused,
-  TokenNotFound,
-  TokenTaken,
-  TooManyApiTokens,
-  TooManyEndedViewers,
-  TooManyWebhooks,
-  UserGroupExpired,
-  UserGroupNotFound,
-  WebhookNotFound,
-} from "../domain/errors.ts";
+import * as errors from "../domain/errors.ts";
 import type { StoreClient } from "./connection/client.ts";
 import type { Script, ScriptArgs } from "./connection/script.ts";
 import { keyMissing } from "./encryption.ts";
-import { environmentKey } from "./keys.ts";
+import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
 const DAY_MS = 86_400_000;
@@ -56,11 +39,10 @@ export class Audit {
   }
 
   /** The common arguments of scripts that change an environment. */
-  argsOf(number: number, by: ChangeBy): ScriptArgs<"environment", EventArg> {
+  argsOf(number: number, by: ChangeBy): ScriptArgs<never, EventArg> {
     const { actorId, actorName, role, method, requestId, peer } = by;
     const retentionMs = this.retentionMs + ((number * 7919_000) % SPREAD_MS);
-    const event = { retentionMs, maxUpdates: this.#maxUpdates, actorId, actorName, role, method, requestId, peer };
-    return { environment: environmentKey(number), ...event };
+    return { retentionMs, maxUpdates: this.#maxUpdates, actorId, actorName, role, method, requestId, peer };
   }
 }
 
@@ -77,61 +59,47 @@ interface EnvironmentChange {
   readonly by: ChangeBy;
 }
 
-/** Answers of scripts that refuse a change, and their errors. @param detail third element of the answer */
-const REFUSALS: { readonly [answer: string]: (detail: string) => Error } = {
-  gone: () => new EnvironmentNotFound(),
-  unreadable: () => new RecordUnreadable(new Error("a record lacks required fields"), "not_made"),
-  locked: (keyId) => keyMissing(keyId, { outcome: "not_made" }),
-  "no-group": () => new UserGroupNotFound(),
-  "no-token": () => new TokenNotFound(),
-  stale: () => new EtagMismatch(),
-  expired: () => new UserGroupExpired(),
-  taken: () => new TokenTaken(),
-  full: () => new EnvironmentFull(),
-  reused: () => new RequestIdReused(),
-  "too-many-viewers": () => new TooManyEndedViewers(),
-  "no-api-token": () => new ApiTokenNotFound(),
-  "too-many-api-tokens": () => new TooManyApiTokens(),
-  "issuer-revoked": () => new ApiTokenChanged(),
-  "no-webhook": () => new WebhookNotFound(),
-  "too-many-webhooks": () => new TooManyWebhooks(),
-  outlives: () => new ApiTokenOutlivesCaller(),
-};
-
-/** Returns the answer of a script. @throws the error of a refusal (`REFUSALS`) */
+/**
+ * Returns the answer of a script. The first element of a refusal is the name of its error.
+ *
+ * @throws the error of the refusal
+ */
 export function requireNoRefusal(answer: string[]): string[] {
-  const error = REFUSALS[answer[0] ?? ""]?.(answer[2] ?? "");
-  if (error) throw error;
+  const [outcome = "", , detail = ""] = answer;
+  if (outcome === "gone") throw new errors.EnvironmentNotFound();
+  if (outcome === "unreadable")
+    throw new errors.RecordUnreadable(new Error("a record lacks required fields"), "not_made");
+  if (outcome === "locked") throw keyMissing(detail, { outcome: "not_made" });
+  const Refusal = (errors as { readonly [name: string]: unknown })[outcome];
+  if (Refusal !== undefined) throw new (Refusal as new () => errors.DomainError)();
   return answer;
 }
 
-/** Arguments of a script that changes an environment, without those of its events. */
-type ChangeArgs<Key extends string, Arg extends string> = ScriptArgs<
-  Exclude<Key, "environment">,
-  Exclude<Arg, EventArg>
->;
+/** Arguments of a script that changes an environment, without its keys and those of its events. */
+type ChangeArgs<Arg extends string> = ScriptArgs<never, Exclude<Arg, EventArg>>;
 
 /** Sends a script that changes an environment. @returns its answer, which may be a refusal. @throws the errors of `StoreClient.change` */
-export function sendChange<Key extends string, Arg extends string>(
-  { client, audit, environment, by }: EnvironmentChange,
+export function sendChange<Arg extends string>(
+  { client, audit, environment: { number }, by }: EnvironmentChange,
   operation: string,
-  script: EnvironmentScript<Key, Arg>,
-  args: ChangeArgs<Key, Arg>,
+  script: EnvironmentScript<Arg>,
+  args: ChangeArgs<Arg>,
 ): Promise<string[]> {
-  const all = { ...args, ...audit.argsOf(environment.number, by) };
+  const all: Record<string, unknown> = { ...args, ...audit.argsOf(number, by) };
+  for (const key of script.keys) all[key] = KEYS[key](number, args as KeyArgs);
   return client.change(operation, script as Script, all as ScriptArgs);
 }
 
 /**
  * Changes an environment by one script.
  *
- * @throws EnvironmentNotFound if it is deleted or in deletion; the errors of `REFUSALS` and of `StoreClient.change`
+ * @throws EnvironmentNotFound if it is deleted or in deletion; the errors of its refusals and of `StoreClient.change`
  */
-export async function changeEnvironment<Key extends string, Arg extends string>(
+export async function changeEnvironment<Arg extends string>(
   change: EnvironmentChange,
   operation: string,
-  script: EnvironmentScript<Key, Arg>,
-  args: ChangeArgs<Key, Arg>,
+  script: EnvironmentScript<Arg>,
+  args: ChangeArgs<Arg>,
 ): Promise<string[]> {
   return requireNoRefusal(await sendChange(change, operation, script, args));
 }

@@ -28,7 +28,6 @@ import {
   idsKey,
   newsMessage,
   REVOKED_CHANNEL,
-  signingKeysKey,
 } from "./keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./records.ts";
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
@@ -169,7 +168,7 @@ export function redisEnvironments({
       await client.confirmMissing();
       await list(path, number);
       const change = { client, audit, environment: { number }, by };
-      const args = { path, ids: idsKey(number) };
+      const args = { path };
       const [state] = await sendChange(change, "create-environment", CREATE_ENVIRONMENT, args);
       if (state === "damaged") {
         const cause = new Error(
@@ -246,11 +245,10 @@ export function redisEnvironments({
       const { number, record } = await lookUp(name);
       const environment = { ...name, number };
       if (!isBeingDeleted(record)) {
-        const args = { ids: idsKey(number), signingKeys: signingKeysKey(number), force };
-        const reported = { channel: REVOKED_CHANNEL, message: newsMessage("deleted", environment) };
+        const args = { force, channel: REVOKED_CHANNEL, message: newsMessage("deleted", environment) };
         try {
           const change = { client, audit, environment, by };
-          const answer = await sendChange(change, "begin-deletion", BEGIN_DELETION, { ...args, ...reported });
+          const answer = await sendChange(change, "begin-deletion", BEGIN_DELETION, args);
           if (answer[0] === "filled") throw new EnvironmentNotEmpty();
           if (answer[0] === "gone" && answer[2] !== "deleting") throw new EnvironmentNotFound();
         } finally {

@@ -63,6 +63,36 @@ export const webhookTimesKey = (number: number) => `ug:{${number}}:webhook-times
 /** Stream: the last attempts to deliver events to a webhook. */
 export const deliveriesKey = (number: number, id: string) => `ug:{${number}}:deliveries:${id}`;
 
+/** Arguments of scripts that select keys. */
+export interface KeyArgs {
+  readonly id: string;
+  readonly digest: string;
+  readonly currentDigest: string;
+  readonly requestDigest: string;
+}
+
+/** The keys of the scripts that change an environment, by their names. */
+export const KEYS = {
+  environment: environmentKey,
+  ids: idsKey,
+  group: (number: number, { id }: KeyArgs) => groupKey(number, id),
+  /** The group with the id or, without one, the part of the index that has its token. */
+  target: (number: number, { id, currentDigest }: KeyArgs) =>
+    id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
+  /** A script without a new token reads no index. */
+  tokens: (number: number, { digest }: KeyArgs) => tokensKey(number, digest || "00"),
+  request: (number: number, { requestDigest }: KeyArgs) => requestKey(number, requestDigest),
+  apiTokens: apiTokensKey,
+  apiToken: (number: number, { id }: KeyArgs) => apiTokenKey(number, id),
+  signingKeys: signingKeysKey,
+  webhooks: webhooksKey,
+  webhook: (number: number, { id }: KeyArgs) => webhookKey(number, id),
+  times: webhookTimesKey,
+  deliveries: (number: number, { id }: KeyArgs) => deliveriesKey(number, id),
+} satisfies { readonly [name: string]: (number: number, args: KeyArgs) => string };
+
+export type KeyName = keyof typeof KEYS;
+
 /**
  * Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. Workers read it to find
  * undelivered events.

@@ -3,6 +3,7 @@ import { parse } from "luaparse";
 import { expect, it } from "vitest";
 import { PROBE_CHANGE } from "./connection/client.ts";
 import type { Script } from "./connection/script.ts";
+import { KEYS, type KeyArgs, type KeyName } from "./keys.ts";
 import * as table from "./scripts.ts";
 
 const folder = new URL("scripts/", import.meta.url);
@@ -48,3 +49,18 @@ it.each(scripts.filter(([, { isChange }]) => isChange))(
     expect(lua.startsWith(ends ? "#!lua flags=allow-oom\n" : "#!lua\n")).toBe(true);
   },
 );
+
+const withKeys = scripts.filter(([, { keys }]) => keys.includes("environment") && keys.every((key) => key in KEYS));
+
+it.each(withKeys.filter(([, { isChange }]) => isChange))("%s has the arguments of its keys", (_, { keys, args }) => {
+  for (const key of keys) {
+    const of = KEYS[key as KeyName](1, { id: "1", digest: "2", currentDigest: "3", requestDigest: "4" } as KeyArgs);
+    const parts = of.split(":").at(-1) ?? "";
+    for (const [name, value] of [
+      ["id", "1"],
+      ["digest", "2"],
+      ["requestDigest", "4"],
+    ] as const)
+      if (parts === value) expect(args).toContain(name);
+  }
+});

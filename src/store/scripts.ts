@@ -1,5 +1,5 @@
 import { defineScript, type Script, type ScriptDefinition } from "./connection/script.ts";
-import type { EventStream } from "./keys.ts";
+import type { EventStream, KeyName } from "./keys.ts";
 import addMember from "./scripts/add-member.lua" with { type: "text" };
 import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
 import beginWebhookCheck from "./scripts/begin-webhook-check.lua" with { type: "text" };
@@ -132,14 +132,10 @@ const EVENT_ARGS = [
 export type EventArg = (typeof EVENT_ARGS)[number];
 
 /** A script that changes an environment and writes audit events. */
-export type EnvironmentScript<Key extends string = string, Arg extends string = string> = Script<
-  Key | "environment",
-  Arg | EventArg
->;
+export type EnvironmentScript<Arg extends string = string> = Script<KeyName, Arg | EventArg>;
 
-interface EnvironmentScriptDefinition<Key extends string, Arg extends string>
-  extends Omit<ScriptDefinition<Key, Arg>, "keys"> {
-  readonly keys?: readonly Key[];
+interface EnvironmentScriptDefinition<Arg extends string> extends Omit<ScriptDefinition<KeyName, Arg>, "keys"> {
+  readonly keys?: readonly KeyName[];
   /** Required state of the environment; empty: it must not exist. Default: `active`. */
   readonly state?: "active" | "deleting" | "";
   /** Stream of its events. Default: `events`. */
@@ -147,12 +143,12 @@ interface EnvironmentScriptDefinition<Key extends string, Arg extends string>
 }
 
 /** Defines a script that changes an environment. It writes its event by the function `audit`. */
-function environmentScript<const Key extends string = never, const Arg extends string = never>(
+function environmentScript<const Arg extends string = never>(
   lua: string,
-  { keys = [], args = [], state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Key, Arg>,
-): EnvironmentScript<Key, Arg> {
+  { keys = [], args = [], state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Arg>,
+): EnvironmentScript<Arg> {
   const text = `local state, stream = '${state}', '${stream}'\n-- include: environment\n${lua}`;
-  return defineScript<Key | "environment", Arg | EventArg>("change", text, {
+  return defineScript<KeyName, Arg | EventArg>("change", text, {
     ...options,
     keys: ["environment", ...keys],
     args: [...args, ...EVENT_ARGS],
@@ -214,7 +210,17 @@ export const RESUME_GROUP = environmentScript(resumeGroup, { keys: ["group"], ar
 
 const rotation = {
   keys: ["target", "request", "tokens"],
-  args: ["id", "currentDigest", "digest", "encryptedToken", "keyId", "graceMs", "parameters", "requestTtlMs"],
+  args: [
+    "id",
+    "currentDigest",
+    "digest",
+    "tokenText",
+    "keyId",
+    "graceMs",
+    "requestDigest",
+    "parameters",
+    "requestTtlMs",
+  ],
 } as const;
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
@@ -284,7 +290,7 @@ export const BEGIN_WEBHOOK_CHECK = environmentScript(beginWebhookCheck, {
 
 export const CLAIM_WEBHOOK = environmentScript(claimWebhook, {
   keys: ["webhook"],
-  args: ["holder", "leaseMs"],
+  args: ["id", "holder", "leaseMs"],
 });
 
 export const SETTLE_WEBHOOK = environmentScript(settleWebhook, {

@@ -9,7 +9,6 @@ import {
   USE_INTERVAL_MS,
 } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
-import type { Environment } from "../../domain/environment.ts";
 import { ApiTokenNotFound, RecordUnreadable } from "../../domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
 import { type Audit, changeEnvironment } from "../audit.ts";
@@ -58,11 +57,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return afterChange(() => apiTokenFrom(id, record, Number(now)));
   };
 
-  const keysOf = ({ number }: Environment, id: string) => ({
-    apiTokens: apiTokensKey(number),
-    apiToken: apiTokenKey(number, id),
-  });
-
   /** The ids in the index, without duplicates. Some of these API tokens may have expired. */
   const listIds = async (number: number): Promise<string[]> => {
     const entries = await client.run("list-api-tokens", "hgetall", [apiTokensKey(number)]);
@@ -92,7 +86,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     async create(environment, { displayName, role, expireTime, creator }, by) {
       const [id, token] = [newApiTokenId(), newApiToken(environment.number)];
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-api-token", CREATE_API_TOKEN, {
-        ...keysOf(environment, id),
         ...{ id, digest: apiTokenDigest(token), displayName, tokenRole: role, expireTime, creator },
         issuer: issuerOf(creator),
         maxTokens: MAX_API_TOKENS,
@@ -128,7 +121,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     async update(environment, id, { displayName, expireTime }, by) {
       requireId(id);
       const answer = await changeEnvironment({ client, audit, environment, by }, "update-api-token", UPDATE_API_TOKEN, {
-        apiToken: apiTokenKey(environment.number, id),
         id,
         displayName,
         expireTime: expireTime === undefined ? "same" : `${expireTime ?? ""}`,
@@ -141,7 +133,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       requireId(id);
       const token = newApiToken(environment.number);
       const answer = await changeEnvironment({ client, audit, environment, by }, "rotate-api-token", ROTATE_API_TOKEN, {
-        ...keysOf(environment, id),
         ...{ id, digest: apiTokenDigest(token), rotator, issuer: issuerOf(rotator), notBeyond, graceMs, channel },
         maxPrevious: MAX_GRACED,
       });
@@ -154,7 +145,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       const change = { client, audit, environment, by };
       let revoked = 0;
       const revokeSome = async (ids: readonly string[], pauseMs: number | undefined) => {
-        const args = { apiTokens: apiTokensKey(number), pauseMs, channel, extraArgs: ids };
+        const args = { pauseMs, channel, extraArgs: ids };
         const answer = await changeEnvironment(change, "revoke-api-tokens", REVOKE_API_TOKENS, args);
         for (const digest of answer.slice(3)) listener.revoked(digest);
         revoked += Number(answer[2]);

@@ -18,7 +18,7 @@ import {
 import type { Audit } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryption.ts";
-import { groupKey, tokensKey } from "../keys.ts";
+import { groupKey } from "../keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
 /** An answer with the record of a group. */
@@ -351,11 +351,9 @@ export function digestOf(token: string): string {
 }
 
 /** The arguments for scripts that find a target. @throws TokenNotFound if its token is malformed */
-export function targetArgs(number: number, target: UserGroupTarget) {
-  if (target.by === "id")
-    return { target: groupKey(number, target.providedId), id: target.providedId, currentDigest: "" };
-  const currentDigest = digestOf(target.token);
-  return { target: tokensKey(number, currentDigest), id: "", currentDigest };
+export function targetArgs(target: UserGroupTarget) {
+  if (target.by === "id") return { id: target.providedId, currentDigest: "" };
+  return { id: "", currentDigest: digestOf(target.token) };
 }
 
 interface RecordReading {

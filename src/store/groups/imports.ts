@@ -7,7 +7,7 @@ import { isMalformedUserGroupToken, newUserGroupToken } from "../../domain/token
 import { EXPIRED, type ImportedUserGroup, type ImportOptions, type UserGroupChange } from "../../domain/user-group.ts";
 import { changeEnvironment, requireNoRefusal } from "../audit.ts";
 import { tokenDigest } from "../encryption.ts";
-import { environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
+import { environmentKey, groupKey, tokensKey } from "../keys.ts";
 import { inBatches, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
 import { READ, REPAIR_TOKEN, WRITE_GROUP } from "../scripts.ts";
 import {
@@ -138,7 +138,6 @@ async function write(
   { plan, token, how }: { readonly plan: Plan; readonly token: GivenToken | undefined; readonly how: Import },
 ): Promise<boolean> {
   const { environment, cipher, snapshotTime, graceMs } = how;
-  const { number } = environment;
   const { fields, given, unlessExpired } = plan;
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
@@ -150,15 +149,12 @@ async function write(
   }
   const digest = given?.digest ?? "";
   const answer = await changeEnvironment(how, "import", WRITE_GROUP, {
-    group: groupKey(number, providedId),
-    ids: idsKey(number),
-    tokens: tokensKey(number, digest || "00"),
     id: providedId,
     expectedVersion: versionOf(record),
     digest,
     graceMs,
     unlessExpired,
-    ...teamIdArgs(number),
+    ...teamIdArgs(environment.number),
     ...changeArgs({ ...fields, names }),
   });
   return answer[0] !== "changed";

@@ -5,7 +5,6 @@ import { newUserGroupToken } from "../../domain/token.ts";
 import type { Rotation } from "../../domain/user-group.ts";
 import { changeEnvironment } from "../audit.ts";
 import { digest, tokenDigest } from "../encryption.ts";
-import { requestKey, tokensKey } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
 import { REVOKE_TOKENS, ROTATE_TOKEN } from "../scripts.ts";
 import { FIELD, type GroupAnswer, type GroupDeps, targetArgs } from "./group-record.ts";
@@ -30,7 +29,6 @@ export async function rotate(
   { target, graceMs, requestedGraceMs, requestId }: Rotation,
   { by, isRevocation = false }: RotationOptions,
 ): Promise<GroupAnswer> {
-  const { number } = environment;
   const token = newUserGroupToken();
   const newDigest = tokenDigest(token);
   const { text, keyId } = cipher.encrypt(environment, token, newDigest);
@@ -43,13 +41,12 @@ export async function rotate(
     "rotate",
     isRevocation ? REVOKE_TOKENS : ROTATE_TOKEN,
     {
-      ...targetArgs(number, target),
-      request: requestKey(number, requestId ? digest(requestId) : ""),
-      tokens: tokensKey(number, newDigest),
+      ...targetArgs(target),
       digest: newDigest,
-      encryptedToken: text,
+      tokenText: text,
       keyId,
       graceMs,
+      requestDigest: requestId ? digest(requestId) : "",
       parameters: requestId ? digest(JSON.stringify(parameters)) : "",
       requestTtlMs: REQUEST_TTL_MS,
     },

@@ -104,8 +104,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
     },
 
     async delete(environment, target, etag, by) {
-      const { number } = environment;
-      const args = { ...targetArgs(number, target), ids: idsKey(number), etag };
+      const args = { ...targetArgs(target), etag };
       await changeEnvironment({ client, audit, environment, by }, "delete", DELETE_GROUP, args);
     },
 
@@ -116,15 +115,14 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
     },
 
     async suspend(environment, providedId, { reason, message, until }, by) {
-      const group = groupKey(environment.number, providedId);
-      const args = { group, id: providedId, reason, message, untilTime: until };
+      const args = { id: providedId, reason, message, untilTime: until };
       const answer = await changeEnvironment({ client, audit, environment, by }, "suspend", SUSPEND_GROUP, args);
       return changedInfo(answer, providedId);
     },
 
     async resume(environment, providedId, by) {
-      const args = { group: groupKey(environment.number, providedId), id: providedId };
-      const answer = await changeEnvironment({ client, audit, environment, by }, "resume", RESUME_GROUP, args);
+      const change = { client, audit, environment, by };
+      const answer = await changeEnvironment(change, "resume", RESUME_GROUP, { id: providedId });
       return changedInfo(answer, providedId);
     },
 

@@ -18,7 +18,7 @@ import {
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { digest, tokenDigest } from "../encryption.ts";
-import { environmentKey, groupKey, idsKey, revokedSessionsKey, tokensKey } from "../keys.ts";
+import { environmentKey, groupKey, revokedSessionsKey, tokensKey } from "../keys.ts";
 import { afterChange, integerOf, isEmpty, recordFromAnswer } from "../records.ts";
 import { END_SESSIONS, READ, RESOLVE_SESSION, RESOLVE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
 import {
@@ -110,9 +110,6 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     fields.names.push("token");
     setToken(fields, cipher.encrypt(environment, token, digest));
     const answer = await changeEnvironment({ client, audit, environment, by }, "create", WRITE_GROUP, {
-      group: groupKey(number, providedId),
-      ids: idsKey(number),
-      tokens: tokensKey(number, digest),
       id: providedId,
       expectedVersion: "",
       digest,
@@ -150,7 +147,6 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
     async update(environment, providedId, change, etag, by) {
       const answer = await changeEnvironment({ client, audit, environment, by }, "update", UPDATE_GROUP, {
-        group: groupKey(environment.number, providedId),
         id: providedId,
         etag,
         keyIds: cipher.keyIdList,
@@ -220,7 +216,6 @@ export async function endSessions(
   by: ChangeBy,
 ): Promise<void> {
   await changeEnvironment({ client, audit, environment, by }, "end-sessions", END_SESSIONS, {
-    group: groupKey(environment.number, providedId),
     id: providedId,
     viewer: viewerDigest(viewerId),
     maxViewers: MAX_ENDED_VIEWERS,

@@ -1,10 +1,10 @@
 -- Sets the fields of a webhook to the extra arguments, and forgets its failures. With `secret`, it adds a secret instead: the
 -- secrets before it sign until `graceMs` after their replacement, and the newest `maxSecrets` stay. With `since`, it moves the
 -- cursor back to this time in microseconds.
--- Returns `no-webhook`; `same` if nothing changed; or `done` and the record.
+-- Returns `WebhookNotFound`; `same` if nothing changed; or `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'secrets', 'cursor')
-if not found[1] then return {'no-webhook', nowText} end
+if not found[1] then return {'WebhookNotFound', nowText} end
 local fields, names = {}, {}
 local function set(name, value)
   fields[#fields + 1], fields[#fields + 2] = name, value

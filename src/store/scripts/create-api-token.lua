@@ -1,8 +1,8 @@
 -- Creates an API token. `issuer` is the id of the API token that creates it, or empty.
--- Returns `issuer-revoked` if the issuer may not issue tokens; `too-many-api-tokens` if the environment has `maxTokens`; or `done`,
+-- Returns `ApiTokenChanged` if the issuer may not issue tokens; `TooManyApiTokens` if the environment has `maxTokens`; or `done`,
 -- the digest and the record.
 -- include: api-tokens
-if not mayIssue(issuer) then return {'issuer-revoked', nowText} end
+if not mayIssue(issuer) then return {'ApiTokenChanged', nowText} end
 local expired = {}
 if redis.call('HLEN', apiTokens) >= tonumber(maxTokens) then
   local entries, exists, count = redis.call('HGETALL', apiTokens), {}, 0
@@ -14,7 +14,7 @@ if redis.call('HLEN', apiTokens) >= tonumber(maxTokens) then
     end
     if not exists[of] then expired[#expired + 1] = entries[i] end
   end
-  if count >= tonumber(maxTokens) then return {'too-many-api-tokens', nowText} end
+  if count >= tonumber(maxTokens) then return {'TooManyApiTokens', nowText} end
 end
 local issuers = issuer ~= '' and issuersOf(id, issuer, '')
 audit(subjectOf(id, tokenRole, displayName), '')

@@ -1,8 +1,8 @@
 -- Creates a webhook with the extra arguments as fields. Its cursor is the event of this change.
--- Returns `too-many-webhooks` if the environment has `maxWebhooks`; or `done` and the record.
+-- Returns `TooManyWebhooks` if the environment has `maxWebhooks`; or `done` and the record.
 -- include: webhooks
 redis.call('EXISTS', webhook)
-if redis.call('ZCARD', webhooks) >= tonumber(maxWebhooks) then return {'too-many-webhooks', nowText} end
+if redis.call('ZCARD', webhooks) >= tonumber(maxWebhooks) then return {'TooManyWebhooks', nowText} end
 audit('w:' .. id, '')
 redis.call('ZADD', webhooks, '0', id)
 redis.call('HSET', webhook, 'create_time', nowText, 'update_time', nowText, 'state', 'enabled', 'cursor', versionText,

@@ -1,11 +1,11 @@
 -- Deletes a group, its index entries and its notes on revoked sessions. If `etag` is not empty, the group must have it.
 -- Records of request ids remain until they expire. They hold the team id, which no other group gets.
--- Returns `no-group`; `no-token`; `stale`; or `done`.
+-- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target
 local found = redis.call('HMGET', group, 'd', 'x', 'g', 'u', 'c')
 if redis.call('EXISTS', group) == 0 or currentDigest ~= '' and found[1] ~= currentDigest then return missing end
-if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5] or '') then return {'stale', nowText} end
+if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5] or '') then return {'EtagMismatch', nowText} end
 local obsolete = entriesOf(id, found[1], found[2])
 redis.call('ZSCORE', ids, id)
 audit('g:' .. id, '')

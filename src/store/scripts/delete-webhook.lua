@@ -1,5 +1,5 @@
--- Deletes a webhook with its log of deliveries. Returns `no-webhook`; or `done`.
-if redis.call('EXISTS', webhook) == 0 then return {'no-webhook', nowText} end
+-- Deletes a webhook with its log of deliveries. Returns `WebhookNotFound`; or `done`.
+if redis.call('EXISTS', webhook) == 0 then return {'WebhookNotFound', nowText} end
 redis.call('EXISTS', deliveries)
 redis.call('ZSCORE', webhooks, id)
 audit('w:' .. id, '')

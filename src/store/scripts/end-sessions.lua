@@ -1,10 +1,10 @@
 -- Revokes the viewer sessions of a group or, if `viewer` is not empty, of the viewer with this digest. A group has at most
 -- `maxViewers` notes on viewers: the oldest valid generation, a colon, and the time of the note.
 -- The version of the group stays: callers see no change.
--- Returns `no-group`; `unreadable`; `too-many-viewers`; or `done`.
+-- Returns `UserGroupNotFound`; `unreadable`; `TooManyEndedViewers`; or `done`.
 -- include: tokens
 local found = redis.call('HMGET', group, 'g', 's')
-if not found[1] then return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText} end
+if not found[1] then return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText} end
 local ended, generation = prefix .. 'sessions:' .. found[1], nextGeneration(found[2])
 local count, old = redis.call('HLEN', ended), {}
 if viewer ~= '' and count >= tonumber(maxViewers) and redis.call('HEXISTS', ended, viewer) == 0 then
@@ -13,7 +13,7 @@ if viewer ~= '' and count >= tonumber(maxViewers) and redis.call('HEXISTS', ende
     local noted = tonumber(string.match(notes[i + 1], ':(%d+)$') or '0')
     if now - noted > tonumber(notesTtlMs) then old[#old + 1] = notes[i] end
   end
-  if count - #old >= tonumber(maxViewers) then return {'too-many-viewers', nowText} end
+  if count - #old >= tonumber(maxViewers) then return {'TooManyEndedViewers', nowText} end
 end
 audit('g:' .. id, 'viewer_sessions')
 if viewer == '' then

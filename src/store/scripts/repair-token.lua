@@ -1,9 +1,9 @@
 -- Restores the lost index entry of a group's current token.
--- Returns `changed` if the group has another token; `taken` if another group has it; or `done`.
+-- Returns `changed` if the group has another token; `TokenTaken` if another group has it; or `done`.
 local prefix = string.sub(environment, 1, -12)
 -- include: tokens
 if redis.call('HGET', group, 'd') ~= digest then return {'changed', nowText} end
-if isTaken(digest, id) then return {'taken', nowText} end
+if isTaken(digest, id) then return {'TokenTaken', nowText} end
 local bucket, field = entryOf(digest)
 redis.call('HSET', bucket, field, id)
 return {'done', nowText}

@@ -1,10 +1,10 @@
 -- Ends the suspension of a group.
--- Returns `no-group`, `unreadable`; `expired`: the group has expired; or `same` or `done`, and the record.
+-- Returns `UserGroupNotFound`, `unreadable`; `UserGroupExpired`: the group has expired; or `same` or `done`, and the record.
 local found = redis.call('HMGET', group, 'd', 'c', 'z', 'e')
 if not found[1] or not found[2] then
-  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText}
+  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}
 end
-if (tonumber(found[4] or '') or math.huge) <= now then return {'expired', nowText} end
+if (tonumber(found[4] or '') or math.huge) <= now then return {'UserGroupExpired', nowText} end
 if found[3] then
   audit('g:' .. id, 'suspension')
   redis.call('HSET', group, 'u', versionText)

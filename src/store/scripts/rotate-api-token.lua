@@ -1,13 +1,13 @@
 -- Gives an API token a new secret. The current secret gets a grace period of `graceMs`. At most `maxPrevious` secrets are in their
 -- grace period, and none expires later than before. `issuer` as in create-api-token.
--- Returns `issuer-revoked`; `no-api-token`; `unreadable`; `outlives` if it expires later than `notBeyond`; or `done`, the digests
+-- Returns `ApiTokenChanged`; `ApiTokenNotFound`; `unreadable`; `ApiTokenOutlivesCaller` if it expires later than `notBeyond`; or `done`, the digests
 -- of the changed and revoked secrets, and the record.
 -- include: api-tokens
-if not mayIssue(issuer) then return {'issuer-revoked', nowText} end
+if not mayIssue(issuer) then return {'ApiTokenChanged', nowText} end
 local record = recordOf(apiToken)
-if not record then return {'no-api-token', nowText} end
+if not record then return {'ApiTokenNotFound', nowText} end
 if not isComplete(record) then return {'unreadable', nowText} end
-if notBeyond ~= '' and (tonumber(record.expire_time) or math.huge) > tonumber(notBeyond) then return {'outlives', nowText} end
+if notBeyond ~= '' and (tonumber(record.expire_time) or math.huge) > tonumber(notBeyond) then return {'ApiTokenOutlivesCaller', nowText} end
 redis.call('HLEN', apiTokens)
 local issuers = issuer ~= '' and issuersOf(id, issuer, record.issuers or '')
 audit(subjectOf(id, record.role, record.display_name), 'token')

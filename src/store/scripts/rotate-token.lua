@@ -1,7 +1,7 @@
 -- Gives a group a new token. The key `request` stores the result under a request id, and the digest of its parameters.
 -- Returns one of
---   `no-group`, `no-token`, `unreadable`
---   `reused`: the request id had other parameters
+--   `UserGroupNotFound`, `TokenNotFound`, `unreadable`
+--   `RequestIdReused`: the request id had other parameters
 --   `done`, the digest of the new token, the id of the group, and its record. A retry gets the digest of the first call.
 -- include: tokens
 local first = redis.call('HMGET', request, 'parameters', 'id', 'team', 'digest')
@@ -9,7 +9,7 @@ if first[2] then
   local key = prefix .. 'group:' .. first[2]
   -- A recreated group has another team id. For it, the request id is new.
   if first[3] and redis.call('HGET', key, 'g') == first[3] then
-    if first[1] ~= parameters then return {'reused', nowText} end
+    if first[1] ~= parameters then return {'RequestIdReused', nowText} end
     return {'done', nowText, first[4] or '', first[2], unpack(redis.call('HGETALL', key))}
   end
 end
@@ -25,9 +25,9 @@ removeEntries(obsolete)
 replaceToken(group, id, found, digest, graceMs)
 -- The time of a rotated token is later than the creation of the group. Lists show a rotation only in this case.
 local tokenTime = math.max(math.floor(version / 1000), math.floor((tonumber(found[5]) or 0) / 1000) + 1.0)
-redis.call('HSET', group, 't', encryptedToken, 'k', keyId, 'u', versionText, 'r', string.format('%.0f', tokenTime))
+redis.call('HSET', group, 't', tokenText, 'k', keyId, 'u', versionText, 'r', string.format('%.0f', tokenTime))
 redis.call('HDEL', group, 'f')
-if parameters ~= '' then
+if requestDigest ~= '' then
   redis.call('HSET', request, 'parameters', parameters, 'id', id, 'team', found[4], 'digest', digest)
   redis.call('PEXPIRE', request, requestTtlMs)
 end

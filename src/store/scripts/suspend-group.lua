@@ -1,9 +1,9 @@
 -- Suspends a group, or changes its suspension. `untilTime` is empty if only `resume-group` ends it. A group that is suspended already
 -- keeps the time of its suspension.
--- Returns `no-group`, `unreadable`; or `same` or `done`, and the record.
+-- Returns `UserGroupNotFound`, `unreadable`; or `same` or `done`, and the record.
 local found = redis.call('HMGET', group, 'd', 'c', 'z', 'w', 'h', 'v')
 if not found[1] or not found[2] then
-  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText}
+  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}
 end
 local isSuspended = found[3] and (tonumber(found[6] or '') or math.huge) > now
 local isSame = isSuspended and found[4] == reason and found[5] == message and (found[6] or '') == untilTime

@@ -1,9 +1,9 @@
 -- Changes an API token. An empty `displayName` keeps the name, and the `expireTime` `same` keeps the expiry. An empty `expireTime`
 -- means that the API token does not expire.
--- Returns `no-api-token`; `unreadable`; or `same` or `done`, the digests of its secrets, and the record.
+-- Returns `ApiTokenNotFound`; `unreadable`; or `same` or `done`, the digests of its secrets, and the record.
 -- include: api-tokens
 local record, changed = recordOf(apiToken), {}
-if not record then return {'no-api-token', nowText} end
+if not record then return {'ApiTokenNotFound', nowText} end
 if not isComplete(record) then return {'unreadable', nowText} end
 if displayName ~= '' and displayName ~= record.display_name then changed[1] = 'display_name' end
 if expireTime ~= 'same' and expireTime ~= (record.expire_time or '') then changed[#changed + 1] = 'expire_time' end

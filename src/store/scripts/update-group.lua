@@ -1,14 +1,14 @@
 -- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not empty, the
 -- group must have it. The caller decrypts the token in the answer, so `keyIds` must contain its key.
 -- Returns one of
---   `no-group`, `unreadable`, `stale`
+--   `UserGroupNotFound`, `unreadable`, `EtagMismatch`
 --   `locked` and the id of the missing key
 --   `same` or `done`, the number of trimmed events, and the record
 local found = redis.call('HMGET', group, 'd', 'k', 'g', 'u', 'c')
 if not found[1] or not found[5] then
-  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText}
+  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}
 end
-if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5]) then return {'stale', nowText} end
+if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5]) then return {'EtagMismatch', nowText} end
 if not string.find(keyIds, ',' .. (found[2] or '') .. ',', 1, true) then return {'locked', nowText, found[2] or ''} end
 local function isSame()
   for i = extra, #ARGV, 2 do

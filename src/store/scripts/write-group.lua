@@ -2,8 +2,8 @@
 -- token. The extra arguments are fields and values to set. If `unlessExpired` is set, the group must not have expired.
 -- Returns one of
 --   `changed`, and the record of a group that must not exist
---   `unreadable`, `full`
---   `taken`: another group has the token
+--   `unreadable`, `EnvironmentFull`
+--   `TokenTaken`: another group has the token
 --   `done`, and the version and team id of a new group
 -- include: tokens
 local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c', 'e')
@@ -13,10 +13,10 @@ if last ~= expectedVersion or hasExpired then
   return {'changed', nowText, unpack(expectedVersion == '' and redis.call('HGETALL', group) or {})}
 end
 if last ~= '' and not found[1] or last == '' and redis.call('EXISTS', group) == 1 then return {'unreadable', nowText} end
-if digest ~= '' and isTaken(digest, id) then return {'taken', nowText} end
+if digest ~= '' and isTaken(digest, id) then return {'TokenTaken', nowText} end
 if last == '' then
   local used = tonumber(redis.call('HGET', environment, 'groups') or '0')
-  if used >= tonumber(teamIds) then return {'full', nowText} end
+  if used >= tonumber(teamIds) then return {'EnvironmentFull', nowText} end
   redis.call('ZSCORE', ids, id)
   local teamId = string.format('%.0f', firstTeamId + used)
   audit('c:' .. id, changedFields)

@@ -68,9 +68,7 @@ export function redisSigningKeys({
     keys: readonly SigningKey[],
     { was, by, names }: { readonly was: string; readonly by: ChangeBy; readonly names: string },
   ) => {
-    const { number } = environment;
     const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {
-      signingKeys: signingKeysKey(number),
       expectedVersion: was,
       changedFields: names,
       channel: REVOKED_CHANNEL,

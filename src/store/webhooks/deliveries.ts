@@ -14,13 +14,10 @@ import { requireNoRefusal, sendChange } from "../audit.ts";
 import { environmentOf } from "../environments.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import {
-  apiTokenKey,
-  deliveriesKey,
   environmentKey,
   environmentMember,
   fromMember,
   WEBHOOK_ENVIRONMENTS_KEY,
-  webhookKey,
   webhooksKey,
   webhookTimesKey,
 } from "../keys.ts";
@@ -90,18 +87,14 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
     },
 
     async claim({ environment, id, holder }) {
-      const keys = { webhook: webhookKey(environment.number, id) };
-      const args = { ...keys, holder, leaseMs: LEASE_MS };
+      const args = { id, holder, leaseMs: LEASE_MS };
       const answer = await sendChange(send(environment, DELIVERER), "claim-webhook", CLAIM_WEBHOOK, args);
       return answer[0] === "done" ? targetFromAnswer({ cipher, environment }, id, answer) : undefined;
     },
 
     async settle({ environment, id, holder }, { from, to, attempt, release }) {
-      const { number } = environment;
       const timeOf = ({ cursorTime }: DeliveryPosition) => cursorTime ?? "";
       const answer = await sendChange(send(environment, DELIVERER), "settle-webhook", SETTLE_WEBHOOK, {
-        webhook: webhookKey(number, id),
-        deliveries: deliveriesKey(number, id),
         id,
         holder,
         outcome: attempt?.outcome,
@@ -120,15 +113,13 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
     },
 
     async beginCheck(environment) {
-      const { number } = environment;
-      const keys = { webhooks: webhooksKey(number), times: webhookTimesKey(number) };
-      const args = { ...keys, field: "check_time", intervalMs: CHECK_INTERVAL_MS, refresh: true };
+      const args = { field: "check_time", intervalMs: CHECK_INTERVAL_MS, refresh: true };
       const answer = await sendChange(send(environment, CHECKER), "check-webhooks", BEGIN_WEBHOOK_CHECK, args);
       return answer[0] === "done";
     },
 
     async noteExpiry(environment, { id, expireTime }, days) {
-      const args = { apiToken: apiTokenKey(environment.number, id), id, expireTime, days };
+      const args = { id, expireTime, days };
       const answer = await sendChange(send(environment, CHECKER), "note-expiry", NOTE_EXPIRY, args);
       return requireNoRefusal(answer)[0] === "done";
     },

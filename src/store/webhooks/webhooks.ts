@@ -15,14 +15,7 @@ import {
 } from "../../domain/webhook.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
-import {
-  deliveriesKey,
-  environmentMember,
-  WEBHOOK_ENVIRONMENTS_KEY,
-  webhookKey,
-  webhooksKey,
-  webhookTimesKey,
-} from "../keys.ts";
+import { deliveriesKey, environmentMember, WEBHOOK_ENVIRONMENTS_KEY, webhookKey, webhooksKey } from "../keys.ts";
 import { afterChange, isEmpty, recordFromAnswer } from "../records.ts";
 import {
   ADD_MEMBER,
@@ -39,9 +32,9 @@ import { deliveryFrom, formatSecrets, sealSecret, targetFrom, targetFromAnswer }
 /** Webhooks in Redis. `TOKEN_KEYS` encrypts their secrets. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
   /** @throws WebhookNotFound if the id is malformed */
-  const keyOf = ({ number }: Environment, id: string): string => {
+  const requireId = (id: string): string => {
     if (!isWebhookId(id)) throw new WebhookNotFound();
-    return webhookKey(number, id);
+    return id;
   };
 
   /** A new secret as the record holds it. */
@@ -49,7 +42,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     formatSecrets([sealSecret(cipher, environment, id, secret)]);
 
   const readAnswer = async (environment: Environment, id: string): Promise<string[]> => {
-    const answer = await client.ask("webhook", READ, { key: keyOf(environment, id) });
+    const answer = await client.ask("webhook", READ, { key: webhookKey(environment.number, requireId(id)) });
     if (isEmpty(recordFromAnswer(answer))) throw new WebhookNotFound();
     return answer;
   };
@@ -61,8 +54,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     { secret, since, fields = {} }: { secret?: string; since?: number; fields?: Readonly<Record<string, string>> },
   ): Promise<Webhook> => {
     const answer = await changeEnvironment({ client, audit, environment, by }, "change-webhook", CHANGE_WEBHOOK, {
-      webhook: keyOf(environment, id),
-      id,
+      id: requireId(id),
       secret,
       graceMs: SECRET_GRACE_MS,
       maxSecrets: MAX_SECRETS,
@@ -86,8 +78,6 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
         secrets: sealed(environment, id, secret),
       };
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-webhook", CREATE_WEBHOOK, {
-        webhooks: webhooksKey(number),
-        webhook: webhookKey(number, id),
         id,
         maxWebhooks: MAX_WEBHOOKS,
         extraArgs: Object.entries(fields).flat(),
@@ -120,13 +110,8 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
       }),
 
     async delete(environment, id, by) {
-      const { number } = environment;
-      await changeEnvironment({ client, audit, environment, by }, "delete-webhook", DELETE_WEBHOOK, {
-        webhooks: webhooksKey(number),
-        webhook: keyOf(environment, id),
-        deliveries: deliveriesKey(number, id),
-        id,
-      });
+      const change = { client, audit, environment, by };
+      await changeEnvironment(change, "delete-webhook", DELETE_WEBHOOK, { id: requireId(id) });
     },
 
     async rotateSecret(environment, id, by) {
@@ -148,13 +133,12 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
 
     async beginTest(environment, id) {
       const target = targetFromAnswer({ cipher, environment }, id, await readAnswer(environment, id));
-      const { number } = environment;
       const begin = { field: "test_time", intervalMs: TEST_INTERVAL_MS, refresh: false };
       const [state, , left] = await changeEnvironment(
         { client, audit, environment, by: TESTER },
         "test-webhook",
         BEGIN_WEBHOOK_CHECK,
-        { webhooks: webhooksKey(number), times: webhookTimesKey(number), ...begin },
+        begin,
       );
       if (state === "recent") throw new WebhookTestLimited(Math.ceil(Number(left) / 1000));
       return target;

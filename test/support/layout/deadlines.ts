@@ -1,13 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import type { UserGroup } from "../../../src/domain/user-group.ts";
+import { sendChange } from "../../../src/store/audit.ts";
+import type { StoreClient } from "../../../src/store/connection/client.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { apiTokenKey, apiTokensKey, idsKey, requestKey, signingKeysKey, tokensKey } from "../../../src/store/keys.ts";
 import {
   ADD_MEMBER,
   BEGIN_DELETION,
   CREATE_API_TOKEN,
   DELETE_GROUP,
+  type EnvironmentScript,
   ROTATE_TOKEN,
   SET_IDENTITY,
   UPDATE_GROUP,
@@ -20,78 +22,40 @@ import { AUDIT, BY } from "../stores.ts";
 /** A change that reaches Redis after its caller received an error. */
 export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   type Send = ReturnType<typeof sendBy>;
+  const digest = "00AAAAAAAAAAAAAAAAAAAA";
+  const change = <Arg extends string>(
+    send: Send,
+    environment: Environment,
+    script: EnvironmentScript<Arg>,
+    args: Parameters<typeof sendChange<Arg>>[3],
+  ) => {
+    const client = { change: (_: string, ...sent: Parameters<Send>) => send(...sent) } as unknown as StoreClient;
+    return sendChange({ client, audit: AUDIT, environment, by: BY }, "change", script, args);
+  };
   const changes: Record<string, (send: Send, environment: Environment, group: UserGroup) => Promise<string[]>> = {
     "an update": (send, environment) =>
-      send(UPDATE_GROUP, {
-        ...{ ...AUDIT.argsOf(environment.number, BY), group: keysOf(environment, "a").group, id: "a", etag: "" },
-        ...{ keyIds: ",k1,", changedFields: "name", removed: "", extraArgs: ["n", "late"] },
+      change(send, environment, UPDATE_GROUP, {
+        ...{ id: "a", etag: "", keyIds: ",k1,", changedFields: "name", removed: "", extraArgs: ["n", "late"] },
       }),
-    "a rotation": (send, { number, ...environment }, { token }) => {
-      const [currentDigest, digest] = [tokenDigest(token), "00AAAAAAAAAAAAAAAAAAAA"];
-      return send(ROTATE_TOKEN, {
-        ...{
-          ...AUDIT.argsOf(number, BY),
-          target: keysOf({ number, ...environment }, "a").group,
-          id: "a",
-          currentDigest,
-          digest,
-        },
-        ...{
-          request: requestKey(number, ""),
-          tokens: tokensKey(number, digest),
-          encryptedToken: "t",
-          keyId: "k1",
-          graceMs: 0,
-        },
-        ...{ parameters: "", requestTtlMs: 0 },
-      });
-    },
-    "a creation": (send, environment) => {
-      const { number } = environment;
-      const digest = "00AAAAAAAAAAAAAAAAAAAA";
-      return send(WRITE_GROUP, {
-        ...{ ...AUDIT.argsOf(number, BY), group: keysOf(environment, "b").group, ids: idsKey(number), digest, id: "b" },
-        ...{
-          tokens: tokensKey(number, digest),
-          expectedVersion: "",
-          graceMs: 0,
-          firstTeamId: 1,
-          teamIds: 9,
-          removed: "",
-          unlessExpired: false,
-        },
-        ...{ changedFields: "name", extraArgs: ["n", "late"] },
-      });
-    },
+    "a rotation": (send, environment, { token }) =>
+      change(send, environment, ROTATE_TOKEN, {
+        ...{ id: "a", currentDigest: tokenDigest(token), digest, tokenText: "t", keyId: "k1", graceMs: 0 },
+        ...{ requestDigest: "", parameters: "", requestTtlMs: 0 },
+      }),
+    "a creation": (send, environment) =>
+      change(send, environment, WRITE_GROUP, {
+        ...{ id: "b", digest, expectedVersion: "", graceMs: 0, firstTeamId: 1, teamIds: 9, removed: "" },
+        ...{ unlessExpired: false, changedFields: "name", extraArgs: ["n", "late"] },
+      }),
     "a deletion": (send, environment) =>
-      send(DELETE_GROUP, {
-        ...{
-          ...AUDIT.argsOf(environment.number, BY),
-          target: keysOf(environment, "a").group,
-          id: "a",
-          currentDigest: "",
-        },
-        ...{ ids: idsKey(environment.number), etag: "" },
+      change(send, environment, DELETE_GROUP, { id: "a", currentDigest: "", etag: "" }),
+    "a creation of an API token": (send, environment) =>
+      change(send, environment, CREATE_API_TOKEN, {
+        ...{ id: "late", digest: "late", tokenRole: "read", displayName: "late", creator: "root" },
+        ...{ issuer: "", maxTokens: 9, expireTime: "" },
       }),
-    "a creation of an API token": (send, { number }) =>
-      send(CREATE_API_TOKEN, {
-        ...{ ...AUDIT.argsOf(number, BY), apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, "late") },
-        ...{
-          id: "late",
-          digest: "late",
-          tokenRole: "read",
-          displayName: "late",
-          creator: "root",
-          issuer: "",
-          maxTokens: 9,
-        },
-        expireTime: "",
-      }),
-    "the start of a deletion": (send, { number }) =>
-      send(BEGIN_DELETION, {
-        ...{ ...AUDIT.argsOf(number, BY), ids: idsKey(number), signingKeys: signingKeysKey(number) },
-        ...{ force: true, channel: "c", message: "m" },
-      }),
+    "the start of a deletion": (send, environment) =>
+      change(send, environment, BEGIN_DELETION, { force: true, channel: "c", message: "m" }),
     "a listing": (send, environment) =>
       send(ADD_MEMBER, { key: `${keysOf(environment, "a").prefix}listed`, member: "late" }),
     "an identity": (send, environment) =>
