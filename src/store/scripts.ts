@@ -1,4 +1,4 @@
-import { defineScript, type Script, type ScriptDefinition } from "./connection/script.ts";
+import { defineScript, type Script, type ScriptDefinition, type Words } from "./connection/script.ts";
 import type { EventStream, KeyName } from "./keys.ts";
 import addMember from "./scripts/add-member.lua" with { type: "text" };
 import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
@@ -25,10 +25,9 @@ import read from "./scripts/read.lua" with { type: "text" };
 import readEvents from "./scripts/read-events.lua" with { type: "text" };
 import readWebhooks from "./scripts/read-webhooks.lua" with { type: "text" };
 import recordEvent from "./scripts/record-event.lua" with { type: "text" };
-import reencryptToken from "./scripts/reencrypt-token.lua" with { type: "text" };
-import reencryptWebhook from "./scripts/reencrypt-webhook.lua" with { type: "text" };
 import removeMember from "./scripts/remove-member.lua" with { type: "text" };
 import repairToken from "./scripts/repair-token.lua" with { type: "text" };
+import replaceFields from "./scripts/replace-fields.lua" with { type: "text" };
 import resolveSession from "./scripts/resolve-session.lua" with { type: "text" };
 import resolveToken from "./scripts/resolve-token.lua" with { type: "text" };
 import resumeGroup from "./scripts/resume-group.lua" with { type: "text" };
@@ -49,178 +48,136 @@ import writeGroup from "./scripts/write-group.lua" with { type: "text" };
  * its answers.
  */
 
-export const READ = defineScript("read", read, { keys: ["key"] });
+export const READ = defineScript("read", read, { keys: "key" });
 
-export const RESOLVE_TOKEN = defineScript("read", resolveToken, { keys: ["environment", "tokens"], args: ["field"] });
+export const RESOLVE_TOKEN = defineScript("read", resolveToken, { keys: "environment tokens", args: "field" });
 
 export const RESOLVE_SESSION = defineScript("read", resolveSession, {
-  keys: ["environment", "group", "ended"],
-  args: ["viewer"],
+  keys: "environment group ended",
+  args: "viewer",
 });
 
 /** `contains` must be empty: then the script reads one key only. */
 export const LIST_IDS = defineScript("read", listIds, {
-  keys: ["ids"],
-  args: ["from", "idPrefix", "count", "contains"],
+  keys: "ids",
+  args: "from idPrefix count contains",
 });
 
 export const SEARCH_IDS = { ...LIST_IDS, singleKey: false };
 
 export const FIND_API_TOKEN = defineScript("read", findApiToken, {
-  keys: ["environment", "apiTokens"],
-  args: ["digest"],
+  keys: "environment apiTokens",
+  args: "digest",
 });
 
 export const READ_EVENTS = defineScript("read", readEvents, {
-  keys: ["environment"],
-  args: ["after", "seen", "since", "retentionMs", "count", "from", "maxDays"],
+  keys: "environment",
+  args: "after seen since retentionMs count from maxDays",
   singleKey: false,
 });
 
-export const COUNT = defineScript("count", count, { keys: ["key"], args: ["amount", "windowSeconds"] });
+export const COUNT = defineScript("count", count, { keys: "key", args: "amount windowSeconds" });
 
-export const NOTE_TIME = defineScript("count", noteTime, { keys: ["format", "time"] });
+export const NOTE_TIME = defineScript("count", noteTime, { keys: "format time" });
 
-export const NOTE_TOKEN_USE = defineScript("change", noteTokenUse, { keys: ["apiToken"], args: ["intervalMs"] });
+export const NOTE_TOKEN_USE = defineScript("change", noteTokenUse, { keys: "apiToken", args: "intervalMs" });
 
-export const NOTE_RESOLVES = defineScript("change", noteResolves, { keys: ["environment"], singleKey: false });
+export const NOTE_RESOLVES = defineScript("change", noteResolves, { keys: "environment", singleKey: false });
 
-export const SET_IDENTITY = defineScript("change", setIdentity, { keys: ["key"], args: ["layout", "id", "accepted"] });
+export const SET_IDENTITY = defineScript("change", setIdentity, { keys: "key", args: "layout id accepted" });
 
-export const ADD_MEMBER = defineScript("change", addMember, { keys: ["key"], args: ["member"] });
+export const ADD_MEMBER = defineScript("change", addMember, { keys: "key", args: "member" });
 
-export const REMOVE_MEMBER = defineScript("change", removeMember, { keys: ["key"], args: ["member"], allowOom: true });
+export const REMOVE_MEMBER = defineScript("change", removeMember, { keys: "key", args: "member", allowOom: true });
 
-export const NOTE_KEY_USE = defineScript("change", noteKeyUse, { keys: ["key"], args: ["id", "check"] });
+export const NOTE_KEY_USE = defineScript("change", noteKeyUse, { keys: "key", args: "id check" });
 
-export const RETIRE_KEY = defineScript("change", retireKey, { keys: ["key"], args: ["id", "since"] });
+export const RETIRE_KEY = defineScript("change", retireKey, { keys: "key", args: "id since" });
 
 export const REPAIR_TOKEN = defineScript("change", repairToken, {
-  keys: ["environment", "group", "tokens"],
-  args: ["id", "digest"],
+  keys: "environment group tokens",
+  args: "id digest",
 });
 
-export const REENCRYPT_TOKEN = defineScript("change", reencryptToken, {
-  keys: ["group"],
-  args: ["digest", "expectedKeyId"],
-});
+export const REPLACE_FIELDS = defineScript("change", replaceFields, { keys: "key", args: "field expected" });
 
-export const READ_WEBHOOKS = defineScript("read", readWebhooks, { keys: ["webhooks"], singleKey: false });
+export const READ_WEBHOOKS = defineScript("read", readWebhooks, { keys: "webhooks", singleKey: false });
 
 export const DUE_WEBHOOKS = defineScript("read", dueWebhooks, {
-  keys: ["environment", "webhooks", "times"],
+  keys: "environment webhooks times",
   singleKey: false,
-});
-
-export const REENCRYPT_WEBHOOK = defineScript("change", reencryptWebhook, {
-  keys: ["webhook"],
-  args: ["expected", "secrets"],
 });
 
 /** Further arguments of each audited change (`parts/environment.lua`). */
-const EVENT_ARGS = [
-  "retentionMs",
-  "maxUpdates",
-  "actorId",
-  "actorName",
-  "role",
-  "method",
-  "requestId",
-  "peer",
-] as const;
+const EVENT_ARGS = "retentionMs maxUpdates actorId actorName role method requestId peer";
 
-export type EventArg = (typeof EVENT_ARGS)[number];
+export type EventArg = Words<typeof EVENT_ARGS>;
 
 /** A script that changes an environment and writes audit events. */
 export type EnvironmentScript<Arg extends string = string> = Script<KeyName, Arg | EventArg>;
 
-interface EnvironmentScriptDefinition<Arg extends string> extends Omit<ScriptDefinition<KeyName, Arg>, "keys"> {
-  readonly keys?: readonly KeyName[];
+interface EnvironmentScriptDefinition<Args extends string> extends Partial<ScriptDefinition<string, Args>> {
   /** Required state of the environment; empty: it must not exist. Default: `active`. */
   readonly state?: "active" | "deleting" | "";
   /** Stream of its events. Default: `events`. */
   readonly stream?: EventStream;
 }
 
-/** Defines a script that changes an environment. It writes its event by the function `audit`. */
-function environmentScript<const Arg extends string = never>(
+/** Defines a script that changes an environment. It writes its event by the function `audit`. Its keys are a part of `KEYS`. */
+function environmentScript<const Args extends string = "">(
   lua: string,
-  { keys = [], args = [], state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Arg>,
-): EnvironmentScript<Arg> {
+  { keys = "", args, state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Args>,
+): EnvironmentScript<Words<Args>> {
   const text = `local state, stream = '${state}', '${stream}'\n-- include: environment\n${lua}`;
-  return defineScript<KeyName, Arg | EventArg>("change", text, {
-    ...options,
-    keys: ["environment", ...keys],
-    args: [...args, ...EVENT_ARGS],
-    singleKey: false,
-  });
+  const all = { keys: `environment ${keys}`.trim(), args: `${args ?? ""} ${EVENT_ARGS}`.trim(), singleKey: false };
+  return defineScript("change", text, { ...options, ...all }) as EnvironmentScript<Words<Args>>;
 }
 
-export const RECORD_EVENT = environmentScript(recordEvent, { args: ["subject", "changedFields"] });
+export const RECORD_EVENT = environmentScript(recordEvent, { args: "subject changedFields" });
 
-export const CREATE_ENVIRONMENT = environmentScript(createEnvironment, { keys: ["ids"], args: ["path"], state: "" });
+export const CREATE_ENVIRONMENT = environmentScript(createEnvironment, { keys: "ids", args: "path", state: "" });
 
 export const BEGIN_DELETION = environmentScript(beginDeletion, {
-  keys: ["ids", "signingKeys"],
-  args: ["force", "channel", "message"],
+  keys: "ids signingKeys",
+  args: "force channel message",
   allowOom: true,
 });
 
 export const CLEAR_ENVIRONMENT = environmentScript(clearEnvironment, {
-  args: ["count"],
+  args: "count",
   state: "deleting",
   allowOom: true,
 });
 
 export const WRITE_GROUP = environmentScript(writeGroup, {
-  keys: ["group", "ids", "tokens"],
-  args: [
-    "id",
-    "expectedVersion",
-    "digest",
-    "graceMs",
-    "firstTeamId",
-    "teamIds",
-    "changedFields",
-    "removed",
-    "unlessExpired",
-  ],
+  keys: "group ids tokens",
+  args: "id expectedVersion digest graceMs teamIds changedFields removed unlessExpired",
 });
 
 export const UPDATE_GROUP = environmentScript(updateGroup, {
-  keys: ["group"],
-  args: ["id", "etag", "keyIds", "changedFields", "removed"],
+  keys: "group",
+  args: "id etag keyIds changedFields removed",
   stream: "updates",
 });
 
 export const DELETE_GROUP = environmentScript(deleteGroup, {
-  keys: ["target", "ids"],
-  args: ["id", "currentDigest", "etag"],
+  keys: "target ids",
+  args: "id currentDigest etag",
   allowOom: true,
 });
 
 /** Redis also runs it when memory is full, because it takes a group from its viewers. */
 export const SUSPEND_GROUP = environmentScript(suspendGroup, {
-  keys: ["group"],
-  args: ["id", "reason", "message", "untilTime"],
+  keys: "group",
+  args: "id reason message untilTime",
   allowOom: true,
 });
 
-export const RESUME_GROUP = environmentScript(resumeGroup, { keys: ["group"], args: ["id"] });
+export const RESUME_GROUP = environmentScript(resumeGroup, { keys: "group", args: "id" });
 
 const rotation = {
-  keys: ["target", "request", "tokens"],
-  args: [
-    "id",
-    "currentDigest",
-    "digest",
-    "tokenText",
-    "keyId",
-    "graceMs",
-    "requestDigest",
-    "parameters",
-    "requestTtlMs",
-  ],
+  keys: "target request tokens",
+  args: "id currentDigest digest tokenText keyId graceMs requestDigest parameters requestTtlMs",
 } as const;
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
@@ -229,85 +186,71 @@ export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
 export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
 
 export const END_SESSIONS = environmentScript(endSessions, {
-  keys: ["group"],
-  args: ["id", "viewer", "maxViewers", "notesTtlMs"],
+  keys: "group",
+  args: "id viewer maxViewers notesTtlMs",
   allowOom: true,
 });
 
 export const CREATE_API_TOKEN = environmentScript(createApiToken, {
-  keys: ["apiTokens", "apiToken"],
-  args: ["id", "digest", "tokenRole", "displayName", "creator", "expireTime", "issuer", "maxTokens"],
+  keys: "apiTokens apiToken",
+  args: "id digest tokenRole displayName creator expireTime issuer maxTokens",
 });
 
 export const ROTATE_API_TOKEN = environmentScript(rotateApiToken, {
-  keys: ["apiTokens", "apiToken"],
-  args: ["id", "digest", "rotator", "issuer", "notBeyond", "graceMs", "maxPrevious", "channel"],
+  keys: "apiTokens apiToken",
+  args: "id digest rotator issuer notBeyond graceMs maxPrevious channel",
 });
 
 export const UPDATE_API_TOKEN = environmentScript(updateApiToken, {
-  keys: ["apiToken"],
-  args: ["id", "displayName", "expireTime", "channel"],
+  keys: "apiToken",
+  args: "id displayName expireTime channel",
 });
 
 export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
-  keys: ["apiTokens"],
-  args: ["pauseMs", "channel"],
+  keys: "apiTokens",
+  args: "pauseMs channel",
   allowOom: true,
 });
 
 /** Redis also runs it when memory is full, because a replacement of leaked keys revokes sessions. */
 export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
-  keys: ["signingKeys"],
-  args: ["expectedVersion", "changedFields", "channel", "message"],
+  keys: "signingKeys",
+  args: "expectedVersion changedFields channel message",
   allowOom: true,
 });
 
 export const NOTE_EXPIRY = environmentScript(noteExpiry, {
-  keys: ["apiToken"],
-  args: ["id", "expireTime", "days"],
+  keys: "apiToken",
+  args: "id expireTime days",
 });
 
 export const CREATE_WEBHOOK = environmentScript(createWebhook, {
-  keys: ["webhooks", "webhook"],
-  args: ["id", "maxWebhooks"],
+  keys: "webhooks webhook",
+  args: "id maxWebhooks",
 });
 
 export const CHANGE_WEBHOOK = environmentScript(changeWebhook, {
-  keys: ["webhook"],
-  args: ["id", "secret", "graceMs", "maxSecrets", "since"],
+  keys: "webhook",
+  args: "id secret graceMs maxSecrets since",
 });
 
 export const DELETE_WEBHOOK = environmentScript(deleteWebhook, {
-  keys: ["webhooks", "webhook", "deliveries"],
-  args: ["id"],
+  keys: "webhooks webhook deliveries",
+  args: "id",
   allowOom: true,
 });
 
 export const BEGIN_WEBHOOK_CHECK = environmentScript(beginWebhookCheck, {
-  keys: ["webhooks", "times"],
-  args: ["field", "intervalMs", "refresh"],
+  keys: "webhooks times",
+  args: "field intervalMs refresh",
 });
 
 export const CLAIM_WEBHOOK = environmentScript(claimWebhook, {
-  keys: ["webhook"],
-  args: ["id", "holder", "leaseMs"],
+  keys: "webhook",
+  args: "id holder leaseMs",
 });
 
 export const SETTLE_WEBHOOK = environmentScript(settleWebhook, {
-  keys: ["webhook", "deliveries"],
-  args: [
-    "id",
-    "holder",
-    "outcome",
-    "entry",
-    "eventTime",
-    "from",
-    "to",
-    "toTime",
-    "release",
-    "retryMs",
-    "leaseMs",
-    "disableAfterMs",
-    "maxDeliveries",
-  ],
+  keys: "webhook deliveries",
+  args: "id holder outcome entry eventTime from to toTime release retryMs leaseMs disableAfterMs maxDeliveries",
 });

@@ -54,7 +54,7 @@ export interface DataCheck {
  * A change without an effect, which Redis neither replicates nor writes to disk. Redis refuses it like any other change: if its
  * memory is full, if it cannot write to disk, if it is a replica, or if it has too few replicas.
  */
-export const PROBE_CHANGE = defineScript("change", probe, { keys: ["key"] });
+export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
 /** The share of a call's remaining time in which Redis may run its change. The rest is for the answer. */
 const CHANGE_SHARE = 0.9;

@@ -47,10 +47,18 @@ export type ScriptArgs<Key extends string = string, Arg extends string = string>
  */
 type ScriptKind = "read" | "change" | "count";
 
-export interface ScriptDefinition<Key extends string, Arg extends string> {
-  readonly keys: readonly Key[];
+/** The words of a text. */
+export type Words<Text extends string> = Text extends `${infer First} ${infer Rest}`
+  ? First | Words<Rest>
+  : Text extends ""
+    ? never
+    : Text;
+
+/** Keys and arguments are names, separated by spaces. */
+export interface ScriptDefinition<Keys extends string, Args extends string> {
+  readonly keys: Keys;
   /** Default: none. */
-  readonly args?: readonly Arg[];
+  readonly args?: Args;
   /** Whether it uses only its first key. Default: true for one key. Set false if the script builds the names of further keys. */
   readonly singleKey?: boolean;
   /** Whether Redis runs it with full memory, because it revokes or deletes. Default: false. */
@@ -85,11 +93,13 @@ const PARTS: { readonly [name: string]: string } = {
  * @param text may also use `extra`, the index in ARGV of the first further argument; `unpack`; and Redis' clock as `micros`,
  *   `now` and `nowText`
  */
-export function defineScript<const Key extends string, const Arg extends string = never>(
+export function defineScript<const Keys extends string, const Args extends string = "">(
   kind: ScriptKind,
   text: string,
-  { keys, args = [], singleKey = keys.length === 1, allowOom = false }: ScriptDefinition<Key, Arg>,
-): Script<Key, Arg> {
+  { keys: keyText, args: argText, singleKey = !keyText.includes(" "), allowOom = false }: ScriptDefinition<Keys, Args>,
+): Script<Words<Keys>, Words<Args>> {
+  const keys = keyText.split(" ") as Words<Keys>[];
+  const args = (argText ? argText.split(" ") : []) as Words<Args>[];
   const isChange = kind === "change";
   const flags = kind === "read" ? " flags=no-writes" : allowOom ? " flags=allow-oom" : "";
   const first = isChange ? 2 : 1;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ChangeBy } from "../../domain/audit.ts";
-import type { Environment } from "../../domain/environment.ts";
+import { type Environment, TEAM_IDS } from "../../domain/environment.ts";
 import { DomainError, StoreUnavailable, TokenNotImportable, UserGroupExists } from "../../domain/errors.ts";
 import type { ImportOutcome } from "../../domain/store.ts";
 import { isMalformedUserGroupToken, newUserGroupToken } from "../../domain/token.ts";
@@ -24,7 +24,6 @@ import {
   tokenTimeOf,
   versionOf,
 } from "./group-record.ts";
-import { teamIdArgs } from "./user-groups.ts";
 
 /** Number of concurrent imports. It is bounded because the records must fit into memory, and Redis serves other callers, too. */
 const AT_ONCE = 50;
@@ -154,7 +153,7 @@ async function write(
     digest,
     graceMs,
     unlessExpired,
-    ...teamIdArgs(environment.number),
+    teamIds: TEAM_IDS,
     ...changeArgs({ ...fields, names }),
   });
   return answer[0] !== "changed";

@@ -1,13 +1,15 @@
 import type { Environment } from "../../domain/environment.ts";
 import { UserGroupNotFound } from "../../domain/errors.ts";
-import type { UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
+import { MAX_STORE_CALL_MS, type UserGroupAdminStore, type UserGroupRange } from "../../domain/store.ts";
 import type { ListedUserGroup, UserGroup, UserGroupInfo } from "../../domain/user-group.ts";
+import { MAX_ENDED_VIEWERS, MAX_SESSION_MS } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { groupKey, idsKey } from "../keys.ts";
 import { afterChange, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
-import { DELETE_GROUP, LIST_IDS, READ, RESUME_GROUP, SEARCH_IDS, SUSPEND_GROUP } from "../scripts.ts";
+import { DELETE_GROUP, END_SESSIONS, LIST_IDS, READ, RESUME_GROUP, SEARCH_IDS, SUSPEND_GROUP } from "../scripts.ts";
 import {
+  CLOCK_DIFFERENCE_MS,
   type GroupDeps,
   groupFromRecord,
   infoFromRecord,
@@ -18,7 +20,13 @@ import {
 } from "./group-record.ts";
 import { importGroups } from "./imports.ts";
 import { rotate } from "./rotations.ts";
-import { endSessions } from "./user-groups.ts";
+import { viewerDigest } from "./user-groups.ts";
+
+/**
+ * Time for which Redis stores the revocation of a viewer's sessions, in milliseconds. It covers the longest session, the longest
+ * call, and the difference between clocks.
+ */
+const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
 /** Number of concurrent reads of whole records, which can have megabytes. */
 const RECORDS_AT_ONCE = 25;
@@ -126,7 +134,11 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       return changedInfo(answer, providedId);
     },
 
-    endSessions: (environment, whose, by) => endSessions(deps, environment, whose, by),
+    async endSessions(environment, { providedId, viewerId }, by) {
+      const viewer = viewerDigest(viewerId);
+      const args = { id: providedId, viewer, maxViewers: MAX_ENDED_VIEWERS, notesTtlMs: NOTES_TTL_MS };
+      await changeEnvironment({ client, audit, environment, by }, "end-sessions", END_SESSIONS, args);
+    },
 
     import: (environment, groups, options, by) => importGroups(groups, { ...deps, ...options, environment, by }),
   };

@@ -1,4 +1,3 @@
-import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, TEAM_IDS } from "../../domain/environment.ts";
 import {
   type ChangeOutcome,
@@ -7,22 +6,16 @@ import {
   UserGroupNotFound,
   ViewerSessionEnded,
 } from "../../domain/errors.ts";
-import { MAX_STORE_CALL_MS, type UserGroupStore } from "../../domain/store.ts";
+import type { UserGroupStore } from "../../domain/store.ts";
 import { newUserGroupToken } from "../../domain/token.ts";
-import {
-  MAX_ENDED_VIEWERS,
-  MAX_SESSION_MS,
-  type SessionOwner,
-  type ViewerSessionStore,
-} from "../../domain/viewer-session.ts";
+import type { ViewerSessionStore } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { digest, tokenDigest } from "../encryption.ts";
 import { environmentKey, groupKey, revokedSessionsKey, tokensKey } from "../keys.ts";
 import { afterChange, integerOf, isEmpty, recordFromAnswer } from "../records.ts";
-import { END_SESSIONS, READ, RESOLVE_SESSION, RESOLVE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
+import { READ, RESOLVE_SESSION, RESOLVE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
 import {
-  CLOCK_DIFFERENCE_MS,
   changeArgs,
   changedFields,
   digestOf,
@@ -39,12 +32,6 @@ import {
   viewerFromRecord,
 } from "./group-record.ts";
 import { rotate } from "./rotations.ts";
-
-/**
- * Time for which Redis stores the revocation of a viewer's sessions, in milliseconds. It covers the longest session, the longest
- * call, and the difference between clocks.
- */
-const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
 /** Stored length of a viewer's digest. It must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
@@ -102,7 +89,6 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
   /** Creates a group, unless another call has created it. */
   const create: UserGroupStore["getOrCreate"] = async (environment, group, by) => {
-    const { number } = environment;
     const { providedId } = group;
     const token = newUserGroupToken();
     const digest = tokenDigest(token);
@@ -115,7 +101,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       digest,
       graceMs: 0,
       unlessExpired: false,
-      ...teamIdArgs(number),
+      teamIds: TEAM_IDS,
       ...changeArgs(fields),
     });
     const [outcome, clock, version = "", teamText] = answer;
@@ -203,32 +189,13 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
   };
 }
 
-/** The range of team ids of an environment. */
-export function teamIdArgs(number: number) {
-  return { firstTeamId: number * TEAM_IDS, teamIds: TEAM_IDS };
-}
-
-/** Implements `UserGroupAdminStore.endSessions`. */
-export async function endSessions(
-  { client, audit }: GroupDeps,
-  environment: Environment,
-  { providedId, viewerId }: SessionOwner,
-  by: ChangeBy,
-): Promise<void> {
-  await changeEnvironment({ client, audit, environment, by }, "end-sessions", END_SESSIONS, {
-    id: providedId,
-    viewer: viewerDigest(viewerId),
-    maxViewers: MAX_ENDED_VIEWERS,
-    notesTtlMs: NOTES_TTL_MS,
-  });
-}
-
 /** Whether the environment exists and is not in deletion. */
 async function isActive(client: StoreClient, number: number): Promise<boolean> {
   const [state] = await client.run("environment", "hmget", [environmentKey(number), "state"]);
   return state === "active";
 }
 
-function viewerDigest(viewerId: string | undefined): string {
+/** The stored form of a viewer id. Empty if there is none. */
+export function viewerDigest(viewerId: string | undefined): string {
   return viewerId === undefined ? "" : digest(viewerId).slice(0, VIEWER_CHARACTERS);
 }

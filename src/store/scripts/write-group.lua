@@ -18,7 +18,7 @@ if last == '' then
   local used = tonumber(redis.call('HGET', environment, 'groups') or '0')
   if used >= tonumber(teamIds) then return {'EnvironmentFull', nowText} end
   redis.call('ZSCORE', ids, id)
-  local teamId = string.format('%.0f', firstTeamId + used)
+  local teamId = string.format('%.0f', (string.match(prefix, '%d+') + 0.0) * teamIds + used)
   audit('c:' .. id, changedFields)
   redis.call('HSET', environment, 'groups', string.format('%.0f', used + 1))
   redis.call('ZADD', ids, '0', id)

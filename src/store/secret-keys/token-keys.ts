@@ -17,7 +17,7 @@ import {
 import { listIds } from "../groups/user-group-admin.ts";
 import { groupKey, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
-import { READ, REENCRYPT_TOKEN, RETIRE_KEY } from "../scripts.ts";
+import { READ, REPLACE_FIELDS, RETIRE_KEY } from "../scripts.ts";
 import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
@@ -179,11 +179,12 @@ export class RedisTokenKeys implements TokenKeyStore {
   async #reencryptOne(environment: Environment, id: string, record: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
     const digest = textOf(record, FIELD.digest);
-    const token = cipher.decrypt(environment, encryptedFromRecord(record), digest);
-    const [state] = await client.change("reencrypt", REENCRYPT_TOKEN, {
-      group: groupKey(environment.number, id),
-      digest,
-      expectedKeyId: textOf(record, FIELD.keyId),
+    const encrypted = encryptedFromRecord(record);
+    const token = cipher.decrypt(environment, encrypted, digest);
+    const [state] = await client.change("reencrypt", REPLACE_FIELDS, {
+      key: groupKey(environment.number, id),
+      field: FIELD.token in record ? FIELD.token : FIELD.foreignToken,
+      expected: encrypted.text,
       extraArgs: tokenFields(cipher.encrypt(environment, token, digest)),
     });
     return state === "done";

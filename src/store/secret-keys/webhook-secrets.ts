@@ -3,7 +3,7 @@ import { RecordUnreadable } from "../../domain/errors.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { webhookKey, webhooksKey } from "../keys.ts";
 import { type StoredRecord, textOf } from "../records.ts";
-import { READ_WEBHOOKS, REENCRYPT_WEBHOOK } from "../scripts.ts";
+import { READ_WEBHOOKS, REPLACE_FIELDS } from "../scripts.ts";
 import { formatSecrets, sealSecret, unsealSecret, validSecrets } from "../webhooks/webhook-record.ts";
 import { recordsFrom } from "../webhooks/webhooks.ts";
 
@@ -33,8 +33,13 @@ export async function reencryptWebhooks(
       return { ...sealSecret(cipher, environment, id, plain), expireTime: secret.expireTime };
     });
     const expected = textOf(record, "secrets");
-    const args = { webhook: webhookKey(number, id), expected, secrets: formatSecrets(next) };
-    await client.change("reencrypt", REENCRYPT_WEBHOOK, args);
+    const args = {
+      key: webhookKey(number, id),
+      field: "secrets",
+      expected,
+      extraArgs: ["secrets", formatSecrets(next)],
+    };
+    await client.change("reencrypt", REPLACE_FIELDS, args);
   };
   for (const [id, record] of recordsFrom(answer)) {
     await reencrypt(id, record).catch((error: unknown) => {

@@ -6,7 +6,7 @@ import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
-import { REENCRYPT_TOKEN } from "../../../src/store/scripts.ts";
+import { REPLACE_FIELDS } from "../../../src/store/scripts.ts";
 import { checkTokenKeys, checkValue, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
 import { AUDIT } from "../stores.ts";
@@ -162,7 +162,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       const rotate = async () => {
         token = (await other.rotate(environment, byId("a"))).token;
       };
-      const held = heldUpAt(client(), REENCRYPT_TOKEN.name, rotate);
+      const held = heldUpAt(client(), REPLACE_FIELDS.name, rotate);
       const all = { after: "", size: 7 };
       expect(await keysOn(held, [NEXT, OLD], []).reencrypt(environment, all, false)).toMatchObject({ count: 0 });
       expect(await keyIdOf(environment, "a")).toBe("k1");

@@ -44,7 +44,7 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
       }),
     "a creation": (send, environment) =>
       change(send, environment, WRITE_GROUP, {
-        ...{ id: "b", digest, expectedVersion: "", graceMs: 0, firstTeamId: 1, teamIds: 9, removed: "" },
+        ...{ id: "b", digest, expectedVersion: "", graceMs: 0, teamIds: 9, removed: "" },
         ...{ unlessExpired: false, changedFields: "name", extraArgs: ["n", "late"] },
       }),
     "a deletion": (send, environment) =>

@@ -59,7 +59,7 @@ for i = 1, 10 do redis.call('EXISTS', key) end
 redis.call('SET', key, string.format('%.0f', seen + 1))
 redis.call('SET', key, string.format('%.0f', seen + 2))
 return {'done', nowText}`,
-    { keys: ["key"] },
+    { keys: "key" },
   );
   const seen = await Promise.all(
     Array.from({ length: 50 }, (_, i) => {
@@ -81,7 +81,7 @@ it("does not expire a key while a script runs", async () => {
 for i = 1, 100 do redis.call('EXISTS', 'other') end
 redis.call('HSET', key, 'noted', '1')
 return {'noted', nowText}`,
-    { keys: ["key"] },
+    { keys: "key" },
   );
   for (let leftMs = 1; leftMs <= 10; leftMs++) {
     await redis.hset("k", { id: "1" });
