@@ -42,8 +42,8 @@ import { LOG_FIELDS } from "../src/observability/log.ts";
 import { MAX_ERROR_BYTES, MAX_QUOTED, MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
 import { PROBE_KEPT_MS } from "../src/rpc/readiness.ts";
 import { MAX_FILE_BYTES, MAX_QUESTIONS } from "../src/rpc/reflection.ts";
-import { REQUEST_TTL_MS } from "../src/store/groups/rotations.ts";
 import { MAX_PAGE_BYTES } from "../src/store/groups/user-group-admin.ts";
+import { REQUEST_TTL_MS } from "../src/store/groups/user-groups.ts";
 import { MAX_ACTIVE } from "../src/webhooks/engine.ts";
 import { MAX_ANSWER_BYTES } from "../src/webhooks/sender.ts";
 

@@ -69,7 +69,7 @@ export function requireNoRefusal(answer: string[]): string[] {
   if (outcome === "gone") throw new errors.EnvironmentNotFound();
   if (outcome === "unreadable")
     throw new errors.RecordUnreadable(new Error("a record lacks required fields"), "not_made");
-  if (outcome === "locked") throw keyMissing(detail, { outcome: "not_made" });
+  if (outcome === "locked") throw keyMissing(detail, "not_made");
   const Refusal = (errors as { readonly [name: string]: unknown })[outcome];
   if (Refusal !== undefined) throw new (Refusal as new () => errors.DomainError)();
   return answer;

@@ -40,13 +40,8 @@ export interface EncryptedToken {
   readonly isPacked: boolean;
 }
 
-/** A stored secret that is not a token. */
-interface SealedSecret {
-  /** Id of the encryption key. */
-  readonly keyId: string;
-  /** Nonce, encrypted bytes and tag in base64url. */
-  readonly text: string;
-}
+/** A stored secret that is not a token. The text also has the nonce. */
+type SealedSecret = Omit<EncryptedToken, "isPacked">;
 
 /** Encryption binds secrets to this number. An environment that is created again under the same name has another number. */
 type EnvironmentNumber = Pick<Environment, "number">;
@@ -80,7 +75,6 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
-  #currentKeyId = "";
   #keyIdList = "";
   /** The keys for the tokens of each environment, by the ids of the ring. */
   #keys = new WeakMap<EnvironmentNumber, ReadonlyMap<string, KeyObject>>();
@@ -94,7 +88,6 @@ export class TokenCipher {
   use(ring: readonly RingKey[]): void {
     if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
     this.#ring = ring;
-    this.#currentKeyId = ring[0].id;
     this.#keyIdList = `,${ring.map(({ id }) => id).join(",")},`;
     this.#keys = new WeakMap();
   }
@@ -106,7 +99,7 @@ export class TokenCipher {
 
   /** The id of the key that encrypts. */
   get currentKeyId(): string {
-    return this.#currentKeyId;
+    return (this.#ring[0] as RingKey).id;
   }
 
   /** The ids in one string for scripts, with a comma before and after each. Ids contain no commas. */
@@ -121,9 +114,10 @@ export class TokenCipher {
    */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
-    const key = this.#keysOf(environment).get(this.#currentKeyId) as KeyObject;
+    const keyId = this.currentKeyId;
+    const key = this.#keysOf(environment).get(keyId) as KeyObject;
     const text = encrypt(key, nonceOf(digest), `${environment.number}\0${digest}`, packed ?? Buffer.from(token));
-    return { keyId: this.#currentKeyId, text: text.toString("base64url"), isPacked: packed !== undefined };
+    return { keyId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
   /**
@@ -146,21 +140,26 @@ export class TokenCipher {
    * @param name not secret
    */
   seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
-    const { id, secret: ringSecret } = this.#ring[0] as RingKey;
+    const keyId = this.currentKeyId;
     const nonce = randomBytes(NONCE_BYTES);
-    const key = sealingKey(ringSecret, environment);
+    const key = this.#sealingKey(environment, keyId);
     const text = encrypt(key, nonce, `${environment.number}\0${name}`, Buffer.from(secret));
-    return { keyId: id, text: Buffer.concat([nonce, text]).toString("base64url") };
+    return { keyId, text: Buffer.concat([nonce, text]).toString("base64url") };
   }
 
   /** Decrypts a result of `seal`. @throws RecordUnreadable if the ring lacks the key, or the environment or name differs */
   unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
-    const ringKey = this.#ring.find(({ id }) => id === keyId);
-    if (!ringKey) throw keyMissing(keyId, { what: "a secret" });
     const bytes = Buffer.from(text, "base64url");
     const [nonce, encrypted] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];
-    const key = sealingKey(ringKey.secret, environment);
+    const key = this.#sealingKey(environment, keyId);
     return decrypt(key, nonce, `${environment.number}\0${name}`, encrypted).toString();
+  }
+
+  /** @throws RecordUnreadable if the ring lacks the key */
+  #sealingKey({ number }: EnvironmentNumber, keyId: string): KeyObject {
+    const ringKey = this.#ring.find(({ id }) => id === keyId);
+    if (!ringKey) throw keyMissing(keyId);
+    return createSecretKey(deriveKey(ringKey.secret, `signing-key ${number}`));
   }
 
   #keysOf(environment: EnvironmentNumber): ReadonlyMap<string, KeyObject> {
@@ -203,20 +202,8 @@ function nonceOf(digest: string): Buffer {
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/**
- * The error for a secret whose key is not in the ring.
- *
- * @param what kind of the secret, for the log. Default: a token
- * @param outcome of a change. Omit it for a read
- */
-export function keyMissing(
-  keyId: string,
-  { what = "a token", outcome }: { readonly what?: string; readonly outcome?: ChangeOutcome } = {},
-): RecordUnreadable {
-  const cause = new Error(`${what} is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
+/** The error for a token or secret whose key is not in the ring. @param outcome of a change. Omit it for a read */
+export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
+  const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);
-}
-
-function sealingKey(secret: Uint8Array, environment: EnvironmentNumber): KeyObject {
-  return createSecretKey(deriveKey(secret, `signing-key ${environment.number}`));
 }

@@ -19,8 +19,7 @@ import {
   targetArgs,
 } from "./group-record.ts";
 import { importGroups } from "./imports.ts";
-import { rotate } from "./rotations.ts";
-import { viewerDigest } from "./user-groups.ts";
+import { rotate, viewerDigest } from "./user-groups.ts";
 
 /**
  * Time for which Redis stores the revocation of a viewer's sessions, in milliseconds. It covers the longest session, the longest
