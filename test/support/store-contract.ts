@@ -75,7 +75,7 @@ export function storeContract(
       tamperingLayout(context);
       tokenIndexLayout(context);
       deadlineLayout(context);
-      apiTokenLayout(context);
+      apiTokenLayout(context, { isShared });
       damagedGroupLayout(context);
       environmentLayout(context);
       if (isShared) wrongTypeLayout(context);

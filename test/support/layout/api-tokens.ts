@@ -1,31 +1,45 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import type { NewApiToken } from "../../../src/domain/api-token.ts";
+import { MAX_API_TOKENS, type NewApiToken } from "../../../src/domain/api-token.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
-import { RecordUnreadable } from "../../../src/domain/errors.ts";
+import { ApiTokenNotFound, RecordUnreadable, TooManyApiTokens } from "../../../src/domain/errors.ts";
 import { apiTokenDigest, environmentNumberOf } from "../../../src/domain/token.ts";
 import { apiTokenKey, apiTokensKey } from "../../../src/store/keys.ts";
-import { type ContractContext, fails, newEnvironment } from "../contract/context.ts";
-import { testApiTokens } from "../stores.ts";
+import { type ContractContext, contents, fails, newEnvironment } from "../contract/context.ts";
+import { BY, testApiTokens } from "../stores.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end", role: "manage", expireTime: undefined, creator: "root" };
 
-/** Records and index entries of API tokens. */
-export function apiTokenLayout({ client, redis }: ContractContext): void {
-  const store = () => testApiTokens(client());
+/** Records and index entries of API tokens. @param options `isShared`: whether the store is fast enough for a thousand of them */
+export function apiTokenLayout({ client, redis }: ContractContext, { isShared }: { isShared: boolean }): void {
+  const store = (worker = 0) => testApiTokens(client(worker));
   const refOf = (token: string) => ({ number: environmentNumberOf(token) ?? 0, digest: apiTokenDigest(token) });
-  const create = async (given?: Environment) => {
-    const environment = given ?? (await newEnvironment());
-    const { apiToken, token } = await store().create(environment, VALUES);
-    return { environment, apiToken, token, ref: refOf(token), key: apiTokenKey(environment.number, apiToken.id) };
+  const create = async (given: Partial<NewApiToken> = {}, environment?: Environment) => {
+    const own = environment ?? (await newEnvironment());
+    const { apiToken, token } = await store().create(own, { ...VALUES, ...given });
+    const ref = refOf(token);
+    return { environment: own, apiToken, token, ref, digest: ref.digest, key: apiTokenKey(own.number, apiToken.id) };
   };
   const listed = async (environment: Environment) =>
-    (await store().list(environment, {}, { after: "", size: 100 })).items;
+    (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   const isValid = async (token: string) => (await store().find(refOf(token))) !== undefined;
+  const entries = (environment: Environment) => redis().hgetall(apiTokensKey(environment.number));
+  /** Lets a token expire in a moment. On a busy machine it may have expired before the update reads it again. */
+  const endsSoon = async (environment: Environment, id: string) => {
+    const update = store().update(environment, id, { expireTime: Date.now() + 300 });
+    await update.catch((error: unknown) => expect(error).toBeInstanceOf(ApiTokenNotFound));
+  };
+  const idOf = (i: number) => String(i).padStart(16, "0");
+  /** Stores a copy of an API token under another id, with a secret of its own. */
+  const plant = async ({ number }: Environment, id: string, record: { readonly [field: string]: string }) => {
+    await redis().hset(apiTokenKey(number, id), { ...record, digest: `d${id}` });
+    await redis().hset(apiTokensKey(number), `d${id}`, id);
+  };
 
   describe("API tokens in Redis", () => {
     it("are valid only by the secrets that their records name, with any entries of the index", async () => {
       const { environment, apiToken, token } = await create();
-      const other = await create(environment);
+      const other = await create({}, environment);
       const index = apiTokensKey(environment.number);
       const before = await redis().hgetall(index);
       const { token: second } = await store().rotate(environment, apiToken.id);
@@ -64,6 +78,98 @@ export function apiTokenLayout({ client, redis }: ContractContext): void {
       await store().revoke(environment, apiToken.id);
       expect(await store().find(ref)).toBeUndefined();
       expect(await listed(environment)).toEqual([]);
+    });
+
+    it("have entries of their valid secrets only, and expire by Redis' expiry", async () => {
+      const { environment, apiToken, key } = await create();
+      const update = (expireTime: number | null) => store().update(environment, apiToken.id, { expireTime });
+      await update(Date.now() + 600_000);
+      expect(await redis().pttl(key)).toBeGreaterThan(500_000);
+      await update(null);
+      expect(await redis().pttl(key)).toBe(-1);
+      const rotate = (graceMs: number) => store().rotate(environment, apiToken.id, { graceMs });
+      const digests = [apiTokenDigest((await rotate(0)).token), apiTokenDigest((await rotate(600_000)).token)];
+      expect(await entries(environment)).toEqual({ [digests[0] ?? ""]: apiToken.id, [digests[1] ?? ""]: apiToken.id });
+      await store().revoke(environment, apiToken.id);
+      expect(await contents(redis(), environment)).not.toHaveProperty([key]);
+      expect(await entries(environment)).toEqual({});
+    });
+
+    it("are not stored in plain text, and contain the number of their environment", async () => {
+      const { environment, digest, token, key } = await create();
+      expect(environmentNumberOf(token)).toBe(environment.number);
+      const record = await redis().hgetall(key);
+      expect(record).toMatchObject({ digest, role: "manage" });
+      const all = JSON.stringify([await redis().keys("*"), record, await entries(environment)]);
+      expect(all).not.toContain(token.slice(8, 24));
+    });
+
+    it("expire by the store's clock, and leave no keys behind", async () => {
+      const { ref } = await create({ expireTime: Date.now() - 1 }).catch(() => ({
+        ref: { number: 1, digest: "" },
+      }));
+      expect(await store().find(ref)).toBeUndefined();
+      const later = await create({ expireTime: Date.now() + 60_000 });
+      const soon = await create({}, later.environment);
+      await endsSoon(later.environment, soon.apiToken.id);
+      await waitFor("it has expired", async () => (await store().find(soon.ref)) === undefined);
+      await waitFor("its record is deleted", async () => {
+        // The embedded store deletes expired keys when it runs a script.
+        await store().find(soon.ref);
+        return (await redis().exists(soon.key)) === 0;
+      });
+      expect(await listed(later.environment)).toEqual([later.apiToken]);
+    });
+
+    it("are limited per environment, and expired tokens do not count", async () => {
+      const { environment, apiToken, key } = await create();
+      const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
+      await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
+      // A list entry without a token makes room when needed.
+      const second = await create({}, environment);
+      expect(Object.keys(await entries(environment)).length).toBe(2);
+      // A rotated token counts once.
+      const { token } = await store().rotate(environment, second.apiToken.id, { graceMs: 60_000 });
+      const record = await redis().hgetall(key);
+      const ids = Array.from({ length: MAX_API_TOKENS - 3 }, (_, i) => idOf(i));
+      for (const id of ids) await plant(environment, id, record);
+      const last = await create({}, environment);
+      await fails(create({}, environment), TooManyApiTokens);
+      await store().rotate(environment, second.apiToken.id);
+      await store().revoke(environment, apiToken.id);
+      await create({}, environment);
+      await fails(create({}, environment), TooManyApiTokens);
+      for (const text of [token, last.token]) expect(await isValid(text)).toBe(text === last.token);
+      for (const id of ids) await redis().del(apiTokenKey(environment.number, id));
+    });
+
+    it("are revoked at once, also a thousand of them that one token issued", async () => {
+      const { environment, apiToken, key } = await create({ role: "admin" });
+      const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
+      const ids = Array.from({ length: isShared ? MAX_API_TOKENS - 1 : 50 }, (_, i) => idOf(i));
+      for (const id of ids) await plant(environment, id, record);
+      expect(await store().revoke(environment, apiToken.id, BY, { issued: true })).toBe(ids.length + 1);
+      expect(await listed(environment)).toEqual([]);
+      expect(await redis().keys(`ug:{${environment.number}}:api-token:*`)).toEqual([]);
+    });
+
+    it("have their use recorded at most once a minute, and not after their revocation", async () => {
+      const { environment, apiToken, ref, key } = await create();
+      await store().noteUse(environment, apiToken.id);
+      const found = await store().find(ref);
+      expect(Math.abs((found?.apiToken.lastUseTime ?? 0) - Date.now())).toBeLessThan(60_000);
+      expect(found?.unusedForMs).toBeLessThan(60_000);
+      const recent = Date.now() - 30_000;
+      await redis().hset(key, "last_use_time", String(recent));
+      await store().noteUse(environment, apiToken.id);
+      expect((await store().find(ref))?.apiToken.lastUseTime).toBe(recent);
+      await redis().hset(key, "last_use_time", String(Date.now() - 120_000));
+      await store().noteUse(environment, apiToken.id);
+      expect((await store().find(ref))?.unusedForMs).toBeLessThan(60_000);
+      await store().revoke(environment, apiToken.id);
+      await store().noteUse(environment, apiToken.id);
+      expect(await redis().exists(key)).toBe(0);
+      expect(await entries(environment)).toEqual({});
     });
   });
 }
