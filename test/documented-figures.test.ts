@@ -63,7 +63,6 @@ const {
   arrivalTimeoutMs,
   openArrivalTimeoutMs,
   readTimeoutMs,
-  idleTimeoutMs,
   deadSessionCheckMs,
 } = DEFAULT_LIMITS;
 const { maxConnections, authFailureLimit } = await loadConfig({});
@@ -126,7 +125,7 @@ describe("the documented limits equal those of the code", () => {
       ["headers", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
       ["streams per HTTP/2 connection", MAX_HTTP2_STREAMS],
       // The second check at the latest sends a ping.
-      ["idle HTTP/2 connection", idleTimeoutMs, (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
+      ["silent HTTP/2 connection", (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
       [
         ...(["request body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),
         ...[openArrivalTimeoutMs, MAX_OPEN_MESSAGE_BYTES, late, tooLong],

@@ -1,4 +1,3 @@
-import { HELLO } from "@user-group-service/testing/http2-frames";
 import { HTTP2_GET, type RawSocket, rawConnect } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { pause, waitFor } from "@user-group-service/testing/wait";
@@ -7,7 +6,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { sharedServer } from "./support/opened.ts";
 
 const HEADERS_FRAME = 1;
-const GOAWAY_FRAME = 7;
 const HTTP1_GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 const opened: RawSocket[] = [];
@@ -148,35 +146,6 @@ describe("a port with short timeouts", () => {
     expect([one.isClosed(), two.isClosed()]).toEqual([false, false]);
     one.send(HTTP1_GET);
     await answeredHttp1(one, 2);
-  });
-});
-
-describe("a port with a short stream timeout", () => {
-  let port: NodeServer;
-  beforeAll(async () => {
-    port = await open({ idleTimeoutMs: 150, stallTimeoutMs: 150 }, () => new Promise(() => {}));
-  });
-  afterAll(() => port.destroy());
-
-  it("sends GOAWAY to a silent connection, and then ends its streams", async () => {
-    const raw = await dial(port.url);
-    raw.send(HTTP2_GET);
-    await waitFor("it is closed", () => raw.isClosed());
-    expect(raw.frames().map(({ type }) => type)).toContain(GOAWAY_FRAME);
-  });
-
-  it("ends a silent connection whose client ignores GOAWAY and keeps its side open", async () => {
-    const own = await open({ idleTimeoutMs: 150, stallTimeoutMs: 150 });
-    try {
-      const raw = await dial(own.url);
-      raw.socket.allowHalfOpen = true;
-      raw.send(HELLO);
-      await waitFor("GOAWAY arrives", () => raw.frames().some(({ type }) => type === GOAWAY_FRAME));
-      // Resolves when all connections are closed.
-      await own.drain();
-    } finally {
-      own.destroy();
-    }
   });
 });
 

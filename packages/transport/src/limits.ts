@@ -35,13 +35,6 @@ export const DEFAULT_LIMITS = {
   openArrivalTimeoutMs: 5000,
   /** The maximum time for a client to read a response. */
   readTimeoutMs: 60_000,
-  /**
-   * An HTTP/2 connection without any bytes for this time, not even a PING, accepts no new streams. Its open streams may
-   * finish.
-   */
-  idleTimeoutMs: 600_000,
-  /** The time after which the open streams of such an idle connection are ended. */
-  stallTimeoutMs: 30_000,
   /** The interval between checks for dead HTTP/2 sessions. */
   deadSessionCheckMs: 10_000,
 };

@@ -23,7 +23,7 @@ interface Peer {
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
-/** Records the socket of a new session. Ends the session if it is idle or dead. */
+/** Records the socket of a new session. Ends the session if it is dead. */
 export function superviseSession(
   session: Http2Session,
   socket: Socket,
@@ -37,7 +37,6 @@ export function superviseSession(
     sessions.delete(session);
     peer.socket = undefined;
   });
-  closeWhenIdle(session, limits);
   endWhenDead(session, limits);
 }
 
@@ -76,86 +75,42 @@ export function wasPausedFor(session: Http2Session, caller: string): boolean {
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/** The bytes that an HTTP/2 connection has read and written, and the written bytes that the kernel has taken. */
-export function bytesOf(session: Http2Session): {
-  readonly read: number;
-  readonly written: number;
-  readonly taken: number;
-} {
-  const { bytesRead: read = 0, bytesWritten: written = 0, writableLength = 0 } = peers.get(session)?.socket ?? {};
-  return { read, written, taken: written - writableLength };
+/** The bytes that an HTTP/2 connection has written, and those of them that the kernel has taken. */
+export function bytesOf(session: Http2Session): { readonly written: number; readonly taken: number } {
+  const { bytesWritten: written = 0, writableLength = 0 } = peers.get(session)?.socket ?? {};
+  return { written, taken: written - writableLength };
 }
-
-/**
- * Checks a session at intervals until its socket closes. The timeout of node:http2 would keep the memory of a destroyed session
- * until it fires. node:http2 destroys a closing session without streams, but its socket stays open until the client closes it.
- *
- * @returns a function that stops the checks
- */
-function watch(session: Http2Session, intervalMs: number, check: () => void): () => void {
-  const stop = () => clearInterval(timer);
-  // A destroyed session may have emitted no event.
-  const timer = setInterval(() => (peers.get(session)?.socket ? check() : stop()), intervalMs).unref();
-  session.once("close", stop);
-  return stop;
-}
-
-/**
- * Closes an HTTP/2 connection without any bytes for `idleTimeoutMs`, not even a PING. It may take twice as long. Open streams
- * may finish. If they stall for another `stallTimeoutMs`, the connection is ended to free their memory.
- */
-function closeWhenIdle(session: Http2Session, { idleTimeoutMs, stallTimeoutMs }: Limits): void {
-  let seen = bytesOf(session);
-  /** Whether no byte was sent or received since the last check. */
-  const isSilent = () => {
-    const { read, written } = seen;
-    seen = bytesOf(session);
-    return seen.read === read && seen.written === written;
-  };
-  const stop = watch(session, idleTimeoutMs, () => {
-    if (!isSilent()) return;
-    stop();
-    session.close();
-    watch(session, stallTimeoutMs, () => {
-      if (isSilent()) endConnection(session);
-    });
-  });
-}
-
-/** The size of a PING acknowledgement, in bytes (RFC 9113, 6.7). */
-const PONG_BYTES = 17;
 
 /**
  * Ends an HTTP/2 session that does not answer a PING within a minute. Its client is gone, does not read, or sends an endless
- * header, which no answer can interrupt; or the session is broken. On Node 20 a protocol error, or many fast resets, break a session: it stops reading, emits no event, and stays
- * open even if the client closes the connection.
+ * header, which no answer can interrupt; or the session is broken. On Node 20 a protocol error, or many fast resets, break a
+ * session: it stops reading, emits no event, and stays open even if the client closes the connection.
  *
- * The server sends a PING if the session has received data and sent none since the last check. After an answer it sends no
- * further PING until more data arrives.
+ * The server sends a PING if the session has sent nothing since the last check.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
   /** The bytes that the kernel had taken at the last check. On Deno, written bytes may still wait for the kernel. */
   let takenBefore = 0;
-  /** The bytes that had arrived when the session last answered. Only later bytes can break it. */
-  let aliveBytes = -1;
   /** The number of checks since an unanswered PING; undefined without one. */
   let unanswered: number | undefined;
-  watch(session, deadSessionCheckMs, () => {
-    const { read, taken } = bytesOf(session);
+  // The timeout of node:http2 would keep the memory of a destroyed session until it fires.
+  const stop = () => clearInterval(timer);
+  const timer = setInterval(() => {
+    // A destroyed session may have emitted no event.
+    if (!peers.get(session)?.socket) return stop();
+    const { taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
     // A destroyed session cannot send a PING. Its client has the same time to close the connection.
     if (session.destroyed) unanswered ??= 0;
     if (unanswered !== undefined) {
       if (++unanswered >= UNANSWERED_CHECKS) endConnection(session);
-    } else if (!hasSent && read !== aliveBytes) {
+    } else if (!hasSent) {
       unanswered = 0;
       session.ping((error) => {
-        if (error !== null) return;
-        unanswered = undefined;
-        // Bytes that arrived with the acknowledgement may have broken the session.
-        if (bytesOf(session).read === read + PONG_BYTES) aliveBytes = read + PONG_BYTES;
+        if (error === null) unanswered = undefined;
       });
     }
-  });
+  }, deadSessionCheckMs).unref();
+  session.once("close", stop);
 }
