@@ -25,21 +25,6 @@ import { reflection } from "./reflection.ts";
 import { userGroupService } from "./user-groups.ts";
 import { viewerService } from "./viewers.ts";
 
-/** The stores that the RPCs use. */
-export type Stores = Omit<
-  AdminDeps,
-  | "acceptData"
-  | "readHistory"
-  | "authenticator"
-  | "sendTest"
-  | "webhookAllow"
-  | "sessions"
-  | "signingKeys"
-  | "logger"
-  | "metrics"
-  | "rotationGraceMs"
->;
-
 /** The dependencies of the RPCs. */
 export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly sessions: ViewerSessions;

@@ -25,7 +25,7 @@ export interface OpenDeps extends GroupDeps {
 /** Opens viewer sessions and their signing keys. */
 export function openSessions(
   { publicUrl, host, viewerSessionMaxMs, apiTokenCacheMs }: Config,
-  { client, cipher, audit, environments, lifecycle, logger }: OpenDeps,
+  { client, cipher, audit, environments, logger }: OpenDeps,
 ) {
   let listenUrl: string | undefined;
   const signingKeys = new SigningKeys({
@@ -34,10 +34,9 @@ export function openSessions(
     onOverdue: (error) =>
       logger.warn(
         errorFields(error),
-        "the service could not change signing keys that are due; it tries again within a minute",
+        "the service could not change signing keys that are due; it tries again within two minutes",
       ),
   });
-  lifecycle.onClose("signing keys", () => signingKeys.close());
   const sessions = new ViewerSessions({
     keys: signingKeys,
     maxMs: viewerSessionMaxMs,

@@ -7,7 +7,6 @@ import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics, RateLimitName } from "../observability/metrics.ts";
 import { oncePer } from "../observability/once-per.ts";
 import type { RateLimiters } from "../rpc/access.ts";
-import type { Stores } from "../rpc/routes.ts";
 import { redisApiTokens } from "../store/api-tokens/api-tokens.ts";
 import { Audit } from "../store/audit.ts";
 import { redisAuditTrail } from "../store/audit-trail.ts";
@@ -135,7 +134,7 @@ export function openStores(
     auditTrail: redisAuditTrail(client, audit),
     webhooks: redisWebhooks({ client, cipher, audit }),
     tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),
-  } satisfies Stores;
+  };
 }
 
 /** The interval of warnings about removed audit events of an environment, in milliseconds. */

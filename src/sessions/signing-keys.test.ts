@@ -45,7 +45,6 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  keys.close();
   vi.restoreAllMocks();
 });
 

@@ -11,12 +11,6 @@ import { importKey, newKeyPair } from "./signing.ts";
 /** Maximum age of cached keys at use, in milliseconds. */
 const FRESH_MS = 120_000;
 
-/** Interval for refreshing the keys of environments in use, in milliseconds. Short enough that no call must read them. */
-const REFRESH_MS = 45_000;
-
-/** How long an environment counts as in use, in milliseconds. */
-const IN_USE_MS = 900_000;
-
 const MAX_KNOWN = 10_000;
 
 /** How long the list of environments, and the absence of keys, is cached, in milliseconds. */
@@ -41,7 +35,6 @@ class KnownKeys {
   readonly environment: Environment;
   readonly set: SigningKeySet;
   readonly readAt = performance.now();
-  usedAt = performance.now();
   readonly #publicKeys = new Map<string, ImportedKey>();
   readonly #privateKeys = new Map<string, ImportedKey>();
 
@@ -87,14 +80,11 @@ interface SigningKeysDeps {
   readonly store: SigningKeyStore;
   /** The maximum age of cached keys while this process is not subscribed to the changes of other workers, in milliseconds. */
   readonly unsubscribedMs: number;
-  /** Called if a due change of keys failed. The next attempt follows within a minute. */
+  /** Called if a due change of keys failed. The next attempt follows within two minutes. */
   readonly onOverdue: (error: unknown) => void;
 }
 
-/**
- * The signing keys of environments. It caches and refreshes the keys of environments in use. When a change is due, the first
- * worker makes it.
- */
+/** The signing keys of environments, with a cache. When a change is due, the first worker that reads the keys makes it. */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
@@ -103,17 +93,11 @@ export class SigningKeys {
   /** Keys that were read for publishing, of environments that are not in use here. */
   readonly #published = new Map<string, Published>();
   #listed = this.#newList();
-  readonly #refreshing: ReturnType<typeof setInterval>;
   /** The maximum age of cached keys when they are used, in milliseconds. */
   #freshMs = FRESH_MS;
 
   constructor(deps: SigningKeysDeps) {
     this.#deps = deps;
-    this.#refreshing = setInterval(() => this.#refresh(), REFRESH_MS).unref();
-  }
-
-  close(): void {
-    clearInterval(this.#refreshing);
   }
 
   /** Sets whether this process is subscribed to the changes of other workers. Default: it is. */
@@ -235,7 +219,6 @@ export class SigningKeys {
     const known = this.#known.get(path);
     if (known?.environment.number !== environment.number || performance.now() - known.readAt > this.#freshMs)
       return this.#readings.get(path) ?? this.#read(environment);
-    known.usedAt = performance.now();
     return known;
   }
 
@@ -289,21 +272,6 @@ export class SigningKeys {
       set = answer;
     }
     throw new SigningKeysChanged();
-  }
-
-  #refresh(): void {
-    const now = performance.now();
-    for (const [path, { environment, usedAt, readAt }] of this.#known) {
-      if (now - usedAt > IN_USE_MS) this.#known.delete(path);
-      // If it fails, the next use reads the keys.
-      else if (now - readAt > REFRESH_MS / 2)
-        this.#read(environment).then(
-          (known) => {
-            known.usedAt = usedAt;
-          },
-          () => {},
-        );
-    }
   }
 }
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Environment } from "../domain/environment.ts";
 import { ViewerSessionExpired, ViewerSessionInvalid } from "../domain/errors.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
@@ -29,7 +29,6 @@ function keysOf(
     unsubscribedMs: 5000,
     onOverdue: (error) => expect.fail(String(error)),
   });
-  onTestFinished(() => keys.close());
   return { environment, keys };
 }
 

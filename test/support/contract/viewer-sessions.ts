@@ -252,7 +252,6 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       for (const worker of workers) worker.forget();
       const after = await Promise.all(workers.map((worker) => worker.signing(environment)));
       expect(new Set(after.map(({ kid }) => kid))).toEqual(new Set([replaced[0]?.key.kid]));
-      for (const worker of workers) worker.close();
     });
 
     it("lose their private key when the next one signs", async () => {
@@ -266,7 +265,6 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const read = await keysWith().read(environment);
       expect(read.keys).toHaveLength(3);
       expect(read.keys.filter(({ d }) => d === undefined).map(({ kid }) => kid)).toEqual([keys[0]?.kid]);
-      worker.close();
     });
 
     it("cannot be decrypted in another environment, with another id, or with another public key", async () => {
