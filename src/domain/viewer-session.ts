@@ -85,9 +85,6 @@ export interface SigningKeyStore {
   /** The same by name. Returns no keys if the environment does not exist. */
   readByName(name: EnvironmentName): Promise<SigningKeySet>;
 
-  /** Returns the paths of at most 100,000 environments. After a failover, some may be missing. */
-  environments(): Promise<ReadonlySet<string>>;
-
   /**
    * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If several callers do so
    * at the same time, one succeeds and all get the same keys. A private key without `sealed` is encrypted.

@@ -2,7 +2,6 @@ import type { ChangeBy } from "../domain/audit.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
-import { sharedResult } from "../domain/shared-result.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
 import { nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
@@ -12,15 +11,6 @@ import { importKey, newKeyPair } from "./signing.ts";
 const FRESH_MS = 120_000;
 
 const MAX_KNOWN = 10_000;
-
-/** How long the list of environments, and the absence of keys, is cached, in milliseconds. */
-const ABSENT_MS = 10_000;
-
-/**
- * Maximum number of reads of unlisted environments in this time, because a failover can lose an entry of the list. Further
- * names are not read.
- */
-const MAX_UNLISTED = 100;
 
 /** Maximum number of attempts to change keys if other workers change them at the same time. */
 const TRIES = 5;
@@ -69,8 +59,7 @@ function imported(known: Map<string, ImportedKey>, kid: string, key: Parameters<
 
 /** Keys of an environment that were read for publishing. */
 interface Published {
-  /** Undefined if they were not read, because too many unlisted names were requested. */
-  readonly reading: Promise<SigningKeySet | undefined>;
+  readonly reading: Promise<SigningKeySet>;
   /** Undefined during the read. */
   set: SigningKeySet | undefined;
   readAt: number;
@@ -92,7 +81,6 @@ export class SigningKeys {
   readonly #readings = new Map<string, Promise<KnownKeys>>();
   /** Keys that were read for publishing, of environments that are not in use here. */
   readonly #published = new Map<string, Published>();
-  #listed = this.#newList();
   /** The maximum age of cached keys when they are used, in milliseconds. */
   #freshMs = FRESH_MS;
 
@@ -111,8 +99,6 @@ export class SigningKeys {
       if (path === undefined) map.clear();
       else map.delete(path);
     }
-    // The environment may be missing in the list.
-    this.#listed = this.#newList();
   }
 
   /**
@@ -141,8 +127,8 @@ export class SigningKeys {
   /**
    * Returns the published keys of an environment, from the cache if possible. Can be empty.
    *
-   * Unauthenticated clients can request any name. Existing keys are never refused. Instead, the number of reads is limited:
-   * one per environment, one for the list of environments, and a few for unlisted names.
+   * Unauthenticated clients can request any name. An unknown name costs Redis a read, like an unknown API token, and is not
+   * cached, so guesses evict no keys.
    *
    * @param onWait called before the caller waits for the store. If it throws, the store is not read for this caller
    * @throws the errors of `onWait` and of the store
@@ -152,48 +138,25 @@ export class SigningKeys {
     const known = this.#known.get(path);
     if (known && performance.now() - known.readAt <= this.#freshMs) return publishedOf(known.set);
     const published = this.#published.get(path);
-    const hadKeys = published?.set !== undefined && published.set.keys.length > 0;
-    const maxAgeMs = hadKeys ? this.#freshMs : Math.min(ABSENT_MS, this.#freshMs);
-    const isFresh = published !== undefined && performance.now() - published.readAt <= maxAgeMs;
+    const isFresh = published !== undefined && performance.now() - published.readAt <= this.#freshMs;
     if (isFresh && published.set) return publishedOf(published.set);
     onWait();
-    const set = await (isFresh ? published.reading : this.#readPublished(environment, hadKeys));
-    return set ? publishedOf(set) : [];
+    return publishedOf(await (isFresh ? published.reading : this.#readPublished(environment)));
   }
 
   /** Reads keys for publishing, once for all waiting callers. */
-  #readPublished(environment: EnvironmentName, hadKeys: boolean): Promise<SigningKeySet | undefined> {
+  #readPublished(environment: EnvironmentName): Promise<SigningKeySet> {
     const path = environmentPath(environment);
-    const read = async () =>
-      hadKeys || (await this.#mayHaveKeys(path)) ? this.#deps.store.readByName(environment) : undefined;
-    const published: Published = { reading: read(), set: undefined, readAt: Number.POSITIVE_INFINITY };
+    const reading = this.#deps.store.readByName(environment);
+    const published: Published = { reading, set: undefined, readAt: Number.POSITIVE_INFINITY };
     setBounded(this.#published, path, published, MAX_KNOWN);
     const done = (set?: SigningKeySet) => {
       published.set = set;
       published.readAt = performance.now();
-      if (!set && this.#published.get(path) === published) this.#published.delete(path);
+      if (!set?.keys.length && this.#published.get(path) === published) this.#published.delete(path);
     };
-    published.reading.then(done, () => done());
-    return published.reading;
-  }
-
-  /** Returns true for listed environments, and for the first `MAX_UNLISTED` requests for other names. */
-  async #mayHaveKeys(path: string): Promise<boolean> {
-    const listed = await this.#listed();
-    return listed.paths.has(path) || listed.unlistedLeft-- > 0;
-  }
-
-  /** The existing environments, and the number of unlisted ones that may still be read. A failed read is not cached. */
-  #newList() {
-    const list = sharedResult(ABSENT_MS, async () => {
-      try {
-        return { paths: await this.#deps.store.environments(), unlistedLeft: MAX_UNLISTED };
-      } catch (error) {
-        if (this.#listed === list) this.#listed = this.#newList();
-        throw error;
-      }
-    });
-    return list;
+    reading.then(done, () => done());
+    return reading;
   }
 
   /** Reads the keys of an environment with their current states, in the order in which they sign. Rejects with the error of the store. */

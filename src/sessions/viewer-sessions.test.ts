@@ -23,7 +23,6 @@ function keysOf(
     store: {
       read: async () => set,
       readByName: async () => set,
-      environments: () => expect.fail("no keys are published"),
       replace: async () => ({ ...set, isMade: true }),
     },
     unsubscribedMs: 5000,

@@ -5,12 +5,9 @@ import type { EnvironmentStore } from "../../domain/store.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
-import { ENVIRONMENTS_KEY, fromMember, newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
+import { newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
 import { READ, SET_SIGNING_KEYS } from "../scripts.ts";
-
-/** Maximum number of listed environments: 3 MB of names. */
-const MAX_LISTED = 100_000;
 
 /** Maximum number of attempts for keys that concurrent calls change. */
 const TRIES = 5;
@@ -80,11 +77,6 @@ export function redisSigningKeys({
 
   return {
     read,
-    environments: async () => {
-      const range = [ENVIRONMENTS_KEY, "-", "+", "LIMIT", 0, MAX_LISTED] as const;
-      const members = await client.run("list", "zrangebylex", range);
-      return new Set(members.map((member) => fromMember(member).path));
-    },
 
     async readByName(name) {
       const set = await environments.find(name).then(read, (error: unknown) => {
