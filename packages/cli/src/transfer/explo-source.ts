@@ -41,7 +41,7 @@ export async function openExplo(
   if (token === undefined)
     throw usageFailure("no token of the hosted service is set", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
   const client = new ExploClient({ ...options, url, pageSize, token, unusedProxy: unusedProxyOf(env) });
-  return new ListedCustomers(client, flags.exploValues !== "own");
+  return listedCustomers(client, flags.exploValues !== "own");
 }
 
 /** The most passes over the list. */
@@ -51,76 +51,59 @@ const MAX_PASSES = 5;
  * Reads the list page by page. If a customer is added or removed in the meantime, the others move: a customer may appear
  * twice or on no page. So it reads the list again until nothing has moved, and yields each customer once.
  */
-class ListedCustomers implements GroupSource {
-  readonly format = "jsonl";
-  readonly header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
-  readonly firstLines: readonly string[] = [headerText(this.header)];
-  readonly records: AsyncIterable<GroupRecord> = this.#records();
-  readonly #client: ExploClient;
-  readonly #isInherited: boolean;
-  readonly #seen = new SeenIds();
-  #total: number | undefined;
-  #inherited = 0;
-  #passes = 0;
-  #isSettled = false;
+function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
+  const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
+  const seen = new SeenIds();
+  let total: number | undefined;
+  let [line, inherited, passes, isSettled] = [0, 0, 0, false];
 
-  constructor(client: ExploClient, isInherited: boolean) {
-    this.#client = client;
-    this.#isInherited = isInherited;
-  }
-
-  fraction = () => (this.#total === undefined ? undefined : this.#seen.size / Math.max(1, this.#total));
-
-  warnings = (): readonly string[] => [
-    ...(this.#isSettled || this.#passes < MAX_PASSES
-      ? []
-      : ["the list changed during every pass: compare with --verify, or import again later"]),
-    ...(this.#inherited === 0
-      ? []
-      : [
-          `${count(this.#inherited)} groups have copies of the values of their parents, because groups have no parents here`,
-        ]),
-  ];
-
-  async *#records(): AsyncGenerator<GroupRecord> {
-    let line = 0;
-    while (this.#passes < MAX_PASSES && !this.#isSettled) {
-      this.#passes += 1;
+  async function* records(): AsyncGenerator<GroupRecord> {
+    while (passes < MAX_PASSES && !isSettled) {
+      passes += 1;
       const pass = new SeenIds();
       let [read, isMoved] = [0, false];
       for (let number = 1; ; number++) {
-        const page = await this.#client.page(number);
+        const page = await client.page(number);
         if (!page || page.customers.length === 0) break;
-        if (number > 1 && page.total !== this.#total) isMoved = true;
-        this.#total = page.total;
+        if (number > 1 && page.total !== total) isMoved = true;
+        total = page.total;
         let fresh = 0;
         for (const customer of page.customers) {
-          const row = rowOf(customer, this.#isInherited);
+          const row = rowOf(customer, isInherited);
           if (!pass.add(row.key)) isMoved = true;
           else fresh += 1;
-          if (!this.#seen.add(`${row.key} ${row.token}`)) continue;
+          if (!seen.add(`${row.key} ${row.token}`)) continue;
           line += 1;
-          if (row.isInherited) this.#inherited += 1;
+          if (row.isInherited) inherited += 1;
           yield { line, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
         }
         read += page.customers.length;
         // Without a total, the list ends with a page that has no new customers.
         if (page.total === undefined ? fresh === 0 : read >= page.total) break;
       }
-      this.#isSettled = !isMoved && (this.#total === undefined || pass.size >= this.#total);
-      this.#requireWhole(pass.size);
+      isSettled = !isMoved && (total === undefined || pass.size >= total);
+      if (passes === MAX_PASSES && seen.size < (total ?? 0))
+        throw new Failure(`the hosted service reports ${count(total ?? 0)} customers, and lists ${count(pass.size)}`, {
+          exitCode: EXIT.unavailable,
+          hint: "its pages repeat, or it changes all the time: try again, or ask its support",
+        });
     }
   }
 
-  /** @throws Failure if the list is shorter than its total */
-  #requireWhole(seen: number): void {
-    const total = this.#total ?? 0;
-    if (this.#passes < MAX_PASSES || this.#seen.size >= total) return;
-    throw new Failure(`the hosted service reports ${count(total)} customers, and lists ${count(seen)}`, {
-      exitCode: EXIT.unavailable,
-      hint: "its pages repeat, or it changes all the time: try again, or ask its support",
-    });
-  }
+  return {
+    ...{ format: "jsonl", header, firstLines: [headerText(header)], records: records() },
+    fraction: () => (total === undefined ? undefined : seen.size / Math.max(1, total)),
+    warnings: () => [
+      ...(isSettled || passes < MAX_PASSES
+        ? []
+        : ["the list changed during every pass: compare with --verify, or import again later"]),
+      ...(inherited === 0
+        ? []
+        : [
+            `${count(inherited)} groups have copies of the values of their parents, because groups have no parents here`,
+          ]),
+    ],
+  };
 }
 
 /** A customer as a row. */

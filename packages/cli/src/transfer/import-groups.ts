@@ -6,7 +6,7 @@ import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import type { Session } from "../session.ts";
 import { ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
-import { type Counts, GroupReport, NO_COUNTS, report } from "./import-report.ts";
+import { type Counts, groupReport, NO_COUNTS, report } from "./import-report.ts";
 import { type Done, importRecords } from "./importer.ts";
 import { openInputFile } from "./input-file.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
@@ -71,7 +71,7 @@ export async function importGroups(session: Session, file: string | undefined, f
       ...{ input: source.identity, url: connection.url.href, environment: target.name, rejects: rejects?.path },
       options: settingsText(flags, settings),
     };
-    const shown = new GroupReport(session, flags, rejects !== undefined);
+    const shown = groupReport(session, flags, rejects !== undefined);
 
     /** Imports the groups, or continues an interrupted run. */
     const run = async () => {
@@ -123,7 +123,7 @@ export async function importGroups(session: Session, file: string | undefined, f
 async function reportExtra(
   target: Target,
   { header }: GroupSource,
-  { seen, shown }: { readonly seen: SeenIds; readonly shown: GroupReport },
+  { seen, shown }: { readonly seen: SeenIds; readonly shown: ReturnType<typeof groupReport> },
 ): Promise<number> {
   let extra = 0;
   for await (const page of groupPages(target, header.prefix ?? "")) {

@@ -21,47 +21,33 @@ interface ReportFlags {
   readonly verify?: boolean;
 }
 
-/** Reports single groups. */
-export class GroupReport {
-  readonly #session: Session;
-  readonly #flags: ReportFlags;
-  readonly #hasFile: boolean;
-  #count = 0;
-
-  constructor(session: Session, flags: ReportFlags, hasFile: boolean) {
-    this.#session = session;
-    this.#flags = flags;
-    this.#hasFile = hasFile;
-  }
-
-  async add({ record, providedId, result }: Done): Promise<void> {
-    const { out } = this.#session;
-    const { dryRun, verify } = this.#flags;
-    const { fate, changedFields, reason } = result;
-    const isReported = verify ? fate !== "unchanged" : dryRun;
-    if (out.isJson && isReported)
-      await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));
-    const isReason = fate === "rejected" && !this.#hasFile;
-    if (out.isJson || !(isReason || (verify && isReported))) return;
-    const what = reason ?? (fate === "created" ? "is missing here" : `differs: ${differing(result)}`);
-    const where = providedId === undefined ? `line ${record.line}` : JSON.stringify(providedId);
-    this.#note(`${where}: ${what}`);
-  }
-
-  /** Reports a group that only the service has. */
-  async onlyHere(providedId: string): Promise<void> {
-    const { out } = this.#session;
-    if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
-    else this.#note(`${JSON.stringify(providedId)}: is only here`);
-  }
-
-  #note(text: string): void {
-    if (this.#count === REASONS_SHOWN) return;
-    const { out } = this.#session;
-    this.#count += 1;
+/** Reports single groups. @param hasFile whether a file has the reasons of rejections */
+export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, hasFile: boolean) {
+  let noted = 0;
+  const note = (text: string) => {
+    if (noted === REASONS_SHOWN) return;
+    noted += 1;
     out.note(text);
-    if (this.#count === REASONS_SHOWN) out.note("further groups are not shown; --json shows all");
-  }
+    if (noted === REASONS_SHOWN) out.note("further groups are not shown; --json shows all");
+  };
+  return {
+    async add({ record, providedId, result }: Done): Promise<void> {
+      const { fate, changedFields, reason } = result;
+      const isReported = verify ? fate !== "unchanged" : dryRun;
+      if (out.isJson && isReported)
+        await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));
+      if (out.isJson || !((fate === "rejected" && !hasFile) || (verify && isReported))) return;
+      const what = reason ?? (fate === "created" ? "is missing here" : `differs: ${differing(result)}`);
+      const where = providedId === undefined ? `line ${record.line}` : JSON.stringify(providedId);
+      note(`${where}: ${what}`);
+    },
+
+    /** Reports a group that only the service has. */
+    async onlyHere(providedId: string): Promise<void> {
+      if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
+      else note(`${JSON.stringify(providedId)}: is only here`);
+    },
+  };
 }
 
 /** Differences that an import does not change. */
