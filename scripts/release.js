@@ -1,0 +1,201 @@
+// Builds everything that a release publishes, into an empty folder: npm run release -- FOLDER [NAMES]
+// It takes the published names from the file NAMES, by default release.json. It needs python3 with PyPI, and helm.
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const names = JSON.parse(readFileSync(process.argv[3] ?? join(ROOT, "release.json"), "utf8"));
+const { version } = JSON.parse(read("package.json"));
+
+const folder = resolve(process.argv[2] ?? "release");
+mkdirSync(folder, { recursive: true });
+if (readdirSync(folder).length > 0) fail(`${folder} is not empty: name another folder, or empty it`);
+for (const program of ["npm", "python3", "helm"]) requireProgram(program);
+requireSameVersions();
+
+const staging = mkdtempSync(join(tmpdir(), "ugs-release-"));
+try {
+  run("npm", ["run", "--silent", "build"]);
+  packNpm("service", "dist", "user-group-service");
+  packNpm("client", "packages/client", "@user-group-service/client");
+  packNpm("transport", "packages/transport", "@user-group-service/transport");
+  buildPython();
+  packChart();
+  writeFileSync(join(folder, "sbom.cdx.json"), sbom());
+  writeFileSync(join(folder, "TAGS"), `v${version}\npackages/client-go/v${version}\n`);
+  writeFileSync(join(folder, "SHA256SUMS"), checksums());
+  process.stdout.write(readFileSync(join(folder, "SHA256SUMS")));
+} finally {
+  rmSync(staging, { recursive: true });
+}
+
+/**
+ * Packs an npm package under its published name. The manifest also names the repository, which npm requires for provenance.
+ *
+ * @param {string} key its key in release.json
+ * @param {string} directory
+ * @param {string} name its name in this repository
+ */
+function packNpm(key, directory, name) {
+  const packed = join(staging, key);
+  mkdirSync(packed);
+  run("npm", ["pack", "--silent", "--pack-destination", packed], join(ROOT, directory));
+  run("tar", ["-xzf", readdirSync(packed)[0] ?? "", "-C", packed], packed);
+  const content = join(packed, "package");
+  const manifest = JSON.parse(readFileSync(join(content, "package.json"), "utf8"));
+  delete manifest.scripts;
+  const url = `git+${names.repository}.git`;
+  const published = { ...manifest, name: names.npm[key], repository: { type: "git", url } };
+  // npx runs the program with the name of the package.
+  if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
+  writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
+  cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
+  // The README of the service also uses the name for other things, such as the image.
+  const readme =
+    key === "service"
+      ? withLinks(read("README.md"), "", name, name)
+      : withLinks(read(`${directory}/README.md`), directory, name, names.npm[key]);
+  writeFileSync(join(content, "README.md"), readme);
+  run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", newFolder("npm")], content);
+}
+
+/** Builds the wheel and the source distribution of the Python client under its published name. */
+function buildPython() {
+  const directory = "packages/client-python";
+  const name = "user-group-service-client";
+  const source = join(staging, "python");
+  mkdirSync(source);
+  cpSync(join(ROOT, directory, "src"), join(source, "src"), {
+    recursive: true,
+    filter: (path) => !path.endsWith("__pycache__"),
+  });
+  cpSync(join(ROOT, "LICENSE"), join(source, "LICENSE"));
+  const project = read(`${directory}/pyproject.toml`);
+  writeFileSync(join(source, "pyproject.toml"), project.replace(`name = "${name}"`, `name = "${names.pypi}"`));
+  writeFileSync(join(source, "README.md"), withLinks(read(`${directory}/README.md`), directory, name, names.pypi));
+  const environment = join(staging, "venv");
+  run("python3", ["-m", "venv", environment]);
+  const backend = /requires = \["([^"]+)"\]/.exec(project)?.[1] ?? fail("pyproject.toml names no build backend");
+  run(join(environment, "bin/pip"), ["install", "--quiet", "--disable-pip-version-check", backend]);
+  run(join(environment, "bin/hatchling"), ["build", "--directory", newFolder("python")], source);
+}
+
+/** Packs the Helm chart under its published name, with the published image as the default. */
+function packChart() {
+  const chart = join(staging, "chart", names.chart);
+  cpSync(join(ROOT, "deploy/helm"), chart, { recursive: true, dereference: true });
+  const replace = (file, before, after) => {
+    const text = readFileSync(join(chart, file), "utf8");
+    if (!text.includes(before)) fail(`deploy/helm/${file} does not contain "${before}"`);
+    writeFileSync(join(chart, file), text.replace(before, after));
+  };
+  replace("Chart.yaml", "name: user-group-service", `name: ${names.chart}\nsources: [${names.repository}]`);
+  replace("values.yaml", "repository: registry.example.com/user-group-service", `repository: ${names.image}`);
+  run("helm", ["package", chart, "--destination", newFolder("helm")]);
+}
+
+/**
+ * Returns a README with the published name of its package. Its relative links point to the tag of the release.
+ *
+ * @param {string} text
+ * @param {string} directory its folder in the repository
+ * @param {string} name the name in this repository
+ * @param {string} published
+ */
+function withLinks(text, directory, name, published) {
+  const base = `${names.repository}/blob/v${version}/`;
+  const named = text.replaceAll(name, published);
+  return named.replace(
+    /\]\((?!https?:|#)([^)\s]+)\)/g,
+    (_, path) => `](${new URL(`${directory}/${path}`.replace(/^\//, ""), base)})`,
+  );
+}
+
+/** Returns the SBOM (CycloneDX) of the service: the packages in its bundles, with the versions of the lock file. */
+function sbom() {
+  const tree = join(staging, "sbom");
+  for (const path of ["", ...["cli", "client", "console", "transport"].map((name) => `packages/${name}/`)]) {
+    mkdirSync(join(tree, path), { recursive: true });
+    const { devDependencies: _, ...manifest } = JSON.parse(read(`${path}package.json`));
+    writeFileSync(join(tree, path, "package.json"), JSON.stringify(manifest));
+  }
+  cpSync(join(ROOT, "package-lock.json"), join(tree, "package-lock.json"));
+  // `npm sbom --omit=dev` also omits packages that both the service and a test tool need, so remove the test tools first.
+  run("npm", ["install", "--silent", "--package-lock-only", "--ignore-scripts", "--offline", "--no-audit"], tree);
+  const args = ["sbom", "--package-lock-only", "--sbom-format=cyclonedx", "--sbom-type=application"];
+  const document = JSON.parse(run("npm", args, tree).toString());
+  // By default, npm takes the name of the folder.
+  document.metadata.component.name = names.npm.service;
+  return `${JSON.stringify(document, undefined, 2)}\n`;
+}
+
+/** Returns the checksums of all files, in the format of `sha256sum --check`. */
+function checksums() {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = files.map(({ parentPath, name }) => relative(folder, join(parentPath, name))).sort();
+  const digest = (path) =>
+    createHash("sha256")
+      .update(readFileSync(join(folder, path)))
+      .digest("hex");
+  return paths.map((path) => `${digest(path)}  ${path}\n`).join("");
+}
+
+/** Returns a folder in the folder of the release. It creates the folder if it is missing. @param {string} name */
+function newFolder(name) {
+  mkdirSync(join(folder, name), { recursive: true });
+  return join(folder, name);
+}
+
+/** Requires that all published packages have the same version, and that the Go module has its published path. */
+function requireSameVersions() {
+  const found = {
+    "packages/client/package.json": JSON.parse(read("packages/client/package.json")).version,
+    "packages/transport/package.json": JSON.parse(read("packages/transport/package.json")).version,
+    "packages/transport/deno.json": JSON.parse(read("packages/transport/deno.json")).version,
+    "packages/client-python/pyproject.toml": /^version = "(.*)"$/m.exec(
+      read("packages/client-python/pyproject.toml"),
+    )?.[1],
+    "deploy/helm/Chart.yaml": /^version: (.*)$/m.exec(read("deploy/helm/Chart.yaml"))?.[1],
+    Dockerfile: /^ARG VERSION=(.*)$/m.exec(read("Dockerfile"))?.[1],
+  };
+  for (const [file, its] of Object.entries(found))
+    if (its !== version) fail(`${file} has version ${its}, but package.json has ${version}: set the same version`);
+  const path = /^module (.*)$/m.exec(read("packages/client-go/go.mod"))?.[1];
+  if (path !== names.goModule)
+    fail(
+      `packages/client-go/go.mod has the path ${path}, but release.json has ${names.goModule}: run npm run generate:clients`,
+    );
+}
+
+/** @param {string} program */
+function requireProgram(program) {
+  try {
+    execFileSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" });
+  } catch {
+    fail(`${program} is not on the PATH: install it`);
+  }
+}
+
+/** Returns the content of a file of the repository. @param {string} path */
+function read(path) {
+  return readFileSync(join(ROOT, path), "utf8");
+}
+
+/** @param {string} program @param {string[]} args @returns the standard output. @throws after the program printed why */
+function run(program, args, cwd = ROOT) {
+  try {
+    return execFileSync(program, args, { cwd, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });
+  } catch {
+    throw new Error(`this command failed in ${cwd}: ${program} ${args.join(" ")}`);
+  }
+}
+
+/** @param {string} message @returns {never} */
+function fail(message) {
+  console.error(message);
+  process.exit(1);
+}

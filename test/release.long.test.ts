@@ -1,0 +1,121 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+
+const programs = ["helm", "python3"].map((program) => orLeaveOut(program, "the tests of a release are"));
+const { version } = JSON.parse(readFileSync(`${ROOT}/package.json`, "utf8")) as { version: string };
+const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as { readonly goModule: string };
+
+/** The names of a fork, which differ from those of the repository. The module path in go.mod cannot differ. */
+const FORK = {
+  repository: "https://git.example.org/acme/groups",
+  npm: { service: "@acme/groups", client: "@acme/groups-client", transport: "@acme/transport" },
+  pypi: "acme-groups-client",
+  goModule: names.goModule,
+  chart: "acme-groups",
+  image: "registry.example.org/acme/groups",
+};
+
+describe.skipIf(programs.includes(undefined))("npm run release with the names of a fork", () => {
+  const release = mkdtempSync(join(tmpdir(), "ugs-release-"));
+  const only = (folder: string, ending: string) => {
+    const found = readdirSync(join(release, folder)).filter((name) => name.endsWith(ending));
+    expect(found).toHaveLength(1);
+    return join(release, folder, found[0] ?? "");
+  };
+  const run = (cwd: string, program: string, ...args: string[]) =>
+    execFileSync(program, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+
+  beforeAll(() => {
+    const file = `${release}.json`;
+    writeFileSync(file, JSON.stringify(FORK));
+    run(ROOT, "node", "scripts/release.js", release, file);
+    rmSync(file);
+  });
+  afterAll(() => rmSync(release, { recursive: true }));
+
+  it("names every file in its checksums, and does not overwrite a release", () => {
+    expect(run(release, "sha256sum", "--check", "SHA256SUMS").match(/: OK$/gm)).toHaveLength(8);
+    const { status, stderr } = spawnSync("node", ["scripts/release.js", release], { cwd: ROOT, encoding: "utf8" });
+    expect([status, stderr]).toEqual([1, expect.stringContaining("is not empty")]);
+  });
+
+  it("builds npm packages that install without the repository, with the source of their provenance", () => {
+    const folder = newFolder();
+    writeFileSync(join(folder, "package.json"), "{}\n");
+    const tarballs = readdirSync(join(release, "npm")).map((name) => join(release, "npm", name));
+    run(folder, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline", ...tarballs);
+    expect(run(folder, "npx", "@acme/groups", "--version")).toBe(`${version}\n`);
+    expect(run(folder, "npx", "ugs", "--version")).toBe(`${version}\n`);
+    for (const name of Object.values(FORK.npm)) {
+      const files = join(folder, "node_modules", name);
+      expect(JSON.parse(readFileSync(join(files, "package.json"), "utf8"))).toMatchObject({
+        ...{ name, version, license: "Apache-2.0" },
+        repository: { type: "git", url: `git+${FORK.repository}.git` },
+      });
+      const readme = readFileSync(join(files, "README.md"), "utf8");
+      for (const [, link = ""] of readme.matchAll(/\]\(([^)]+)\)/g)) expect(link).toMatch(/^(https?:\/\/|#)/);
+      expect(readme).not.toContain("@user-group-service/client");
+      expect(readdirSync(files)).toContain("LICENSE");
+    }
+    for (const name of [FORK.npm.client, FORK.npm.transport])
+      run(folder, "node", "--input-type=module", "-e", `await import("${name}")`);
+  });
+
+  it.each([".whl", ".tar.gz"])("builds a Python client that installs from its %s", (ending) => {
+    const folder = newFolder();
+    run(folder, "python3", "-m", "venv", "venv");
+    run(folder, "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", only("python", ending));
+    const program = `from importlib.metadata import version; import user_group_service; print(version("${FORK.pypi}"))`;
+    expect(run(folder, "venv/bin/python", "-c", program)).toBe(`${version}\n`);
+  });
+
+  it("packs a chart that renders without the repository, with the published image", () => {
+    const yaml = run(release, "helm", "template", "ugs", only("helm", ".tgz"), "--kube-version", "1.37.0");
+    expect(yaml).toContain(`image: ${FORK.image}:${version}\n`);
+  });
+
+  it("lists the packages of the service in its SBOM, and none that only tests use", () => {
+    const sbom = JSON.parse(readFileSync(join(release, "sbom.cdx.json"), "utf8")) as {
+      readonly bomFormat: string;
+      readonly metadata: { readonly component: { readonly name: string } };
+      readonly components: readonly { readonly name: string }[];
+    };
+    expect([sbom.bomFormat, sbom.metadata.component.name]).toEqual(["CycloneDX", FORK.npm.service]);
+    const components = new Set(sbom.components.map(({ name }) => name));
+    const { dependencies } = JSON.parse(readFileSync(`${ROOT}/package.json`, "utf8")) as { dependencies: object };
+    for (const name of [...Object.keys(dependencies), "commander", "preact"])
+      expect(components).toContain(name.replace("@user-group-service/", ""));
+    for (const name of ["vitest", "typescript", "testing"]) expect(components).not.toContain(name);
+  });
+
+  it("names the tags of the service and of the Go module, which has its published path", () => {
+    expect(readFileSync(join(release, "TAGS"), "utf8")).toBe(`v${version}\npackages/client-go/v${version}\n`);
+    expect(readFileSync(`${ROOT}/packages/client-go/go.mod`, "utf8")).toContain(`module ${names.goModule}\n`);
+  });
+});
+
+describe("the workflow of a release", () => {
+  const workflow = parse(readFileSync(`${ROOT}/.github/workflows/release.yml`, "utf8")) as {
+    readonly permissions: object;
+    readonly jobs: {
+      readonly [name: string]: {
+        readonly permissions: object;
+        readonly steps: readonly { readonly run?: string; readonly uses?: string }[];
+      };
+    };
+  };
+  const steps = Object.values(workflow.jobs).flatMap((job) => job.steps);
+
+  it("has no rights except those of its job, and attests what it publishes", () => {
+    expect(workflow.permissions).toEqual({});
+    expect(steps.map(({ uses }) => uses?.replace(/@.*/, ""))).toContain("actions/attest-build-provenance");
+    expect(steps.find(({ run }) => run?.includes("npm publish"))?.run).toContain("--provenance");
+  });
+});
