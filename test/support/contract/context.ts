@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect } from "vitest";
+import type { AuditEvent } from "../../../src/domain/audit.ts";
 import { type Environment, environmentPath } from "../../../src/domain/environment.ts";
 import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
 import "../../../src/server/runtime.ts";
 import { StoreUnavailable } from "../../../src/domain/errors.ts";
 import { groupFromMessage } from "../../../src/rpc/messages.ts";
 import type { Audit } from "../../../src/store/audit.ts";
+import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import type { StoreClient } from "../../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../../src/store/connection/connection.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
@@ -149,6 +151,12 @@ export function keysOf({ number }: Environment, providedId: string): { group: st
 /** Key of today's events. */
 export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
   return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
+}
+
+/** The audit events of an environment since a minute ago, the newest first. */
+export async function eventsOf(client: StoreClient, environment: Environment): Promise<readonly AuditEvent[]> {
+  const listed = { ...environment, createTime: Date.now() - 60_000, deleteTime: undefined };
+  return (await redisAuditTrail(client, AUDIT).list([listed], {}, { after: "", size: 1000 })).items;
 }
 
 /** All stored data of an environment, by key. A stream has one element per event. */

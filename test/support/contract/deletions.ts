@@ -5,6 +5,7 @@ import {
   byToken,
   type ContractContext,
   contents,
+  eventsOf,
   fails,
   imported,
   keysOf,
@@ -22,7 +23,7 @@ function isEmptyValue(value: unknown): boolean {
 }
 
 /** `delete`. */
-export function deletionContract({ store, admin, redis, withGroup }: ContractContext): void {
+export function deletionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("delete", () => {
     it("deletes the group, its tokens and their index entries, and frees its id", async () => {
       const environment = await newEnvironment();
@@ -116,8 +117,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       const { environment } = await withGroup();
       const calls = Array.from({ length: 20 }, (_, worker) => admin({ worker }).delete(environment, "a"));
       await oneWins(calls, UserGroupNotFound);
-      const trail = (await contents(redis(), environment))[todayKey(environment)];
-      expect(trail).toHaveLength(2);
+      expect(await eventsOf(client(), environment)).toHaveLength(2);
     });
 
     it("does not let a retried rotation return an old token, or confuse the new group with the old one", async () => {

@@ -2,13 +2,13 @@ import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { BY } from "../stores.ts";
-import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup, todayKey } from "./context.ts";
+import { byId, byToken, type ContractContext, contents, eventsOf, fails, newEnvironment, newGroup } from "./context.ts";
 
 const HOUR_MS = 3_600_000;
 
 /** `revokeTokens`. */
-export function revocationContract({ store, admin, redis, withGroup }: ContractContext): void {
-  const events = async (environment: Environment) => (await contents(redis(), environment))[todayKey(environment)];
+export function revocationContract({ store, admin, client, redis, withGroup }: ContractContext): void {
+  const events = (environment: Environment) => eventsOf(client(), environment);
 
   describe("revokeTokens", () => {
     it("revokes the current token and the one in its grace period, and creates a new one that only get returns", async () => {

@@ -10,21 +10,20 @@ import {
   byToken,
   type ContractContext,
   contents,
+  eventsOf,
   fails,
   heldUpAt,
   imported,
   keysOf,
   newGroup,
   RING,
-  todayKey,
 } from "./context.ts";
 
 const HOUR_MS = 3_600_000;
 
 /** `suspend`, `resume` and `expireTime`. */
 export function suspensionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
-  const events = async (environment: Environment) =>
-    ((await contents(redis(), environment))[todayKey(environment)] as unknown[]).length;
+  const events = async (environment: Environment) => (await eventsOf(client(), environment)).length;
 
   /** Everything that shows the state of group `a`, from each worker. */
   async function suspensionsOf(environment: Environment, token: string): Promise<(Suspension | undefined)[]> {
