@@ -29,6 +29,7 @@ it("is served with the embedded store, and its policy allows only its own script
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
   );
   expect(page.body.toString()).not.toMatch(/<script>|<style|style=|\son\w+=/);
+  let size = page.body.length;
   for (const [name, contentType] of [
     ["console.js", SCRIPT],
     ["console.css", CSS],
@@ -37,7 +38,10 @@ it("is served with the embedded store, and its policy allows only its own script
     const answer = await http1(url, `/console/${name}`, { headers });
     expect(answer).toMatchObject({ status: 200, headers: { "content-type": contentType, "content-encoding": "br" } });
     expect(brotliDecompressSync(answer.body).equals(readFileSync(`${ROOT}/dist/${name}`)), name).toBe(true);
+    size += answer.body.length;
   }
+  // An operator on a slow line opens it too.
+  expect(size).toBeLessThan(130_000);
 });
 
 it.each(RUNTIMES)("is served on METRICS_PORT if it is set, with the console's calls, on %s", async (runtime) => {

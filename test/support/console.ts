@@ -51,7 +51,7 @@ export interface TestConsole {
   signIn(token: string): Promise<void>;
   /** Checks a page or dialog against WCAG 2.2 AA in every view. */
   checkViews(name: string): Promise<void>;
-  /** Checks a page, and takes its screenshot if requested. */
+  /** Checks a page, and takes its screenshots, light and dark, if requested. */
   picture(name: string): Promise<void>;
   /**
    * Closes the page. Expects no violations of the content security policy, no requests to other origins, and no stored
@@ -172,7 +172,11 @@ export async function openConsole(
       if (process.env["CONSOLE_PICTURES"] === undefined) return;
       mkdirSync(PICTURES, { recursive: true });
       await page.evaluate(() => document.querySelector(".page")?.scrollTo(0, 0));
-      writeFileSync(`${PICTURES}/${name.replaceAll(" ", "-")}.png`, await page.screenshot({ animations: "disabled" }));
+      for (const colorScheme of ["dark", "light"] as const) {
+        await page.emulateMedia({ colorScheme });
+        const file = `${PICTURES}/${name.replaceAll(" ", "-")}${colorScheme === "dark" ? "-dark" : ""}.png`;
+        writeFileSync(file, await page.screenshot({ animations: "disabled" }));
+      }
     },
     async leave() {
       expect(await page.evaluate(() => (globalThis as unknown as { violations: string[] }).violations)).toEqual([]);
@@ -193,6 +197,7 @@ export async function openConsole(
 
 /** Resources that a page polls, and the interval in milliseconds. */
 const READINGS = {
+  steps: { url: "**/ListSigningKeys", everyMs: 2000 },
   audit: { url: "**/ListAuditEvents", everyMs: 2000 },
 } as const;
 

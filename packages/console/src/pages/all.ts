@@ -4,6 +4,7 @@ import {
   KeyRound,
   type LucideIcon,
   MonitorCheck,
+  Rocket,
   ScrollText,
   UsersRound,
   Webhook,
@@ -16,6 +17,7 @@ import { ApiTokensPage } from "./api-tokens.tsx";
 import { AuditPage } from "./audit.tsx";
 import { EnvironmentsPage } from "./environments.tsx";
 import { SessionsPage } from "./sessions.tsx";
+import { StartPage } from "./start.tsx";
 import { UserGroupPage } from "./user-group.tsx";
 import { UserGroupsPage } from "./user-groups.tsx";
 import { WebhookPage } from "./webhook.tsx";
@@ -45,5 +47,6 @@ export const PAGES: readonly ConsolePage[] = [
   { path: "webhooks", link: "Webhooks", icon: Webhook, isOfEnvironment: true, show: WebhooksPage },
   { path: "webhook", isOfEnvironment: true, show: WebhookPage },
   { path: "audit", link: "Audit", icon: ScrollText, isOfEnvironment: true, show: AuditPage },
+  { path: "start", link: "Get started", icon: Rocket, isOfEnvironment: false, show: StartPage },
   { path: "overview", link: "Overview", icon: Activity, isOfEnvironment: false, show: OverviewPage },
 ];

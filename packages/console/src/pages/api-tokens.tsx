@@ -55,7 +55,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
     go(hrefOf("tokens", { env, order, role, ...changed }), true);
   const create = (
     <DialogButton label="New API token" icon={Plus} look="main">
-      {(close) => <Create onMade={again} onClose={close} />}
+      {(close) => <CreateApiToken onMade={again} onClose={close} />}
     </DialogButton>
   );
   return (
@@ -112,7 +112,8 @@ function OfEnvironment({ params }: { readonly params: Params }) {
   );
 }
 
-function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
+/** A dialog that creates an API token. */
+export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const [name, setName] = useState("");

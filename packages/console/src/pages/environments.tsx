@@ -2,13 +2,12 @@ import { Plus, Trash2 } from "lucide-preact";
 import { useState } from "preact/hooks";
 import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { InvalidInput } from "../../../operator/src/input.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { useAnswer, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { CheckField, SelectField, TextField } from "../parts/field.tsx";
+import { CheckField } from "../parts/field.tsx";
 import { announce } from "../parts/live.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { Page } from "../parts/page.tsx";
@@ -16,6 +15,8 @@ import { ListTable, Skeleton } from "../parts/table.tsx";
 import { hrefOf } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
+import { CreateEnvironment } from "./create-environment.tsx";
+import { Invitation } from "./start.tsx";
 
 /** All environments for `ADMIN_TOKEN`; the own environment for an API token. */
 export function EnvironmentsPage() {
@@ -31,11 +32,12 @@ function All() {
   });
   const create = (
     <DialogButton label="New environment" icon={Plus} look="main">
-      {(close) => <Create onDone={list.again} onClose={close} />}
+      {(close) => <CreateEnvironment onDone={list.again} onClose={close} />}
     </DialogButton>
   );
   return (
     <Page title="Environments" actions={create}>
+      <Invitation />
       <section class="card">
         <ListTable
           list={list}
@@ -71,6 +73,7 @@ function Own() {
   const { value, error, again } = useAnswer("own", (signal) => admin.getEnvironment({}, { signal }));
   return (
     <Page title="Environments">
+      <Invitation />
       <section class="card">
         <FailureBox error={error} again={again} />
         {!value && error === undefined && <Skeleton />}
@@ -81,40 +84,6 @@ function Own() {
         This API token may act on its own environment only. ADMIN_TOKEN can list, create and delete environments.
       </p>
     </Page>
-  );
-}
-
-const TAG_OPTIONS = [
-  ["", "none"],
-  ["Customer", "Customer"],
-  ["Testing", "Testing"],
-] as const;
-
-function Create({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
-  const { admin } = useSession();
-  const [name, setName] = useState("");
-  const [tag, setTag] = useState("");
-  const whole = tag ? `${name}/${tag}` : name;
-  const create = async () => {
-    const environment = parseEnvironmentName(whole);
-    if (!environment)
-      throw new InvalidInput("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.", "Name");
-    await admin.createEnvironment({ environment });
-    onDone();
-    return `Created the environment ${whole}.`;
-  };
-  return (
-    <ChangeDialog
-      title="New environment"
-      button="Create"
-      command={{ command: "env create", args: [name ? whole : "NAME"] }}
-      isUnsaved={name !== ""}
-      onConfirm={create}
-      onClose={onClose}
-    >
-      <TextField label="Name" value={name} onValue={setName} maxLength={64} />
-      <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
-    </ChangeDialog>
   );
 }
 

@@ -1,48 +1,44 @@
 import { quoted } from "../../../operator/src/input.ts";
 import type { Programs } from "../parts/snippets.tsx";
 
-/** The URL of the service that served the page, also behind a path of a proxy. */
-function serviceUrl(): string {
-  return new URL("..", document.baseURI).href.replace(/\/$/, "");
+/** A call of the clients: the same in each language. */
+interface Call {
+  /** The service and the method in the URL. */
+  readonly path: string;
+  /** The body in JSON. */
+  readonly body: string;
+  /** Further options of curl. */
+  readonly options?: string;
+  /** The call, and the text that it results in, in each language. */
+  readonly typescript: readonly [call: string, result: string];
+  readonly python: readonly [types: string, call: string, result: string];
+  readonly go: readonly [call: string, result: string];
 }
 
-/** A string literal of TypeScript, Python and Go. Characters that nobody sees are escaped. */
-function literal(text: string): string {
-  const escaped = (each: string) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(text).replace(/[\p{C}\p{DI}\p{Zl}\p{Zp}](?<=[\0-\uffff])/gu, escaped);
-}
-
-/** Programs that create a viewer session of a user group. The API token comes from the environment variable `API_TOKEN`. */
-export function sessionPrograms(userGroupId: string): Programs {
-  const url = serviceUrl();
-  const id = literal(userGroupId);
-  const body = `{"userGroupId": ${id}, "audience": "dashboards", "viewerId": "bob"}`;
+/** Programs that call the service. The API token comes from the environment variable `API_TOKEN`. */
+function programsOf({ path, body, options = "", typescript, python, go }: Call): Programs {
+  // The service that served the page, also behind a path of a proxy.
+  const url = new URL("..", document.baseURI).href.replace(/\/$/, "");
   return {
-    curl: `curl -sS ${quoted(`${url}/usergroup.v1.ViewerService/CreateViewerSession`)} \\
+    curl: `curl -sS ${quoted(`${url}/${path}`)} \\
   -H "Authorization: Token $API_TOKEN" \\
   -H "Content-Type: application/json" \\
-  -d ${quoted(body)}`,
+  -d ${quoted(body)}${options}`,
     TypeScript: `import { createUserGroupServiceClient } from "@user-group-service/client";
 
 const service = createUserGroupServiceClient({
   url: "${url}",
   token: process.env.API_TOKEN,
 });
-const { session } = await service.viewers.createViewerSession({
-  group: { case: "userGroupId", value: ${id} },
-  audience: "dashboards",
-  viewerId: "bob",
-});
-console.log(session);`,
+const made = await service.${typescript[0]};
+console.log(made.${typescript[1]});`,
     Python: `import os
 
-from user_group_service import Client, CreateViewerSessionRequest, by_id
+from user_group_service import Client, ${python[0]}
 
 client = Client("${url}", os.environ["API_TOKEN"])
-made = client.viewers.create_viewer_session(
-    CreateViewerSessionRequest(group=by_id(${id}), audience="dashboards", viewer_id="bob")
-)
-print(made.session)`,
+made = client.${python[1]}
+print(made.${python[2]})`,
     Go: `package main
 
 import (
@@ -61,15 +57,71 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	made, err := client.Viewers.CreateViewerSession(context.Background(), &usergroupv1.CreateViewerSessionRequest{
-		Group:    &usergroupv1.CreateViewerSessionRequest_UserGroupId{UserGroupId: ${id}},
-		Audience: "dashboards",
-		ViewerId: "bob",
-	})
+	made, err := client.${go[0]}
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(made.Session)
+	fmt.Println(made.${go[1]})
 }`,
   };
+}
+
+/** A string literal of TypeScript, Python and Go. Characters that nobody sees are escaped. */
+function literal(text: string): string {
+  const escaped = (each: string) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(text).replace(/[\p{C}\p{DI}\p{Zl}\p{Zp}](?<=[\0-\uffff])/gu, escaped);
+}
+
+/** Programs that create a user group, unless it exists. They do not print its token. */
+export function groupPrograms(userGroupId: string): Programs {
+  const id = literal(userGroupId);
+  return programsOf({
+    path: "usergroup.v1.UserGroupService/GetUserGroup",
+    body: `{"userGroupId": ${id}, "name": "Acme"}`,
+    // The response contains the token of the group.
+    options: ` \\
+  -o /dev/null -w "%{http_code}\\n"`,
+    typescript: [`userGroups.getUserGroup({ userGroupId: ${id}, name: "Acme" })`, "newUserGroup"],
+    python: [
+      "GetUserGroupRequest",
+      `user_groups.get_user_group(GetUserGroupRequest(user_group_id=${id}, name="Acme"))`,
+      "new_user_group",
+    ],
+    go: [
+      `UserGroups.GetUserGroup(context.Background(), &usergroupv1.GetUserGroupRequest{UserGroupId: ${id}})`,
+      "NewUserGroup",
+    ],
+  });
+}
+
+/** Programs that create a viewer session of a user group. */
+export function sessionPrograms(userGroupId: string): Programs {
+  const id = literal(userGroupId);
+  return programsOf({
+    path: "usergroup.v1.ViewerService/CreateViewerSession",
+    body: `{"userGroupId": ${id}, "audience": "dashboards", "viewerId": "bob"}`,
+    typescript: [
+      `viewers.createViewerSession({
+  group: { case: "userGroupId", value: ${id} },
+  audience: "dashboards",
+  viewerId: "bob",
+})`,
+      "session",
+    ],
+    python: [
+      "CreateViewerSessionRequest, by_id",
+      `viewers.create_viewer_session(
+    CreateViewerSessionRequest(group=by_id(${id}), audience="dashboards", viewer_id="bob")
+)`,
+      "session",
+    ],
+    go: [
+      `Viewers.CreateViewerSession(context.Background(), &usergroupv1.CreateViewerSessionRequest{
+		Group:    &usergroupv1.CreateViewerSessionRequest_UserGroupId{UserGroupId: ${id}},
+		Audience: "dashboards",
+		ViewerId: "bob",
+	})`,
+      "Session",
+    ],
+  });
 }

@@ -22,7 +22,7 @@ export function WebhooksPage() {
   const { value, isBusy, error, again } = answer;
   const create = (
     <DialogButton label="New webhook" icon={Plus} look="main">
-      {(close) => <Create onDone={again} onClose={close} />}
+      {(close) => <CreateWebhook onDone={again} onClose={close} />}
     </DialogButton>
   );
   return (
@@ -59,7 +59,8 @@ export function WebhooksPage() {
   );
 }
 
-function Create({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
+/** A dialog that creates a webhook. */
+export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const [values, setValues] = useState(NO_VALUES);

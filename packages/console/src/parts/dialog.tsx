@@ -146,7 +146,7 @@ export function DialogButton({
     <>
       <button type="button" class={look} onClick={() => setOpen(true)}>
         {Icon && <Icon aria-hidden />}
-        {label}
+        <span>{label}</span>
       </button>
       {isOpen && children(() => setOpen(false))}
     </>

@@ -1,0 +1,47 @@
+import { useState } from "preact/hooks";
+import { parseEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
+import { ChangeDialog } from "../parts/dialog.tsx";
+import { SelectField, TextField } from "../parts/field.tsx";
+import { useSession } from "../session/session.ts";
+
+const TAG_OPTIONS = [
+  ["", "none"],
+  ["Customer", "Customer"],
+  ["Testing", "Testing"],
+] as const;
+
+/** A dialog that creates an environment. @param onDone receives its name */
+export function CreateEnvironment({
+  onDone,
+  onClose,
+}: {
+  readonly onDone: (name: string) => void;
+  readonly onClose: () => void;
+}) {
+  const { admin } = useSession();
+  const [name, setName] = useState("");
+  const [tag, setTag] = useState("");
+  const whole = tag ? `${name}/${tag}` : name;
+  const create = async () => {
+    const environment = parseEnvironmentName(whole);
+    if (!environment)
+      throw new InvalidInput("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.", "Name");
+    await admin.createEnvironment({ environment });
+    onDone(whole);
+    return `Created the environment ${whole}.`;
+  };
+  return (
+    <ChangeDialog
+      title="New environment"
+      button="Create"
+      command={{ command: "env create", args: [name ? whole : "NAME"] }}
+      isUnsaved={name !== ""}
+      onConfirm={create}
+      onClose={onClose}
+    >
+      <TextField label="Name" value={name} onValue={setName} maxLength={64} />
+      <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
+    </ChangeDialog>
+  );
+}

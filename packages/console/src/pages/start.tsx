@@ -1,0 +1,216 @@
+import { CircleCheck, CircleDashed, Plus } from "lucide-preact";
+import type { ComponentChildren } from "preact";
+import { WebhookState as State } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { useAnswer } from "../parts/calls.ts";
+import { DialogButton } from "../parts/dialog.tsx";
+import { FailureBox } from "../parts/failure.tsx";
+import { Page } from "../parts/page.tsx";
+import { Snippets } from "../parts/snippets.tsx";
+import { Skeleton } from "../parts/table.tsx";
+import { Id } from "../parts/visible.tsx";
+import { useWatched } from "../parts/watch.ts";
+import { go, hrefOf } from "../routes.ts";
+import { useSession } from "../session/session.ts";
+import { readApiTokens } from "../tokens/parts.tsx";
+import { CreateApiToken } from "./api-tokens.tsx";
+import { CreateEnvironment } from "./create-environment.tsx";
+import { groupPrograms, sessionPrograms } from "./programs.ts";
+import { CreateWebhook } from "./webhooks.tsx";
+
+/** How often the page checks what was done, in milliseconds. */
+const CHECK_MS = 2000;
+
+/** What exists in an environment. */
+interface Progress {
+  readonly environment: string | undefined;
+  readonly tokens: number;
+  readonly isTokenUsed: boolean;
+  /** The id of a user group. */
+  readonly group: string | undefined;
+  /** Whether a viewer session was ever created: the first one creates the keys. */
+  readonly hasSession: boolean;
+  readonly webhook: string | undefined;
+  readonly isDelivered: boolean;
+}
+
+const NOTHING: Progress = {
+  environment: undefined,
+  tokens: 0,
+  isTokenUsed: false,
+  group: undefined,
+  hasSession: false,
+  webhook: undefined,
+  isDelivered: false,
+};
+
+/** Reads what exists in the environment of the page. */
+function useProgress() {
+  const { admin, caller, environment } = useSession();
+  return useWatched<Progress>(
+    async (_, signal) => {
+      if (!environment) return NOTHING;
+      const [tokens, { userGroups }, { signingKeys }, { webhooks }] = await Promise.all([
+        readApiTokens(admin, { environment }, signal),
+        admin.listUserGroups({ environment, pageSize: 1 }, { signal }),
+        admin.listSigningKeys({ environment }, { signal }),
+        admin.listWebhooks({ environment }, { signal }),
+      ]);
+      // The token that the console uses is not the token of a back end.
+      const others = tokens.filter(({ id }) => id !== caller.apiTokenId);
+      return {
+        environment: formatEnvironmentName(environment),
+        tokens: others.length,
+        isTokenUsed: others.some(({ lastUseTime }) => lastUseTime !== undefined),
+        group: userGroups[0]?.providedId,
+        hasSession: signingKeys.length > 0,
+        webhook: webhooks.find(({ state }) => state === State.ENABLED)?.id ?? webhooks[0]?.id,
+        isDelivered: webhooks.some(({ lastSuccessTime }) => lastSuccessTime !== undefined),
+      };
+    },
+    () => CHECK_MS,
+  );
+}
+
+/** Leads through the first steps, and checks each. */
+export function StartPage() {
+  const { isRoot, env } = useSession();
+  const { value, error } = useProgress();
+  return (
+    <Page title="Get started" beside={<p>Do these steps once. The page checks each of them every two seconds.</p>}>
+      {error !== undefined && <FailureBox error={error} />}
+      {!value && error === undefined && <Skeleton />}
+      {value && (
+        <ol class="steps">
+          <Step
+            title="Create an environment"
+            done={value.environment && `The environment ${value.environment} exists.`}
+            waiting={isRoot ? "Create an environment, or choose one in the side bar." : ""}
+          >
+            <p>An environment holds user groups and API tokens. Production and tests have one each.</p>
+            {isRoot && (
+              <DialogButton label="New environment" icon={Plus}>
+                {(close) => <CreateEnvironment onDone={(name) => go(hrefOf("start", { env: name }))} onClose={close} />}
+              </DialogButton>
+            )}
+          </Step>
+          {value.environment && (
+            <>
+              <Step
+                title="Create an API token for your back end"
+                done={
+                  value.tokens > 0 &&
+                  (value.isTokenUsed ? "The service has accepted it." : "It exists. Nobody has used it.")
+                }
+                waiting="No API token exists."
+              >
+                <p>
+                  Choose the role manage. Then store the token where your back end runs: the next steps read it from{" "}
+                  <code>API_TOKEN</code>.
+                </p>
+                <DialogButton label="New API token" icon={Plus}>
+                  {(close) => <CreateApiToken onMade={() => {}} onClose={close} />}
+                </DialogButton>
+              </Step>
+              <Step
+                title="Create a user group"
+                done={
+                  value.group !== undefined && (
+                    <>
+                      The user group <Id id={value.group} href={hrefOf("group", { env, id: value.group })} /> exists.
+                    </>
+                  )
+                }
+                waiting="No user group exists."
+              >
+                <p>A user group is one of your customers. Your back end creates it, with the id that it uses itself.</p>
+                <Snippets label="Create a user group" programs={groupPrograms("acme")} />
+              </Step>
+              <Step
+                title="Create a viewer session"
+                done={value.hasSession && "A viewer session was created."}
+                waiting="No viewer session was created."
+              >
+                <p>A viewer session is for one person who is logged in. The page holds it instead of a token.</p>
+                <Snippets label="Create a viewer session" programs={sessionPrograms(value.group ?? "acme")} />
+              </Step>
+              <Step
+                title="Receive events with a webhook"
+                done={value.isDelivered && "A message was delivered."}
+                waiting={value.webhook ? "The webhook exists. It has delivered nothing." : "No webhook exists."}
+              >
+                <p>The service posts each change to an HTTPS URL of yours.</p>
+                {value.webhook ? (
+                  <a href={hrefOf("webhook", { env, id: value.webhook })}>Send a test</a>
+                ) : (
+                  <DialogButton label="New webhook" icon={Plus}>
+                    {(close) => <CreateWebhook onDone={() => {}} onClose={close} />}
+                  </DialogButton>
+                )}
+              </Step>
+            </>
+          )}
+        </ol>
+      )}
+    </Page>
+  );
+}
+
+/** One step. @param done what shows that it is done. Empty or false: it is not done */
+function Step({
+  title,
+  done,
+  waiting,
+  children,
+}: {
+  readonly title: string;
+  readonly done: ComponentChildren;
+  readonly waiting: string;
+  readonly children: ComponentChildren;
+}) {
+  const Icon = done ? CircleCheck : CircleDashed;
+  return (
+    <li class={done ? "card done" : "card"}>
+      <div class="card-heading">
+        <h2>{title}</h2>
+        <p class="check" role="status">
+          <Icon aria-hidden />
+          <span>{done || waiting}</span>
+        </p>
+      </div>
+      {children}
+    </li>
+  );
+}
+
+/** The number of environments from which a service is in use. The service itself may create two. */
+const MANY = 3;
+
+/** A card that leads to the first steps. It appears while no environment has a user group. */
+export function Invitation() {
+  const { admin, isRoot } = useSession();
+  const { value } = useAnswer("first steps", async (signal) => {
+    const { environments } = isRoot
+      ? await admin.listEnvironments({ pageSize: MANY }, { signal })
+      : { environments: [undefined] };
+    if (environments.length === MANY) return undefined;
+    const names = environments.map((each) => each && { name: each.name, tag: each.tag });
+    const groups = names.map((environment) => admin.listUserGroups({ environment, pageSize: 1 }, { signal }));
+    if ((await Promise.all(groups)).some(({ userGroups }) => userGroups.length > 0)) return undefined;
+    return { env: names[0] && formatEnvironmentName(names[0]) };
+  });
+  if (!value) return null;
+  return (
+    <section class="card">
+      <div class="card-heading">
+        <div>
+          <h2>Get started</h2>
+          <p>This service has no user group yet. Five steps lead to the first one.</p>
+        </div>
+        <a class="button main" href={hrefOf("start", { env: value.env })}>
+          Show the steps
+        </a>
+      </div>
+    </section>
+  );
+}
