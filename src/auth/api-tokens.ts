@@ -79,7 +79,7 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** The environments of the tokens of the settings. An environment is missing until one of its tokens has a cached owner. */
+  /** The environments of the tokens in the settings. An environment is missing until one of its tokens has a cached owner. */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);

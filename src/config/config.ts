@@ -195,8 +195,8 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 }
 
 /**
- * Finds variables that resemble settings. The environment also has variables of other programs, so a name must differ only in
- * case or underscores, in few letters of a long name, or by `_FILE` at the end.
+ * Finds variables that resemble settings: the name differs in case or underscores, in few letters of a long name, or by `_FILE`
+ * at the end. Other variables belong to other programs.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);

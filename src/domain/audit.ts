@@ -61,7 +61,7 @@ export interface ExportedUserGroups {
   readonly count: number;
 }
 
-/** Whether a text has the form of a key of a page of events: the number of an environment, and the id of an event. */
+/** Whether a text can be the key of a page of events: the number of an environment, and the id of an event. */
 export function isAuditEventKey(text: string): boolean {
   return /^\d{1,7}\.\d{1,16}$/.test(text);
 }

@@ -130,7 +130,7 @@ export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
 
 /** The imported token is another credential, or a damaged token of this service. */
 export class TokenNotImportable extends failure("InvalidArgument", "TOKEN_NOT_IMPORTABLE", {
-  text: "this is not a user group token: it is an API token, a viewer session or another credential, or an incomplete or mistyped token of this service; copy the token again, or leave it out for a new one",
+  text: "this is not a complete user group token: it may be mistyped, or another credential; copy the token again, or leave it out for a new one",
   field: "token",
 }) {}
 
@@ -193,7 +193,7 @@ export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
 
 /** The API token expires later than that of the caller. */
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
-  text: "the API token expires later than that of the caller, who must not receive it; revoke it, or rotate it with an API token that expires no earlier",
+  text: "the API token expires later than that of the caller; revoke it, or rotate it with an API token that expires no earlier",
 }) {}
 
 /** The environment has no webhook with this id. */
@@ -232,13 +232,13 @@ export class InvalidPageToken extends failure("InvalidArgument", "INVALID_PAGE_T
 
 /** The first event of the page was removed after the previous page was read. */
 export class AuditEventsExpired extends failure("InvalidArgument", "AUDIT_EVENTS_EXPIRED", {
-  text: "the events of this page were removed, because they are older than AUDIT_RETENTION, or their day has more than AUDIT_MAX_EVENTS updates; start again with the first page",
+  text: "AUDIT_RETENTION or AUDIT_MAX_EVENTS removed the events of this page; start again with the first page",
   field: "page_token",
 }) {}
 
 /** Events after a cursor were removed or lost. */
 export class EventCursorExpired extends failure("OutOfRange", "EVENT_CURSOR_EXPIRED", {
-  text: "events after this cursor are missing: they are older than AUDIT_RETENTION, their day has more than AUDIT_MAX_EVENTS updates, Redis has lost them, or the cursor belongs to another environment; start again with a snapshot, or from the beginning",
+  text: "events after this cursor are missing: AUDIT_RETENTION or AUDIT_MAX_EVENTS removed them, Redis lost them, or the cursor belongs to another environment; start again with a snapshot, or from the beginning",
   field: "cursor",
 }) {}
 

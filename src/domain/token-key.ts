@@ -41,8 +41,9 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups with the first key of this process, each atomically, and only if the group still has the
-   * token. The first page also encrypts the signing keys and the secrets of webhooks. Every group that exists while the pages are read is on one of them.
+   * Encrypts the tokens of a page of groups with the first key of this process. A token that has changed since it was read stays as it
+   * is. The first page also encrypts the signing keys and the secrets of webhooks. Every group that exists while the pages are read is
+   * on one of them.
    *
    * @param isDryRun whether to change nothing
    */
@@ -52,8 +53,8 @@ export interface TokenKeyStore {
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
-   * Stores that no token is encrypted with a key. No process may have encrypted with it since shortly before `since`, and a search
-   * of some seconds must not find a group that needs it.
+   * Stores that no token is encrypted with a key. Fails if a process has encrypted with it since shortly before `since`, or if a
+   * search of some seconds finds a group that needs it.
    *
    * @throws TokenKeyInUse; TooFewReplicas after the change
    */

@@ -118,8 +118,8 @@ export interface ListedUserGroup
   /** Whether its current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
-   * The day of the last resolve of its token or of one of its sessions, or of the last creation of a session, in UTC: the number of
-   * days since 1970. It may be some minutes old, and misses resolves while the store does not answer. Undefined if there was none.
+   * The last day, in UTC, on which its token or one of its sessions was resolved, or a session was created: the number of days since
+   * 1970. It may be some minutes old, and misses resolves while the store does not answer. Undefined if there was none.
    */
   readonly lastResolveDay?: number | undefined;
 }

@@ -5,7 +5,7 @@ import type { UserGroupTarget, Viewer } from "./user-group.ts";
 /** The maximum duration of a viewer session, in milliseconds. */
 export const MAX_SESSION_MS = 3_600_000;
 
-/** The maximum number of viewers of a group whose sessions are revoked individually at the same time. */
+/** The maximum number of viewers per group with individually revoked sessions. */
 export const MAX_ENDED_VIEWERS = 1000;
 
 interface SessionSubject {

@@ -218,8 +218,8 @@ export interface DeliveryStore {
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes an audit event on an API token that expires in at most `days` days, unless one was written for this expiry time and as few
-   * days. @returns whether it wrote one
+   * Writes an audit event on an API token that expires in at most `days` days. It writes no second event for the same expiry time and
+   * the same or more days. @returns whether it wrote one
    */
   noteExpiry(
     environment: Environment,

@@ -243,8 +243,8 @@ export class History {
   }
 
   /**
-   * The scope of the values of an environment. If there are too many environments, a busier one replaces the one with the fewest calls,
-   * whose values are added to those of the others.
+   * The scope of the values of an environment. If there are too many environments, a busier one replaces the one with the fewest calls.
+   * The values of the replaced one are added to those of the others.
    */
   #admit(scope: string, values: { readonly [column: string]: number }): string {
     if (this.#scopes.has(scope)) return scope;

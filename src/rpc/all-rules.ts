@@ -24,9 +24,9 @@ import { callError } from "./errors.ts";
 import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
- * Creates a function that checks requests against all rules: those of protovalidate; the rules `json`, `no_token` and `visible`
- * of this service; and the limits of durations and times, which the binary format does not enforce. It throws ConnectError
- * InvalidArgument.
+ * Creates a function that checks requests against the rules of protovalidate, and the rules `json`, `no_token` and `visible` of
+ * this service. It also checks the limits of durations and times, which the binary format does not enforce. It throws
+ * ConnectError InvalidArgument.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });

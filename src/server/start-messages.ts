@@ -78,7 +78,7 @@ export function warnOfSettings(
   else if (hasConsole && metricsPort !== undefined)
     logger.warn(
       { host },
-      "other machines can reach METRICS_PORT, which has no TLS but takes the tokens of the console: let only operators reach it, over an encrypted network, or set CONSOLE=off",
+      "other machines can reach METRICS_PORT, which serves the console without TLS: let only operators reach it, over an encrypted network, or set CONSOLE=off",
     );
 }
 

@@ -201,7 +201,7 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys, and changes them if it is due. The first session of an environment creates its keys. */
+  /** Reads the keys. If a key must be added or removed now, changes them. The first session of an environment creates its keys. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;

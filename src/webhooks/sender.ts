@@ -6,13 +6,13 @@ import type { Network } from "../domain/client-address.ts";
 import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome } from "../domain/webhook.ts";
 import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
 
-/** The maximum number of bytes of the body of an answer. The connection of a longer answer is closed. */
+/** The maximum size of the body of an answer, in bytes. The service closes the connection of a longer answer. */
 export const MAX_ANSWER_BYTES = 4096;
 
-/** How long the body of an answer may take, in milliseconds. The connection is closed after that. */
+/** How long the body of an answer may take, in milliseconds. After that, the service closes the connection. */
 const BODY_MS = 1000;
 
-/** The maximum number of bytes of the headers of an answer. */
+/** The maximum size of the headers of an answer, in bytes. */
 const MAX_HEADER_BYTES = 8192;
 
 /** The maximum number of informational responses (1xx) before an answer. */
@@ -69,8 +69,8 @@ interface Limit {
 }
 
 /**
- * Sends messages to one endpoint, and keeps its connection. The addresses of the host are checked after each lookup, and only these
- * addresses are connected to, so a name that resolves to another address at the next lookup has no effect. Redirects are not followed.
+ * Sends messages to one endpoint, and keeps its connection. It checks the addresses after each lookup, and connects only to these
+ * addresses. So a name that resolves to another address at the next lookup has no effect. It does not follow redirects.
  */
 export class Sender {
   private readonly allowed: readonly Network[];

@@ -72,8 +72,8 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
 }
 
 /**
- * Repeats a call that Node's HTTP/2 client refused, as docs/operations/upgrade.md recommends: the server had announced
- * the end of the connection before the call began.
+ * Repeats a call that Node's HTTP/2 client refused, as docs/operations/upgrade.md recommends. The server
+ * announced the end of the connection before the call began.
  */
 const repeatRefused: Interceptor = (next) => async (req) => {
   try {

@@ -29,8 +29,8 @@ export function pageOf(server: Pick<TestServer, "log">): string {
 }
 
 /**
- * Imports a user group with a token that expires, and creates a webhook that receives nothing, because metrics report such tokens,
- * imports and webhooks only then.
+ * Imports a user group with a token that expires, and creates a webhook that receives nothing. Without them, some metrics do not
+ * exist.
  *
  * @returns the series of the metrics page, once it reports them
  */

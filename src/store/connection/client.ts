@@ -51,8 +51,8 @@ export interface DataCheck {
 }
 
 /**
- * A change without an effect, which Redis neither replicates nor writes to disk. Redis refuses it like any other change: if its
- * memory is full, if it cannot write to disk, if it is a replica, or if it has too few replicas.
+ * A change without an effect, which Redis neither replicates nor writes to disk. Redis refuses it like other changes: if
+ * its memory is full, its disk fails, it is a replica, or it has too few replicas.
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 

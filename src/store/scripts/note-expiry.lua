@@ -1,4 +1,5 @@
--- Writes an event on an API token that expires in at most `days` days, unless one was written for this expiry time and as few days.
+-- Writes an event on an API token that expires in at most `days` days. It writes no second event for the same expiry time and the
+-- same or more days.
 -- Returns `none` or `done`.
 -- include: api-tokens
 local record = recordOf(apiToken)

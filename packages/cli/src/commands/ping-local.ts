@@ -9,8 +9,8 @@ import type { Shell } from "../shell.ts";
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the service whose settings are in the environment, as the health check of its container
- * does: on `METRICS_PORT`, or on `PORT` without one.
+ * Requests a health endpoint of the service whose settings are in the environment, on `METRICS_PORT` or `PORT`. The health check
+ * of the container uses it.
  *
  * @param path such as `/readyz`
  * @returns the URL, and whether the response is 200

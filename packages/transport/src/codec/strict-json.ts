@@ -24,8 +24,7 @@ const fieldsToCheck = fieldsLeadingTo(
 
 /**
  * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as `2026-02-30T00:00:00Z`,
- * and an unknown name of an enum value, which protobuf-es ignores so that the default value applies. protobuf-es refuses
- * all other errors.
+ * and an unknown name of an enum value, which protobuf-es replaces with the default. protobuf-es refuses all other errors.
  *
  * @throws Error with the message of protobuf-es; FieldError unless the whole message has such a type
  */

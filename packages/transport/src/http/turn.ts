@@ -7,9 +7,9 @@ export interface Unfinished {
 }
 
 /**
- * The bodies and responses that were added in this turn of the event loop and in the previous one. An entry that is
- * unfinished at the end of the next turn is charged. Nearly all entries finish before that and cost no charge. A request is
- * added for its body and again for its response. If both are in the list, it is checked only for the response.
+ * The bodies and responses that were added in this turn of the event loop and in the previous one. If an entry is unfinished at
+ * the end of the next turn, the list charges it. Nearly all entries finish before that. A request is added for its body and
+ * again for its response. If both are in the list, it is checked only for the response.
  */
 export class Turn {
   #added: Unfinished[] = [];

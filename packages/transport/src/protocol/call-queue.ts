@@ -199,8 +199,8 @@ export class CallQueue {
   }
 
   /**
-   * Makes room for a new call: refuses the oldest call of the caller with the most, because the client of a newer call is more
-   * likely to wait for the answer. Returns false if it is the new call that must be refused.
+   * Makes room for a new call: refuses the oldest call of the caller with the most calls. The clients of newer calls are more likely to
+   * wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call, and its line. They lose a call unless another is larger, with the new call
    */
