@@ -28,7 +28,7 @@ const (
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
 //
 // Store the cursor after each response is processed, and begin with it the next time. Responses without content only move
-// the cursor. The first error is the last element: the error of ctx, or a failure that stays, such as EVENT_CURSOR_EXPIRED or
+// the cursor. The first error is the last element: the error of ctx, or a permanent failure, such as EVENT_CURSOR_EXPIRED or
 // a revoked API token. WatchEvents does not change the request.
 func WatchEvents(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, request *adminv1.WatchEventsRequest,

@@ -93,7 +93,7 @@ const RULES: { readonly [reason: string]: Rule } = {
     "RevokeUserGroupTokens",
     "RevokeViewerSessions",
   ),
-  // Over REST, a suspended group has no answer to GetUserGroup.
+  // Over REST, GetUserGroup fails for a suspended group.
   USER_GROUP_SUSPENDED: (calling) =>
     onlyRpc("ResolveViewer", "CreateViewerSession")(calling) || (calling.isRest && only("GetUserGroup")(calling)),
   USER_GROUP_EXPIRED: only("ResumeUserGroup"),

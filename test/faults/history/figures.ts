@@ -47,7 +47,7 @@ export function figuresOf(calls: readonly Call[], shardOf: (group: string) => st
   };
 }
 
-/** The longest time between two answers, from start to end. */
+/** The longest time without an answer, between two times. */
 function longestGap(begin: number, end: number, answered: readonly Call[]): number {
   let longest = 0;
   let last = begin;

@@ -35,7 +35,7 @@ const NAMES = Object.keys(FILTERS) as FilterName[];
 
 type Filters = { readonly [name in FilterName]: string };
 
-/** The filters that an address has. */
+/** The filters in the URL of the page. */
 function filtersIn(params: Params): Filters {
   return Object.fromEntries(NAMES.map((name) => [name, params[name] ?? ""])) as Filters;
 }

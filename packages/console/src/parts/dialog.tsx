@@ -30,7 +30,7 @@ export function Dialog({
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();
-    // The last announcement belongs to the page.
+    // Screen readers must not read an announcement of the page in the dialog.
     announce("");
     return () => {
       isShown.current = false;
