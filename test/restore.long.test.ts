@@ -17,7 +17,7 @@ const ENV = "acme/Customer";
 describeWithRedis("restoring yesterday's backup", () => {
   it("brings back revoked credentials, until the commands of after-restore.js have run", async () => {
     const redis = await newRedis();
-    // Of the first server, and of the next one.
+    // The next server uses the same port.
     const env = { ...ADMIN_ENV, PORT: String(await freePort()) };
     const first = await newServer({ redisUrl: redis.url, env });
     const as = async (token: string, args: string, input = ""): Promise<Run> => {

@@ -72,7 +72,7 @@ export interface Lag {
   readonly ageMs: number;
 }
 
-/** A webhook that lags behind, as a poll has found it. */
+/** A webhook with undelivered events, as the last poll read it. */
 interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;

@@ -1,4 +1,4 @@
-"""Tests own CAs and client certificates."""
+"""Tests custom CA certificates and client certificates."""
 
 import asyncio
 import datetime

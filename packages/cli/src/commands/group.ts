@@ -127,10 +127,7 @@ export const groupCommands = commandGroup({
       },
     },
   ),
-  resume: rpcCommand(
-    resumeUserGroup,
-    "end the suspension of a user group, which has the same token and values as before",
-  ),
+  resume: rpcCommand(resumeUserGroup, "end the suspension of a user group. Its token and values stay the same"),
   delete: rpcCommand(deleteUserGroup, "delete a user group, and revoke its tokens at once", {
     fields: { etag: ETAG },
     confirm: ({ userGroupId: id }) => ({

@@ -36,7 +36,7 @@ def watch_events(client: Client, request: WatchEventsRequest) -> Iterator[WatchE
     move the cursor.
 
     Raises:
-        ConnectError: A failure that stays, such as `EVENT_CURSOR_EXPIRED` or a revoked API token.
+        ConnectError: A permanent failure, such as `EVENT_CURSOR_EXPIRED` or a revoked API token.
 
     """
     position = _Position(request)

@@ -51,7 +51,7 @@ function useRowsInSight(count: number) {
   return { body, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
 }
 
-/** A table. It scrolls if it is wider than the page. Of a long one, only the rows in sight exist. */
+/** A table. It scrolls if it is wider than the page. A long table renders only the visible rows. */
 export function Table<T>({
   caption,
   columns,
