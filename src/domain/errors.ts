@@ -108,9 +108,9 @@ export class TooManyEndedViewers extends failure("ResourceExhausted", "TOO_MANY_
   text: `the sessions of ${MAX_ENDED_VIEWERS} viewers of the user group were revoked within an hour, which is the limit; leave out viewer_id to revoke the sessions of the whole group`,
 }) {}
 
-/** The service does not know the URL at which it publishes signing keys. */
+/** PUBLIC_URL is not set, so the service cannot create viewer sessions. */
 export class PublicUrlMissing extends failure("FailedPrecondition", "PUBLIC_URL_MISSING", {
-  text: "viewer sessions contain the URL of their signing keys, which this service does not know: set PUBLIC_URL",
+  text: "viewer sessions contain the public URL of this service: set PUBLIC_URL",
 }) {}
 
 /** Another call changed the signing keys at the same time. */

@@ -27,7 +27,8 @@ const MAX_RETRY_MS = 3_600_000;
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
 /**
- * The events before a gap that are delivered again, in microseconds: after a failover that lost events, later events can have lower ids.
+ * How much earlier than a gap the delivery continues, in microseconds. After a failover that lost events, later events can have lower
+ * ids.
  */
 const OVERLAP_MICROS = 60_000_000;
 

@@ -167,7 +167,7 @@ describe("an endpoint", () => {
       ["x", "no-store", undefined],
       ["x", "max-age=60", "accept-encoding"],
       ["x".repeat(50), "no-store", "accept-encoding"],
-    ])("of which an answer %j with %s varies by %s", async (body, cached, vary) => {
+    ])("sets Vary of an answer %j with %s to %s", async (body, cached, vary) => {
       const answering: EndpointMethod = {
         compressMinBytes: 10,
         serve: async () => ({ status: 200, headers: { "cache-control": cached }, body }),

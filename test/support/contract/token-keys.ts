@@ -154,7 +154,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
     });
 
-    it("stays while a token needs it that another worker wrote during re-encryption", async () => {
+    it("is not retired while it encrypts a token that another worker wrote during re-encryption", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       const other = store({ worker: 1, ring: [OLD, NEXT] });

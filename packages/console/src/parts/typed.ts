@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 /**
- * State for fields whose initial values are in the address. Another address resets them.
+ * State for fields whose initial values are in the URL. Another address resets them.
  *
  * @param given the value in the address: a text, or texts by name
  */

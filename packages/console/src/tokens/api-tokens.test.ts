@@ -6,7 +6,7 @@ import { inOrder, summaryOf } from "./api-tokens.ts";
 
 const DAY_MS = 86_400_000;
 
-/** An API token by the days of its times. */
+/** Creates an API token. The times are days. */
 function token(id: string, created: number, { used, expires }: { used?: number; expires?: number }) {
   return create(ApiTokenSchema, {
     id,
