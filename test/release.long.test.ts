@@ -107,7 +107,7 @@ describe("the workflow of a release", () => {
     readonly jobs: {
       readonly [name: string]: {
         readonly permissions: object;
-        readonly steps: readonly { readonly run?: string; readonly uses?: string }[];
+        readonly steps: readonly { readonly run?: string; readonly uses?: string; readonly with?: object }[];
       };
     };
   };
@@ -117,5 +117,10 @@ describe("the workflow of a release", () => {
     expect(workflow.permissions).toEqual({});
     expect(steps.map(({ uses }) => uses?.replace(/@.*/, ""))).toContain("actions/attest-build-provenance");
     expect(steps.find(({ run }) => run?.includes("npm publish"))?.run).toContain("--provenance");
+    expect(steps.find(({ uses }) => uses?.startsWith("docker/build-push-action@"))?.with).toMatchObject({
+      push: true,
+      provenance: "mode=max",
+      tags: `\${{ steps.image.outputs.tag }}`,
+    });
   });
 });
