@@ -340,7 +340,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await expect(unauthenticated.getCaller({})).rejects.toThrow();
     const { groups } = grpcClients(server);
     for (let i = 0; i < 5; i++) await groups.getUserGroup({ userGroupId: "charted" });
-    const { page, press, choose, checkViews, picture, signIn, leave } = await openConsole(browser, server.url, {
+    const { page, press, choose, checkViews, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/overview",
     });
     await signIn(ADMIN_TOKEN);
@@ -350,7 +350,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     expect(await charts.count()).toBeGreaterThanOrEqual(5);
     await charts.first().locator("canvas").waitFor();
     await page.getByText("API_TOKEN_UNKNOWN").waitFor();
-    await picture("overview");
+    await checkViews("the overview");
 
     // Without a mouse, arrow keys move through the samples.
     const values = page.locator(".chart-values").first();
@@ -391,6 +391,15 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await page.route("**/GetMetricsHistory", (route) => route.abort());
     await page.getByRole("alert").waitFor();
     expect(await charts.count()).toBeGreaterThan(0);
+    await leave();
+  });
+
+  it("shows the charts of a busy hour", async () => {
+    const { page, picture, signIn, leave } = await openConsole(browser, server.url, { hash: "#/overview" });
+    await page.route("**/GetMetricsHistory", (route) => route.fulfill({ json: busyHour() }));
+    await signIn(ADMIN_TOKEN);
+    await page.getByText("refused: queue-full").waitFor();
+    await picture("overview");
     await leave();
   });
 
@@ -468,3 +477,41 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 });
+
+/** The response of GetMetricsHistory, in JSON, for an hour with a peak that the service could not serve completely. */
+function busyHour() {
+  const last = Math.floor(Date.now() / 10_000) * 10_000;
+  const samples = Array.from({ length: 360 }, (_, i) => {
+    const peak = Math.exp(-(((i - 250) / 14) ** 2));
+    const wave = 1 + 0.35 * Math.sin(i / 29) + 0.12 * Math.sin(i * 1.7) + 0.06 * Math.sin(i * 5.3);
+    const calls = Math.round(9000 * (wave + 2.4 * peak));
+    const refused = Math.round(Math.max(0, peak - 0.3) * 2600);
+    const seconds = (base: number) => `${(base * (1 + 0.2 * Math.sin(i * 2.3)) * (1 + 6 * peak)).toFixed(6)}s`;
+    const trips = { get: Math.round(calls * 0.8), resolve: Math.round(calls * 0.4), update: Math.round(calls * 0.05) };
+    const errors = { USER_GROUP_NOT_FOUND: Math.round(40 * wave), TOKEN_NOT_FOUND: 12, OVERLOADED: refused };
+    return {
+      endTime: new Date(last - (359 - i) * 10_000).toISOString(),
+      ...{ calls, errors, p50: seconds(0.0011), p99: seconds(0.009) },
+      service: {
+        ...{ workers: 4, callsInFlight: Math.round(30 * wave), memoryMib: 410 },
+        ...{ queueLength: Math.round(peak * 180), queuedCalls: Math.round(peak * 4000) },
+        refusals: { "queue-full": refused },
+        ...{ redisRoundTrips: trips, redisP50: seconds(0.0003), redisP99: seconds(0.0018) },
+      },
+    };
+  });
+  const sum = (calls: number, failedCalls: number, p99: string) => ({ calls, failedCalls, p99 });
+  return {
+    instance: "one",
+    samples,
+    methods: [
+      { method: "GetUserGroup", ...sum(2_412_907, 14_820, "0.0084s") },
+      { method: "ResolveViewer", ...sum(1_180_344, 4320, "0.0061s") },
+      { method: "UpdateUserGroup", ...sum(150_218, 96, "0.0137s") },
+    ],
+    environments: ["acme", "initech", "umbrella"].map((name, i) => ({
+      environment: { name, tag: "API_ENVIRONMENT_TAG_CUSTOMER" },
+      ...sum(Math.round(2_100_000 / (i + 1)), Math.round(9000 / (i + 1)), "0.0082s"),
+    })),
+  };
+}

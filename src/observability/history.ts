@@ -153,7 +153,8 @@ export class History {
     const to = Math.min(this.#last, complete);
     const hour = this.#slots(Number.NEGATIVE_INFINITY, to);
     const selected = this.#selected(query);
-    const isAll = query.method === undefined && !isOfEnvironment(query);
+    const { method, environmentNumber, environmentPath } = query;
+    const isAll = method === undefined && environmentNumber === undefined && environmentPath === undefined;
     const service = isAll ? this.#scopes.get(SERVICE) : undefined;
     const samples = this.#slots(Math.floor(query.after / SAMPLE_MS), to).map((slot) => ({
       endTime: (slot + 1) * SAMPLE_MS,
@@ -161,15 +162,15 @@ export class History {
       service: isAll ? serviceOf(service, slot) : undefined,
     }));
     const instance = this.#instance;
-    if (query.environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };
+    if (environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };
     const ofHour = (prefix: string) =>
       [...this.#scopes]
         .filter(([scope]) => scope.startsWith(prefix))
-        .map(([scope, columns]) => ({ name: scope.slice(prefix.length), ...callsOf([columns], hour) }))
+        .map(([scope, columns]) => ({ name: scope.slice(prefix.length), ...callsOf(columns, hour) }))
         .filter(({ calls }) => calls > 0)
         .sort((one, other) => other.calls - one.calls);
     const others = this.#scopes.get(OTHER_ENVIRONMENTS);
-    const ofOthers = others ? [{ path: undefined, ...callsOf([others], hour) }] : [];
+    const ofOthers = others ? [{ path: undefined, ...callsOf(others, hour) }] : [];
     return {
       instance,
       samples,
@@ -187,16 +188,15 @@ export class History {
     return Array.from({ length: Math.max(0, to - first + 1) || 0 }, (_, i) => first + i);
   }
 
-  #selected({ method, ...environment }: HistoryQuery): Columns[] {
-    if (method !== undefined) return [this.#scopes.get(methodScope(method)) ?? new Map()];
-    if (!isOfEnvironment(environment))
-      return [...this.#scopes].flatMap(([scope, columns]) => (scope.startsWith(METHOD) ? [columns] : []));
-    const { environmentNumber, environmentPath } = environment;
-    const part = environmentNumber === undefined ? ` ${environmentPath}` : `${ENVIRONMENT}${environmentNumber} `;
-    const isSelected = (scope: string) =>
-      scope.startsWith(ENVIRONMENT) &&
-      (environmentNumber === undefined ? scope.endsWith(part) : scope.startsWith(part));
-    return [...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : []));
+  /** The values of the selected calls. */
+  #selected({ method, environmentNumber, environmentPath }: HistoryQuery): Columns {
+    if (method !== undefined) return this.#scopes.get(methodScope(method)) ?? new Map();
+    const isSelected = (scope: string) => {
+      if (environmentNumber !== undefined) return scope.startsWith(`${ENVIRONMENT}${environmentNumber} `);
+      if (environmentPath === undefined) return scope.startsWith(METHOD);
+      return scope.startsWith(ENVIRONMENT) && scope.endsWith(` ${environmentPath}`);
+    };
+    return sumOfScopes([...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : [])));
   }
 
   /** Moves the hour so that it ends with a slot, and clears the slots that it gains. */
@@ -252,7 +252,7 @@ export class History {
     if (known.length < MAX_ENVIRONMENTS) return scope;
     const hour = this.#slots(Number.NEGATIVE_INFINITY, this.#last);
     const [least] = known
-      .map((name) => ({ name, calls: callsOf([this.#scopes.get(name) as Columns], hour).calls }))
+      .map((name) => ({ name, calls: callsOf(this.#scopes.get(name) as Columns, hour).calls }))
       .sort((one, other) => one.calls - other.calls);
     const calls = Object.entries(values).reduce((sum, [name, value]) => (isCalls(name) ? sum + value : sum), 0);
     if (!least || calls <= least.calls) return OTHER_ENVIRONMENTS;
@@ -263,13 +263,6 @@ export class History {
       for (const slot of hour) this.#increase(OTHER_ENVIRONMENTS, column, slot, old[slot % SAMPLES] as number);
     return scope;
   }
-}
-
-function isOfEnvironment({
-  environmentNumber,
-  environmentPath,
-}: Pick<HistoryQuery, "environmentNumber" | "environmentPath">): boolean {
-  return environmentNumber !== undefined || environmentPath !== undefined;
 }
 
 /** Whether a column counts calls. The columns of errors count some of them again. */
@@ -284,25 +277,36 @@ function sumOf(values: Uint32Array | undefined, slots: readonly number[]): numbe
   return sum;
 }
 
-/** The sums of the columns whose names begin with a prefix, above zero, by the rest of their names. */
-function sumsBy(prefix: string, list: readonly Columns[], slots: readonly number[]): { [name: string]: number } {
-  const sums: { [name: string]: number } = {};
-  for (const columns of list) {
+/** The sum of scopes, column by column. */
+function sumOfScopes(scopes: readonly Columns[]): Columns {
+  const [first, ...others] = scopes;
+  if (!first || others.length === 0) return first ?? new Map();
+  const sums: Columns = new Map();
+  for (const columns of scopes) {
     for (const [column, values] of columns) {
-      const sum = column.startsWith(prefix) ? sumOf(values, slots) : 0;
-      const name = column.slice(prefix.length);
-      if (sum > 0) sums[name] = (sums[name] ?? 0) + sum;
+      const sum = sums.get(column) ?? new Uint32Array(SAMPLES);
+      sums.set(column, sum);
+      for (let i = 0; i < SAMPLES; i++) sum[i] = (sum[i] as number) + (values[i] as number);
     }
   }
   return sums;
 }
 
-function callsOf(list: readonly Columns[], slots: readonly number[]): Calls {
-  const counts = countsOf(list, slots);
-  const streams = list.reduce((sum, columns) => sum + sumOf(columns.get(COLUMN.streams), slots), 0);
+/** The sums of the columns whose names begin with a prefix, above zero, by the rest of their names. */
+function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
+  const sums: { [name: string]: number } = {};
+  for (const [column, values] of columns) {
+    const sum = column.startsWith(prefix) ? sumOf(values, slots) : 0;
+    if (sum > 0) sums[column.slice(prefix.length)] = sum;
+  }
+  return sums;
+}
+
+function callsOf(columns: Columns, slots: readonly number[]): Calls {
+  const counts = countsOf(columns, slots);
   return {
-    calls: counts.reduce((sum, count) => sum + count, streams),
-    errors: sumsBy(COLUMN.error, list, slots),
+    calls: counts.reduce((sum, count) => sum + count, sumOf(columns.get(COLUMN.streams), slots)),
+    errors: sumsBy(COLUMN.error, columns, slots),
     p50: quantileOf(counts, 0.5),
     p99: quantileOf(counts, 0.99),
   };
@@ -310,14 +314,14 @@ function callsOf(list: readonly Columns[], slots: readonly number[]): Calls {
 
 function serviceOf(columns: Columns = new Map(), slot: number): ServiceSample {
   const value = (column: string) => sumOf(columns.get(column), [slot]);
-  const counts = countsOf([columns], [slot]);
+  const counts = countsOf(columns, [slot]);
   return {
     workers: value(COLUMN.workers),
     callsInFlight: value(COLUMN.inFlight),
     queueLength: value(COLUMN.queueLength),
     queuedCalls: value(COLUMN.queued),
-    refusals: sumsBy(COLUMN.refused, [columns], [slot]),
-    redisRoundTrips: sumsBy(COLUMN.redis, [columns], [slot]),
+    refusals: sumsBy(COLUMN.refused, columns, [slot]),
+    redisRoundTrips: sumsBy(COLUMN.redis, columns, [slot]),
     redisErrors: value(COLUMN.redisErrors),
     redisP50: quantileOf(counts, 0.5),
     redisP99: quantileOf(counts, 0.99),
@@ -326,10 +330,8 @@ function serviceOf(columns: Columns = new Map(), slot: number): ServiceSample {
 }
 
 /** The number of durations in each bucket, and above the last bound. */
-function countsOf(list: readonly Columns[], slots: readonly number[]): number[] {
-  return Array.from({ length: DURATION_BUCKETS.length + 1 }, (_, i) =>
-    list.reduce((sum, columns) => sum + sumOf(columns.get(String(i)), slots), 0),
-  );
+function countsOf(columns: Columns, slots: readonly number[]): number[] {
+  return Array.from({ length: DURATION_BUCKETS.length + 1 }, (_, i) => sumOf(columns.get(String(i)), slots));
 }
 
 /**
