@@ -471,7 +471,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
 
   it("finds user groups, environments and pages from anywhere", async () => {
     const environment = await newEnvironment("cyberdyne");
-    const { page, press, type, signIn, checkViews, tabTo, leave } = await openConsole(browser, server.url);
+    const { page, press, type, signIn, checkViews, picture, tabTo, leave } = await openConsole(browser, server.url);
     const long = `urn:customer:${"0123456789".repeat(6)}:north-east`;
     await adminOf(server.url).importUserGroups({
       environment,
@@ -504,7 +504,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await waitFor("the groups are found", async () => (await results.count()) === 3);
     const texts = await results.allInnerTexts();
     expect(texts.map((text) => text.split(/\s/)[0])).toEqual(["skynet", "skynet-2", "other"]);
-    await checkViews("search");
+    await picture("search");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowUp");
     await page.keyboard.press("ArrowUp");
