@@ -87,7 +87,7 @@ describe("the pages for operators", () => {
     .join("\n");
 
   it("name ugs commands and options that exist", async () => {
-    const written = [...text.matchAll(/\bugs ([a-z-]+(?: [a-z]+){0,2})\b([^`|;\n]*)/g)];
+    const written = [...text.matchAll(/\bugs ([a-z]+(?:[ -][a-z]+){0,3})\b([^`|;\n]*)/g)];
     expect(written.length).toBeGreaterThan(20);
     const helps = new Map<string, ReturnType<typeof ugs>>();
     for (const [line, words = "", rest = ""] of written) {
