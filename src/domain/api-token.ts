@@ -152,7 +152,8 @@ export interface ApiTokenStore {
    *
    * @param options `issued`: also revokes the API tokens that it created or rotated, those that these then created or rotated, and so
    *   on, even if API tokens between them are revoked or have expired. The API token itself may not exist. It is revoked first, the
-   *   others in steps. In the meantime, API tokens of the environment issue no others. After an error, a repeated call revokes the rest
+   *   others in steps. In the meantime, and for five seconds, API tokens of the environment issue no others. After an error, a repeated
+   *   call revokes the rest
    * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;

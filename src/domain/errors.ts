@@ -188,7 +188,7 @@ export class TooManyApiTokens extends failure("ResourceExhausted", "TOO_MANY_API
 
 /** The API token of the caller was revoked before it created or rotated another one. */
 export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
-  text: "API tokens are being revoked at the same time, maybe the one of the caller; try again, or use another one",
+  text: "API tokens of the environment were just revoked, maybe the one of the caller; try again in 5 seconds",
 }) {}
 
 /** The API token expires later than that of the caller. */

@@ -33,7 +33,10 @@ const READ_AT_ONCE = 50;
 /** Number of API tokens that one script revokes. */
 const REVOKED_AT_ONCE = 50;
 
-/** Time after a step of a revocation in which API tokens issue no others, in milliseconds. The next step begins within it. */
+/**
+ * Time after a step of a revocation in which API tokens issue no others, in milliseconds. The next step begins within it. The last
+ * step does not end it, because another revocation may be in progress.
+ */
 const PAUSE_MS = 5000;
 
 /** Dependencies of the store of API tokens. */
@@ -157,7 +160,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)
           await revokeSome(ids.slice(start, start + REVOKED_AT_ONCE), PAUSE_MS);
       }
-      if (issued) await revokeSome([], 0);
       if (revoked === 0) throw new ApiTokenNotFound();
       return revoked;
     },

@@ -1,6 +1,11 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { MAX_API_TOKENS, type NewApiToken, type RevocationListener } from "../../../src/domain/api-token.ts";
+import {
+  MAX_API_TOKENS,
+  type NewApiToken,
+  newApiTokenId,
+  type RevocationListener,
+} from "../../../src/domain/api-token.ts";
 import type { Environment, ListedEnvironment } from "../../../src/domain/environment.ts";
 import {
   ApiTokenChanged,
@@ -164,12 +169,19 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const { id } = middle.apiToken;
       expect(await store().revoke(environment, id, BY, { issued: true })).toBe(3);
       for (const token of issued) expect(await isValid(token)).toBe(false);
-      expect(await listed(environment)).toHaveLength(2);
+      expect((await listed(environment)).map(({ id }) => id).sort()).toEqual(
+        [top.apiToken.id, other.apiToken.id].sort(),
+      );
+    });
 
+    it("are revoked with an issuer of a chain whose other members are revoked", async () => {
+      const top = await create({ role: "admin" });
+      const { environment } = top;
+      const other = await create({}, environment);
       const second = await create({ creator: top.apiToken.id }, environment);
       const third = await create({ creator: second.apiToken.id }, environment);
       const last = await create({ creator: third.apiToken.id }, environment);
-      for (const each of [second, third]) await end(environment, each.apiToken.id);
+      for (const each of [second, third]) await store().revoke(environment, each.apiToken.id);
       expect(await store().revoke(environment, top.apiToken.id, BY, { issued: true })).toBe(2);
       expect(await isValid(last.token)).toBe(false);
       expect(await listed(environment)).toEqual([other.apiToken]);
@@ -420,6 +432,8 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const beforeStep = async () => {
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
+        // The end of another revocation changes nothing.
+        await fails(store().revoke(environment, newApiTokenId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
           await fails(create({ creator: id }, environment), ApiTokenChanged);
           await fails(store().rotate(environment, other.apiToken.id, { rotator: id }), ApiTokenChanged);
@@ -432,9 +446,19 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const revoke = () => inSteps.revoke(environment, apiToken.id, BY, { issued: true });
       await fails(revoke(), StoreUnavailable);
       expect(await revoke()).toBe(71);
-      expect(lengths).toEqual([123, 122, 72, 72, 72, 22, 1]);
+      expect(lengths).toEqual([123, 122, 72, 72, 72, 22]);
       expect((await listed(environment)).map(({ id }) => id)).toEqual([other.apiToken.id]);
-      await create({ creator: other.apiToken.id }, environment);
+      const issue = () => create({ creator: other.apiToken.id }, environment);
+      await fails(issue(), ApiTokenChanged);
+      await waitFor("API tokens issue others again", () =>
+        issue().then(
+          () => true,
+          (error: unknown) => {
+            expect(error).toBeInstanceOf(ApiTokenChanged);
+            return false;
+          },
+        ),
+      );
     });
 
     // The following tests need subscriptions.

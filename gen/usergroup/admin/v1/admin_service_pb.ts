@@ -712,7 +712,8 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
 
   /**
    * If true, also revokes the API tokens that this token created or rotated, the tokens that those
-   * created or rotated, and so on. Works even if this token is already revoked.
+   * created or rotated, and so on. Works even if this token is already revoked. For five seconds, API
+   * tokens of the environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
    *
    * @generated from field: bool revoke_issued = 3;
    */

@@ -51,7 +51,8 @@ const HINTS: { readonly [reason: string]: string } = {
   ENVIRONMENT_NOT_EMPTY: "give --force to delete its user groups too",
   ENVIRONMENT_BEING_DELETED: "run ugs env delete NAME --force until it is deleted, then create it again",
   ETAG_MISMATCH: "ugs group get ID shows its current etag",
-  API_TOKEN_CHANGED: "the API token that you use was revoked at the same time; use another one",
+  API_TOKEN_CHANGED:
+    "API tokens of the environment were just revoked, maybe the one that you use; try again in 5 seconds",
   API_TOKEN_OUTLIVES_CALLER: "revoke it, or use a token that expires no earlier than it does",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows when each was last used",
   WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",

@@ -36,7 +36,7 @@ const HINTS: { readonly [reason: string]: string } = {
   ENVIRONMENT_NOT_EMPTY: "Select the option that also deletes its user groups.",
   ENVIRONMENT_BEING_DELETED: "Finish its deletion. Then you can create it again.",
   ETAG_MISMATCH: "Somebody else changed it in the meantime. Check its new values, then save again.",
-  API_TOKEN_CHANGED: "Somebody is revoking API tokens, maybe yours. Try again, or sign in with another one.",
+  API_TOKEN_CHANGED: "API tokens of the environment were just revoked, maybe yours. Try again in 5 seconds.",
   API_TOKEN_OUTLIVES_CALLER: "Revoke it, or sign in with a token that expires no earlier than it does.",
   TOO_MANY_API_TOKENS: "Revoke API tokens that are no longer used.",
   TOO_FEW_REPLICAS:

@@ -1388,7 +1388,8 @@ type RevokeApiTokenRequest struct {
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// If true, also revokes the API tokens that this token created or rotated, the tokens that those
-	// created or rotated, and so on. Works even if this token is already revoked.
+	// created or rotated, and so on. Works even if this token is already revoked. For five seconds, API
+	// tokens of the environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
