@@ -1,21 +1,28 @@
+import type { Socket } from "node:net";
 import { afterReading } from "../protocol/after-reading.ts";
 
 /** The number of new HTTP/1.1 connections that are served in one turn of the event loop. Each begins with one request. */
 const PER_TURN = 16;
+
+interface Arrival {
+  readonly socket: Pick<Socket, "destroyed">;
+  readonly weight: number;
+  readonly serve: () => void;
+}
 
 /**
  * Begins to serve new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
  * requests, which take about 2 ms. If all of 80 new connections were served in one turn, the calls of others would wait 200 ms.
  */
 export class Arrivals {
-  readonly #waiting: { readonly weight: number; readonly serve: () => void }[] = [];
+  readonly #waiting: Arrival[] = [];
   #isScheduled = false;
   /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN`. */
   #served = 0;
 
-  /** Serves a connection in this turn, or in a later one. */
-  add(isHttp2: boolean, serve: () => void): void {
-    this.#waiting.push({ weight: isHttp2 ? PER_TURN : 1, serve });
+  /** Serves a connection in this turn, or in a later one. Drops it if it is closed by then. */
+  add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
+    this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
     this.#serve();
   }
 
@@ -23,6 +30,8 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
+      // A closed connection takes no turn. Otherwise a client that opens and closes connections would delay all new ones.
+      if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);
       this.#isScheduled = true;

@@ -179,7 +179,6 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   });
   const serveHttp1 = detachListeners(server, options.tls ? "secureConnection" : "connection");
   const serveNow = (socket: Socket, isHttp2: boolean) => {
-    if (socket.destroyed) return;
     if (!isHttp2) {
       connections.identify(socket);
       serveHttp1(socket);
@@ -196,7 +195,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     connections.identify(socket, opened);
   };
   const arrivals = new Arrivals();
-  const serve = (socket: Socket, isHttp2: boolean) => arrivals.add(isHttp2, () => serveNow(socket, isHttp2));
+  const serve = (socket: Socket, isHttp2: boolean) => arrivals.add(socket, isHttp2, () => serveNow(socket, isHttp2));
   const start = options.tls
     ? detachListeners(server, "connection")
     : (socket: Socket) => sniffProtocol(socket, limits.firstByteTimeoutMs, (isHttp2) => serve(socket, isHttp2));
