@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { COLUMN, environmentScope, History, methodScope, OTHER_ENVIRONMENTS, quantileOf, SERVICE } from "./history.ts";
 
 const SLOT = 1_000_000;
@@ -105,6 +105,20 @@ describe("a history", () => {
     expect(reasonsAt(SLOT + 1)).toBe(0);
     history.add({ slot: SLOT + 360, scopes: { [GET]: many("c") } });
     expect(reasonsAt(SLOT + 360)).toBe(1400);
+  });
+
+  it("searches for columns without values once in an interval, for any number of values that need a further one", () => {
+    const history = new History();
+    const many = (name: string) =>
+      Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${COLUMN.error}${name}${i}`, 1]));
+    history.add({ slot: SLOT, scopes: { [GET]: many("a") } });
+    const search = vi.spyOn(Object.getPrototypeOf(Uint32Array.prototype) as Uint32Array, "some");
+    try {
+      for (let worker = 0; worker < 3; worker++) history.add({ slot: SLOT + 1, scopes: { [GET]: many("b") } });
+      expect(search).toHaveBeenCalledTimes(1400);
+    } finally {
+      search.mockRestore();
+    }
   });
 
   it("begins again if the clock is set back by more than a minute", () => {

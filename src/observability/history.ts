@@ -213,6 +213,7 @@ export class History {
     for (const columns of this.#scopes.values())
       for (const values of columns.values()) for (let i = 0; i < gained; i++) values[(slot - i) % SAMPLES] = 0;
     this.#last = slot;
+    if (this.#columns >= MAX_COLUMNS) this.#removeUnused();
   }
 
   #increase(scope: string, column: string, slot: number, by: number): void {
@@ -221,7 +222,6 @@ export class History {
   }
 
   #newColumn(scope: string, column: string): Uint32Array | undefined {
-    if (this.#columns >= MAX_COLUMNS) this.#removeUnused();
     if (this.#columns >= MAX_COLUMNS) return undefined;
     const columns = this.#scopes.get(scope) ?? new Map();
     const values = new Uint32Array(SAMPLES);
