@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Copies the module path of release.json to every place in the client and its example that names the module. A fork sets
-# the path in release.json, then runs `npm run generate:clients`, which runs this script.
+# Copies the names of the Go modules and of the Terraform provider from release.json to every place that contains them. A
+# fork sets them in release.json, then runs `npm run generate:clients`, which runs this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-module=$(sed -n 's/^ *"goModule": "\(.*\)",*$/\1/p' release.json)
-named=$(sed -n 's|^ *value: \(.*\)/gen$|\1|p' packages/client-go/buf.gen.yaml)
-if [ "$module" != "$named" ]; then
-  grep -rlF "$named" packages/client-go examples/go-net-http test/go | xargs sed -i.bak "s|$named|$module|g"
-  find packages/client-go examples/go-net-http test/go -name '*.bak' -delete
-fi
+# Replaces an old name with that of release.json: KEY OLD_NAME
+rename() {
+  local name
+  name=$(sed -n "s/^ *\"$1\": \"\(.*\)\",*$/\1/p" release.json)
+  [ "$name" != "$2" ] || return 0
+  local places=(packages/client-go packages/terraform-provider examples/go-net-http test/go)
+  grep -rlF "$2" "${places[@]}" | xargs sed -i.bak "s|$2|$name|g"
+  find "${places[@]}" -name '*.bak' -delete
+}
+rename goModule "$(sed -n 's|^ *value: \(.*\)/gen$|\1|p' packages/client-go/buf.gen.yaml)"
+rename terraformModule "$(sed -n 's|^module ||p' packages/terraform-provider/go.mod)"
+rename terraformProvider "$(sed -n 's|^const address = "\(.*\)"$|\1|p' packages/terraform-provider/main.go)"

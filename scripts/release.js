@@ -26,7 +26,10 @@ try {
   buildPython();
   packChart();
   writeFileSync(join(folder, "sbom.cdx.json"), sbom());
-  writeFileSync(join(folder, "TAGS"), `v${version}\npackages/client-go/v${version}\n`);
+  writeFileSync(
+    join(folder, "TAGS"),
+    `v${version}\npackages/client-go/v${version}\npackages/terraform-provider/v${version}\n`,
+  );
   writeFileSync(join(folder, "SHA256SUMS"), checksums());
   process.stdout.write(readFileSync(join(folder, "SHA256SUMS")));
 } finally {
@@ -150,7 +153,7 @@ function newFolder(name) {
   return join(folder, name);
 }
 
-/** Requires that all published packages have the same version, and that the Go module has its published path. */
+/** Requires that all published packages have the same version, and that the Go modules have their published paths. */
 function requireSameVersions() {
   const found = {
     "packages/client/package.json": JSON.parse(read("packages/client/package.json")).version,
@@ -160,15 +163,17 @@ function requireSameVersions() {
       read("packages/client-python/pyproject.toml"),
     )?.[1],
     "deploy/helm/Chart.yaml": /^version: (.*)$/m.exec(read("deploy/helm/Chart.yaml"))?.[1],
+    "packages/terraform-provider/go.mod": /^require \S+ v(.*)$/m.exec(read("packages/terraform-provider/go.mod"))?.[1],
     Dockerfile: /^ARG VERSION=(.*)$/m.exec(read("Dockerfile"))?.[1],
   };
   for (const [file, its] of Object.entries(found))
     if (its !== version) fail(`${file} has version ${its}, but package.json has ${version}: set the same version`);
-  const path = /^module (.*)$/m.exec(read("packages/client-go/go.mod"))?.[1];
-  if (path !== names.goModule)
-    fail(
-      `packages/client-go/go.mod has the path ${path}, but release.json has ${names.goModule}: run npm run generate:clients`,
-    );
+  const paths = { "packages/client-go": names.goModule, "packages/terraform-provider": names.terraformModule };
+  for (const [directory, published] of Object.entries(paths)) {
+    const path = /^module (.*)$/m.exec(read(`${directory}/go.mod`))?.[1];
+    if (path !== published)
+      fail(`${directory}/go.mod has the path ${path}, but release.json has ${published}: run npm run generate:clients`);
+  }
 }
 
 /** @param {string} program */

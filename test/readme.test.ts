@@ -162,9 +162,10 @@ it("the tables of dependencies have exactly the npm packages that the programs u
   for (const [name, purpose] of documented) expect(purpose, name).not.toBe("");
 });
 
-it("the table of dependencies in Go has exactly the modules of go.mod", () => {
-  const required = [...textOf("packages/client-go/go.mod").matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
-  expect(namesIn("Go")).toEqual(required.sort());
+it("the table of dependencies in Go has exactly the modules of the client and the Terraform provider", () => {
+  const manifests = textOf("packages/client-go/go.mod") + textOf("packages/terraform-provider/go.mod");
+  const required = [...manifests.matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
+  expect(namesIn("Go")).toEqual([...new Set(required)].sort());
 });
 
 it("the table of dependencies in Python has exactly the required packages", () => {

@@ -10,14 +10,18 @@ import { parse } from "yaml";
 
 const programs = ["helm", "python3"].map((program) => orLeaveOut(program, "the tests of a release are"));
 const { version } = JSON.parse(readFileSync(`${ROOT}/package.json`, "utf8")) as { version: string };
-const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as { readonly goModule: string };
+const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as {
+  readonly goModule: string;
+  readonly terraformModule: string;
+};
 
-/** The names of a fork, which differ from those of the repository. The module path in go.mod cannot differ. */
+/** The names of a fork, which differ from those of the repository. The module paths in go.mod cannot differ. */
 const FORK = {
   repository: "https://git.example.org/acme/groups",
   npm: { service: "@acme/groups", client: "@acme/groups-client", transport: "@acme/transport" },
   pypi: "acme-groups-client",
   goModule: names.goModule,
+  terraformModule: names.terraformModule,
   chart: "acme-groups",
   image: "registry.example.org/acme/groups",
 };
@@ -95,9 +99,15 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     for (const name of ["vitest", "typescript", "testing"]) expect(components).not.toContain(name);
   });
 
-  it("names the tags of the service and of the Go module, which has its published path", () => {
-    expect(readFileSync(join(release, "TAGS"), "utf8")).toBe(`v${version}\npackages/client-go/v${version}\n`);
+  it("names the tags of the service and of the Go modules, which have their published paths", () => {
+    expect(readFileSync(join(release, "TAGS"), "utf8")).toBe(
+      [`v${version}`, `packages/client-go/v${version}`, `packages/terraform-provider/v${version}`, ""].join("\n"),
+    );
     expect(readFileSync(`${ROOT}/packages/client-go/go.mod`, "utf8")).toContain(`module ${names.goModule}\n`);
+    const provider = readFileSync(`${ROOT}/packages/terraform-provider/go.mod`, "utf8");
+    expect(provider).toContain(`module ${names.terraformModule}\n`);
+    // The version of the client that the provider requires.
+    expect(provider).toContain(`require ${names.goModule} v${version}\n`);
   });
 });
 

@@ -25,10 +25,11 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("cmp", ["LICENSE", join(PACKAGE, "LICENSE")], { cwd: ROOT });
   });
 
-  it("takes its module path from release.json, so that a fork changes one line", async () => {
+  it("takes the Go names from release.json, so that a fork changes them in one file", async () => {
     const made = newFolder();
     for (const path of [
       "packages/client-go",
+      "packages/terraform-provider",
       "examples/go-net-http",
       "test/go",
       "proto",
@@ -39,10 +40,14 @@ describe.skipIf(!hasGo)("the client in Go", () => {
       cpSync(join(ROOT, path), join(made, path), { recursive: true });
     const PATH = `${ROOT}/node_modules/.bin:${process.env["PATH"]}`;
     const rename = `sed -i 's|"goModule": ".*"|"goModule": "go.example.org/ugs"|' release.json
+      sed -i 's|"terraformModule": ".*"|"terraformModule": "go.example.org/provider"|' release.json
+      sed -i 's|"terraformProvider": ".*"|"terraformProvider": "registry.example.org/acme/ugs"|' release.json
       bash scripts/name-go-module.sh
       buf generate --template packages/client-go/buf.gen.yaml
       (cd examples/go-net-http && go build -o back-end .)
-      ! grep -rnF example.com/user-group-service/client-go packages examples test`;
+      (cd packages/terraform-provider && go build -o provider . && rm provider)
+      ! grep -rnF -e example.com/user-group-service/client-go -e example.com/user-group-service/terraform-provider \\
+        -e registry.example.com/user-group-service/ugs packages examples test`;
     await run("bash", ["-ec", rename], { cwd: made, env: { ...process.env, PATH } });
   });
 

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
+	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
+)
+
+// Tags of environments, by their names.
+var tags = map[string]usergroupv1.ApiEnvironmentTag{
+	"Customer": usergroupv1.ApiEnvironmentTag_API_ENVIRONMENT_TAG_CUSTOMER,
+	"Testing":  usergroupv1.ApiEnvironmentTag_API_ENVIRONMENT_TAG_TESTING,
+}
+
+// environmentPattern matches NAME, NAME/Customer and NAME/Testing.
+var environmentPattern = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(/(Customer|Testing))?$`)
+
+var isEnvironment = stringvalidator.RegexMatches(environmentPattern, "must be an environment such as dev, dev/Customer or dev/Testing")
+
+const environmentDescription = "Environment, such as `dev/Customer`. Default: the environment of the token of the provider. Required for `ADMIN_TOKEN`."
+
+// environmentText returns NAME or NAME/TAG.
+func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
+	for text, each := range tags {
+		if each == tag {
+			return name + "/" + text
+		}
+	}
+	return name
+}
+
+// environmentMessage parses NAME or NAME/TAG. An empty text is the environment of the token, which is nil.
+func environmentMessage(text string) *adminv1.EnvironmentName {
+	if text == "" {
+		return nil
+	}
+	name, tag, _ := strings.Cut(text, "/")
+	return &adminv1.EnvironmentName{Name: name, Tag: tags[tag]}
+}
+
+// environmentOf returns the configured environment. If none is configured, it returns that of the token of the provider.
+func (s *service) environmentOf(ctx context.Context, configured types.String, diagnostics *diag.Diagnostics) types.String {
+	if configured.ValueString() != "" {
+		return configured
+	}
+	caller, err := s.Admin.GetCaller(ctx, &adminv1.GetCallerRequest{})
+	if err != nil {
+		addError(diagnostics, "Cannot read the environment of the token of the provider", err, "")
+		return configured
+	}
+	its := caller.GetEnvironment()
+	if its == nil {
+		diagnostics.AddError("The environment is missing",
+			"The provider uses ADMIN_TOKEN, which has no environment. Set environment, such as dev/Customer. To import, use ENVIRONMENT/ID.")
+		return configured
+	}
+	return types.StringValue(environmentText(its.GetName(), its.GetTag()))
+}
+
+// importOf imports an API token or a webhook by ID, or ENVIRONMENT/ID.
+func (s *service) importOf(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
+	environment, id := "", request.ID
+	if end := strings.LastIndex(request.ID, "/"); end >= 0 {
+		environment, id = request.ID[:end], request.ID[end+1:]
+	}
+	if id == "" || (environment != "" && !environmentPattern.MatchString(environment)) {
+		response.Diagnostics.AddError("The import id is not valid", "Use ID or ENVIRONMENT/ID, such as dev/ID or dev/Customer/ID.")
+		return
+	}
+	resolved := s.environmentOf(ctx, types.StringValue(environment), &response.Diagnostics)
+	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("id"), id)...)
+	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("environment"), resolved)...)
+	// The default, so that the next apply does not rotate the secret.
+	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("secret_version"), int64(1))...)
+}
+
+// ownedAttributes returns the attributes that API tokens and webhooks have in common.
+func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Attribute {
+	specific["id"] = schema.StringAttribute{
+		Computed: true, MarkdownDescription: "Id, chosen by the service. Not secret.",
+		PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+	}
+	specific["environment"] = schema.StringAttribute{
+		Optional: true, Computed: true, MarkdownDescription: environmentDescription,
+		Validators: []validator.String{isEnvironment},
+		PlanModifiers: []planmodifier.String{
+			stringplanmodifier.UseStateForUnknown(), stringplanmodifier.RequiresReplaceIfConfigured(),
+		},
+	}
+	specific["display_name"] = schema.StringAttribute{
+		Required: true, MarkdownDescription: "Name for operators, 1 to 128 characters.",
+		Validators: []validator.String{stringvalidator.UTF8LengthBetween(1, 128)},
+	}
+	specific["secret_version"] = schema.Int64Attribute{
+		Optional: true, Computed: true, Default: int64default.StaticInt64(1),
+		MarkdownDescription: "Any change gives it a new secret. Default: 1.",
+	}
+	specific["create_time"] = schema.StringAttribute{
+		Computed: true, MarkdownDescription: "Time of its creation.",
+		PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+	}
+	return specific
+}
+
+// timeText returns a time as in `2027-01-31T00:00:00Z`, or the given text if it is not set.
+func timeText(time *timestamppb.Timestamp, otherwise string) string {
+	if time == nil {
+		return otherwise
+	}
+	return canonical(time.AsTime())
+}
+
+func canonical(value time.Time) string { return value.UTC().Format(time.RFC3339Nano) }
+
+// timeValue returns a time, or null if it is not set.
+func timeValue(time *timestamppb.Timestamp) types.String {
+	if time == nil {
+		return types.StringNull()
+	}
+	return types.StringValue(timeText(time, ""))
+}
+
+// checked is a validator of strings.
+type checked struct {
+	description string
+	isValid     func(string) bool
+}
+
+// Description implements [validator.Describer].
+func (c checked) Description(context.Context) string { return c.description }
+
+// MarkdownDescription implements [validator.Describer].
+func (c checked) MarkdownDescription(context.Context) string { return c.description }
+
+// ValidateString implements [validator.String].
+func (c checked) ValidateString(_ context.Context, request validator.StringRequest, response *validator.StringResponse) {
+	if request.ConfigValue.IsNull() || request.ConfigValue.IsUnknown() || c.isValid(request.ConfigValue.ValueString()) {
+		return
+	}
+	response.Diagnostics.AddAttributeError(request.Path, "The value is not valid", fmt.Sprintf("%s %s.", request.Path, c.description))
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
+)
+
+type webhookResource struct{ service *service }
+
+type webhookModel struct {
+	ID            types.String `tfsdk:"id"`
+	Environment   types.String `tfsdk:"environment"`
+	DisplayName   types.String `tfsdk:"display_name"`
+	URL           types.String `tfsdk:"url"`
+	EventTypes    types.Set    `tfsdk:"event_types"`
+	Enabled       types.Bool   `tfsdk:"enabled"`
+	SecretVersion types.Int64  `tfsdk:"secret_version"`
+	CreateTime    types.String `tfsdk:"create_time"`
+}
+
+// Metadata implements [resource.Resource].
+func (*webhookResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
+	response.TypeName = request.ProviderTypeName + "_webhook"
+}
+
+// Schema implements [resource.Resource].
+func (*webhookResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
+	response.Schema = schema.Schema{
+		MarkdownDescription: "A webhook. The ephemeral resource `ugs_webhook_secret` returns the secret that signs its messages.",
+		Attributes: ownedAttributes(map[string]schema.Attribute{
+			"url": schema.StringAttribute{
+				Required: true, MarkdownDescription: "URL that receives the events, with `https://`.",
+			},
+			"event_types": schema.SetAttribute{
+				Optional: true, ElementType: types.StringType,
+				MarkdownDescription: "Types of the events that it receives, such as `user_group.updated`. Default: all types.",
+				Validators: []validator.Set{
+					setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(stringvalidator.NoneOf("*")),
+				},
+			},
+			"enabled": schema.BoolAttribute{
+				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
+				MarkdownDescription: "Whether it receives events. The service disables a webhook after three days of failures. The next apply enables it again. Default: true.",
+			},
+		}),
+	}
+}
+
+// Configure implements [resource.ResourceWithConfigure].
+func (r *webhookResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	r.service = configured(request.ProviderData)
+}
+
+// Create implements [resource.Resource].
+func (r *webhookResource) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
+	var plan webhookModel
+	response.Diagnostics.Append(request.Plan.Get(ctx, &plan)...)
+	plan.Environment = r.service.environmentOf(ctx, plan.Environment, &response.Diagnostics)
+	eventTypes := plan.eventTypes(ctx, &response.Diagnostics)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	created, err := r.service.Admin.CreateWebhook(ctx, &adminv1.CreateWebhookRequest{
+		Environment: environmentMessage(plan.Environment.ValueString()),
+		DisplayName: plan.DisplayName.ValueString(),
+		Url:         plan.URL.ValueString(),
+		EventTypes:  eventTypes,
+	})
+	if err != nil {
+		addError(&response.Diagnostics, fmt.Sprintf("Cannot create the webhook %q", plan.DisplayName.ValueString()), err,
+			"The service may have created it. Before you apply again, find it with: ugs webhook list, and delete it with: ugs webhook delete ID")
+		return
+	}
+	r.service.secrets.Store(created.GetWebhook().GetId(), created.GetSecret())
+	model := plan
+	response.Diagnostics.Append(model.read(ctx, created.GetWebhook())...)
+	response.Diagnostics.Append(response.State.Set(ctx, model)...)
+	if !plan.Enabled.ValueBool() && !response.Diagnostics.HasError() {
+		plan.ID = model.ID
+		r.update(ctx, &plan, []string{"enabled"}, &response.Diagnostics)
+		if !response.Diagnostics.HasError() {
+			response.Diagnostics.Append(response.State.Set(ctx, plan)...)
+		}
+	}
+}
+
+// Read implements [resource.Resource].
+func (r *webhookResource) Read(ctx context.Context, request resource.ReadRequest, response *resource.ReadResponse) {
+	var model webhookModel
+	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	found, err := r.service.Admin.GetWebhook(ctx, &adminv1.GetWebhookRequest{
+		Environment: environmentMessage(model.Environment.ValueString()), WebhookId: model.ID.ValueString(),
+	})
+	if isNotFound(err) {
+		response.State.RemoveResource(ctx)
+		return
+	}
+	if err != nil {
+		addError(&response.Diagnostics, "Cannot read the webhook "+model.ID.ValueString(), err, "")
+		return
+	}
+	if found.GetWebhook().GetState() == adminv1.WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE {
+		response.Diagnostics.AddWarning(fmt.Sprintf("The webhook %s sends no messages", model.ID.ValueString()),
+			"The service cannot decrypt its secret with TOKEN_KEYS. Increase secret_version, which replaces the secret.")
+	}
+	response.Diagnostics.Append(model.read(ctx, found.GetWebhook())...)
+	response.Diagnostics.Append(response.State.Set(ctx, model)...)
+}
+
+// Update implements [resource.Resource].
+func (r *webhookResource) Update(ctx context.Context, request resource.UpdateRequest, response *resource.UpdateResponse) {
+	var state, model webhookModel
+	response.Diagnostics.Append(request.State.Get(ctx, &state)...)
+	response.Diagnostics.Append(request.Plan.Get(ctx, &model)...)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	var paths []string
+	for name, isEqual := range map[string]bool{
+		"display_name": model.DisplayName.Equal(state.DisplayName), "url": model.URL.Equal(state.URL),
+		"event_types": model.EventTypes.Equal(state.EventTypes), "enabled": model.Enabled.Equal(state.Enabled),
+	} {
+		if !isEqual {
+			paths = append(paths, name)
+		}
+	}
+	if len(paths) > 0 {
+		r.update(ctx, &model, paths, &response.Diagnostics)
+	}
+	if response.Diagnostics.HasError() {
+		return
+	}
+	if !model.SecretVersion.Equal(state.SecretVersion) {
+		rotated, err := r.service.Admin.RotateWebhookSecret(ctx, &adminv1.RotateWebhookSecretRequest{
+			Environment: environmentMessage(model.Environment.ValueString()), WebhookId: model.ID.ValueString(),
+		})
+		if err != nil {
+			addError(&response.Diagnostics, "Cannot rotate the secret of the webhook "+model.ID.ValueString(), err,
+				"The service may have rotated it. Apply again, which rotates it again.")
+			return
+		}
+		r.service.secrets.Store(model.ID.ValueString(), rotated.GetSecret())
+	}
+	response.Diagnostics.Append(response.State.Set(ctx, model)...)
+}
+
+// Delete implements [resource.Resource].
+func (r *webhookResource) Delete(ctx context.Context, request resource.DeleteRequest, response *resource.DeleteResponse) {
+	var model webhookModel
+	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	_, err := r.service.Admin.DeleteWebhook(ctx, &adminv1.DeleteWebhookRequest{
+		Environment: environmentMessage(model.Environment.ValueString()), WebhookId: model.ID.ValueString(),
+	})
+	if err != nil && !isNotFound(err) {
+		addError(&response.Diagnostics, "Cannot delete the webhook "+model.ID.ValueString(), err, "The service may have deleted it. Destroy it again.")
+	}
+}
+
+// ImportState implements [resource.ResourceWithImportState].
+func (r *webhookResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
+	r.service.importOf(ctx, request, response)
+}
+
+// update changes fields of the webhook, and reads the model from the answer.
+func (r *webhookResource) update(ctx context.Context, model *webhookModel, paths []string, diagnostics *diag.Diagnostics) {
+	eventTypes := model.eventTypes(ctx, diagnostics)
+	if diagnostics.HasError() {
+		return
+	}
+	updated, err := r.service.Admin.UpdateWebhook(ctx, &adminv1.UpdateWebhookRequest{
+		Environment: environmentMessage(model.Environment.ValueString()),
+		WebhookId:   model.ID.ValueString(),
+		DisplayName: model.DisplayName.ValueString(),
+		Url:         model.URL.ValueString(),
+		EventTypes:  eventTypes,
+		Enabled:     model.Enabled.ValueBool(),
+		UpdateMask:  &fieldmaskpb.FieldMask{Paths: paths},
+	})
+	if err != nil {
+		addError(diagnostics, "Cannot update the webhook "+model.ID.ValueString(), err, "Apply again: the plan shows what is still different.")
+		return
+	}
+	diagnostics.Append(model.read(ctx, updated.GetWebhook())...)
+}
+
+// eventTypes returns the configured types of events. It is empty for all types.
+func (m *webhookModel) eventTypes(ctx context.Context, diagnostics *diag.Diagnostics) (eventTypes []string) {
+	diagnostics.Append(m.EventTypes.ElementsAs(ctx, &eventTypes, false)...)
+	return eventTypes
+}
+
+// read copies the values of the service.
+func (m *webhookModel) read(ctx context.Context, from *adminv1.Webhook) (diagnostics diag.Diagnostics) {
+	m.ID = types.StringValue(from.GetId())
+	m.DisplayName = types.StringValue(from.GetDisplayName())
+	m.URL = types.StringValue(from.GetUrl())
+	m.EventTypes = types.SetNull(types.StringType)
+	if len(from.GetEventTypes()) > 0 {
+		m.EventTypes, diagnostics = types.SetValueFrom(ctx, types.StringType, from.GetEventTypes())
+	}
+	state := from.GetState()
+	m.Enabled = types.BoolValue(state == adminv1.WebhookState_WEBHOOK_STATE_ENABLED || state == adminv1.WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE)
+	m.CreateTime = timeValue(from.GetCreateTime())
+	return diagnostics
+}
