@@ -2,6 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { itemsOf } from "../../../operator/src/pages.ts";
 import type { Session } from "../session/session.ts";
 
 /** The maximum number of results of each kind. */
@@ -60,6 +61,17 @@ async function namedGroups(admin: Session["admin"], { environment, text }: Reque
     if (pageToken === "") break;
   }
   return found;
+}
+
+/** Reads all environments. @throws ConnectError */
+export function allEnvironments(
+  admin: Pick<Session["admin"], "listEnvironments">,
+  signal: AbortSignal,
+): Promise<Environment[]> {
+  return itemsOf(undefined, async (page) => {
+    const { environments: items, nextPageToken } = await admin.listEnvironments(page, { signal });
+    return { items, nextPageToken };
+  });
 }
 
 /** The environments whose names contain a text. The case is ignored. */

@@ -15,7 +15,7 @@ import { Id, Visible } from "../parts/visible.tsx";
 import { go, hrefOf, route } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
-import { environmentsWith, findGroups } from "./results.ts";
+import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 
 /** What the open search finds. Undefined: it is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
@@ -63,9 +63,7 @@ export function Search() {
   const groups = useAnswer(`search ${isSearched} ${wanted}`, async (abort) =>
     isSearched ? findGroups(admin, { environment, text: wanted }, abort) : [],
   );
-  const all = useAnswer("environments to search", async (abort) =>
-    isRoot ? (await admin.listEnvironments({ pageSize: 1000 }, { signal: abort })).environments : [],
-  );
+  const all = useAnswer("environments to search", async (abort) => (isRoot ? allEnvironments(admin, abort) : []));
   const { path, isOfEnvironment, link } = PAGES.find((each) => each.path === route.value.path) ?? {};
   const targets: readonly Target[] = [
     ...(groups.value ?? []).map((group) => ({
