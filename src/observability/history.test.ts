@@ -52,6 +52,15 @@ describe("a history", () => {
     expect(of({ environmentNumber: 70 })).toEqual([0, undefined, 0]);
   });
 
+  it("has one sum for an environment that was deleted and created again", () => {
+    const history = new History();
+    const scopes = { [environmentScope(7, "acme/")]: { "2": 9 }, [environmentScope(8, "acme/")]: { "2": 3 } };
+    history.add({ slot: SLOT, scopes });
+    const { environments } = history.read(ALL, completeAt(SLOT));
+    expect(environments).toEqual([{ path: "acme/", calls: 12, errors: {}, p50: 0.00175, p99: 0.002485 }]);
+    expect(history.read({ ...ALL, environmentNumber: 8 }, completeAt(SLOT)).samples[0]?.calls).toBe(3);
+  });
+
   it("answers only complete samples, those after a time, and empty ones between samples", () => {
     const history = new History();
     expect(history.read(ALL, completeAt(SLOT))).toMatchObject({ samples: [], methods: [], environments: [] });

@@ -163,12 +163,19 @@ export class History {
     }));
     const instance = this.#instance;
     if (environmentNumber !== undefined) return { instance, samples, methods: [], environments: [] };
-    const ofHour = (prefix: string) =>
-      [...this.#scopes]
-        .filter(([scope]) => scope.startsWith(prefix))
-        .map(([scope, columns]) => ({ name: scope.slice(prefix.length), ...callsOf(columns, hour) }))
+    // An environment that was deleted and created again has two numbers, but one path.
+    const ofHour = (prefix: string) => {
+      const byName = new Map<string, Columns[]>();
+      for (const [scope, columns] of this.#scopes) {
+        if (!scope.startsWith(prefix)) continue;
+        const name = scope.slice(scope.lastIndexOf(" ") + 1);
+        byName.set(name, [...(byName.get(name) ?? []), columns]);
+      }
+      return [...byName]
+        .map(([name, scopes]) => ({ name, ...callsOf(sumOfScopes(scopes), hour) }))
         .filter(({ calls }) => calls > 0)
         .sort((one, other) => other.calls - one.calls);
+    };
     const others = this.#scopes.get(OTHER_ENVIRONMENTS);
     const ofOthers = others ? [{ path: undefined, ...callsOf(others, hour) }] : [];
     return {
@@ -176,7 +183,7 @@ export class History {
       samples,
       methods: ofHour(METHOD).map(({ name, ...calls }) => ({ method: name, ...calls })),
       environments: [
-        ...ofHour(ENVIRONMENT).map(({ name, ...calls }) => ({ path: name.slice(name.indexOf(" ") + 1), ...calls })),
+        ...ofHour(ENVIRONMENT).map(({ name, ...calls }) => ({ path: name, ...calls })),
         ...ofOthers.filter(({ calls }) => calls > 0),
       ],
     };
