@@ -190,10 +190,14 @@ export class Metrics {
 
   /** The current values of this process, for samples. @param queueLength the number of calls in the queue */
   current(queueLength: number): { [scope: string]: { [column: string]: number } } {
-    const inFlight = this.calls.inFlight();
-    const memory = Math.round(process.memoryUsage.rss() / 2 ** 20);
-    const { workers, inFlight: calls, queueLength: queue, memoryMiB } = COLUMN;
-    return { [SERVICE]: { [workers]: 1, [calls]: inFlight, [queue]: queueLength, [memoryMiB]: memory } };
+    return {
+      [SERVICE]: {
+        [COLUMN.workers]: 1,
+        [COLUMN.inFlight]: this.calls.inFlight(),
+        [COLUMN.queueLength]: queueLength,
+        [COLUMN.memoryMiB]: Math.round(process.memoryUsage.rss() / 2 ** 20),
+      },
+    };
   }
 
   /**

@@ -63,9 +63,10 @@ export class EnvironmentCounts {
     this.#others = new EnvironmentCount(OTHER_ENVIRONMENTS);
     const scopes: { [scope: string]: Values } = {};
     for (const [i, count] of all.entries()) {
-      const values: Values = scopes[i < MAX_ENVIRONMENTS ? count.scope : OTHER_ENVIRONMENTS] ?? {};
+      const scope = i < MAX_ENVIRONMENTS ? count.scope : OTHER_ENVIRONMENTS;
+      const values: Values = scopes[scope] ?? {};
       count.addTo(values);
-      scopes[i < MAX_ENVIRONMENTS ? count.scope : OTHER_ENVIRONMENTS] = values;
+      scopes[scope] = values;
     }
     return scopes;
   }

@@ -1,5 +1,4 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { ServiceSample } from "../../../../gen/usergroup/admin/v1/metrics_pb.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { CommandLine } from "../parts/command.tsx";
@@ -11,6 +10,7 @@ import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
 import { Chart, type ChartFrame, type Period } from "./chart.tsx";
 import {
+  clockText,
   durationLine,
   endOf,
   type Hour,
@@ -231,8 +231,7 @@ function failedTrips({ redisErrors }: ServiceSample): { readonly [name: string]:
 }
 
 function clockRange({ from, to }: { readonly from: number; readonly to: number }): string {
-  const text = (seconds: number) => new Date(seconds * 1000).toISOString().slice(11, 19);
-  return `${text(from)} to ${text(to)}`;
+  return `${clockText(from * 1000)} to ${clockText(to * 1000)}`;
 }
 
 /** The numbers of the last minute. */
@@ -269,7 +268,6 @@ function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
   const link = (name: string, params: { readonly [name: string]: string }) => (
     <a href={hrefOf(PATH, { env, ...params })}>{name}</a>
   );
-  const nameOf = (environment: EnvironmentName) => formatEnvironmentName(environment);
   return (
     <div class="charts sums">
       {methods.length > 0 && (
@@ -290,13 +288,15 @@ function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
           <Table
             caption="Calls of the last hour by environment, without those of ADMIN_TOKEN and of unknown callers"
             items={environments}
-            keyOf={({ environment }) => (environment ? nameOf(environment) : "")}
+            keyOf={({ environment }) => (environment ? formatEnvironmentName(environment) : "")}
             columns={[
               {
                 name: "Environment",
                 isHeading: true,
-                of: ({ environment }) =>
-                  environment ? link(nameOf(environment), { [OF_PARAM]: nameOf(environment) }) : "all others",
+                of: ({ environment }) => {
+                  const name = environment && formatEnvironmentName(environment);
+                  return name ? link(name, { [OF_PARAM]: name }) : "all others";
+                },
               },
               ...SUM_COLUMNS,
             ]}
