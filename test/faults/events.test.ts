@@ -94,8 +94,11 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
     const delivered = new Set<number>();
     const failures: string[] = [];
     let [lastDelivered, refused, repeated, gaps] = [0, 0, 0, 0];
+    // A phase begins with a message, so that the endpoint fails at least once.
+    let [isFailing, phaseBegan] = [false, 0];
     const receiver = await newReceiver((message, response) => {
-      if (Math.floor(performance.now() / PHASE_MS) % 2 === 1) {
+      if (performance.now() - phaseBegan > PHASE_MS) [isFailing, phaseBegan] = [!isFailing, performance.now()];
+      if (isFailing) {
         refused++;
         return response.writeHead(503).end();
       }

