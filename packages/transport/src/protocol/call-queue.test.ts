@@ -218,6 +218,17 @@ it("pauses the connections of a caller with many waiting calls, and reads at mos
   expect([queue.length, paused]).toEqual([180, 0]);
 });
 
+it("searches the connections of a caller once if another caller has paused them", async () => {
+  const { wait } = busyQueue();
+  const firsts: boolean[] = [];
+  const pauseConnections = (_caller: string, isFirst: boolean) => {
+    firsts.push(isFirst);
+    return [];
+  };
+  for (let i = 0; i < 260; i++) void wait("flood", { pauseConnections });
+  expect(firsts).toEqual([true, false, false, false]);
+});
+
 it("keeps no connection paused when no call of the caller waits any more", async () => {
   const { queue, wait } = busyQueue();
   let paused = 0;

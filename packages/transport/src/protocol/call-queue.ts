@@ -85,6 +85,8 @@ class Line {
   readonly calls: Waiting[] = [];
   /** Functions that continue to read its paused connections, oldest first. */
   readonly paused: (() => void)[] = [];
+  /** Whether connections were paused since the last time that none was. */
+  hasPaused = false;
   units = 0;
 
   constructor(key: string) {
@@ -181,7 +183,8 @@ export class CallQueue {
       this.#waiting++;
       this.#count(group, line, units);
       if (this.#mayRead(group, line)) return;
-      line.paused.push(...request.pauseConnections(`${key} ${name}`, line.paused.length === 0));
+      line.paused.push(...request.pauseConnections(`${key} ${name}`, !line.hasPaused));
+      line.hasPaused = true;
     });
   }
 
@@ -304,6 +307,7 @@ export class CallQueue {
     const mayResume = this.#resumed < RESUMED_PER_TURN && this.#mayRead(group, line);
     const resumes = line.paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
     this.#resumed += resumes.length;
+    if (resumes.length > 0 && line.paused.length === 0) line.hasPaused = false;
     for (const resume of resumes) resume();
   }
 
