@@ -100,7 +100,12 @@ function textOf(viewer: Viewer, environment: Environment): string {
 
 function fieldsOf({ id, audience, viewerId, origin, claims, createTime, expireTime }: ViewerSession) {
   return {
-    ...{ jti: id, aud: audience, viewer_id: viewerId || null, origin: origin || null, ext: claims ?? null },
-    ...{ iat: Number(createTime?.seconds), exp: Number(expireTime?.seconds) },
+    jti: id,
+    aud: audience,
+    viewer_id: viewerId || null,
+    origin: origin || null,
+    ext: claims ?? null,
+    iat: Number(createTime?.seconds),
+    exp: Number(expireTime?.seconds),
   };
 }

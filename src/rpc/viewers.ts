@@ -62,7 +62,12 @@ export function viewerService({ userGroups, sessions, metrics, lastResolves }: V
         throw invalidField("ttl", `must be at most ${sessions.maxMs / 1000} s (VIEWER_SESSION_MAX)`);
       const session = await sessions.create(userGroups, call.environment, {
         target: groupTarget(group),
-        ...{ audience, ttlMs, origin, propertyKeys, claims, viewerId: viewerId || undefined },
+        audience,
+        ttlMs,
+        origin,
+        propertyKeys,
+        claims,
+        viewerId: viewerId || undefined,
       });
       lastResolves.note(call.environment, session.viewer);
       return {
@@ -100,7 +105,10 @@ export async function viewerOf(
 export function sessionMessage({ jti, aud, vid = "", origin = "", ext, iat, exp }: ViewerSessionClaims): ViewerSession {
   return {
     $typeName: "usergroup.v1.ViewerSession",
-    ...{ id: jti, audience: aud, viewerId: vid, origin },
+    id: jti,
+    audience: aud,
+    viewerId: vid,
+    origin,
     ...(ext !== undefined && { claims: ext as JsonObject }),
     createTime: timestamp(iat * 1000),
     expireTime: timestamp(exp * 1000),

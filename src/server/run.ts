@@ -146,7 +146,11 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const audit = openAudit(config, { logger, metrics });
     const cipher = new TokenCipher(config.tokenKeys.length > 0 ? config.tokenKeys : [newEmbeddedKey()]);
     const { stores, sessions, signingKeys, listensAt, issued } = openIssuedTokens(config, {
-      ...{ client, cipher, audit, lifecycle, logger },
+      client,
+      cipher,
+      audit,
+      lifecycle,
+      logger,
       storeClient: traces ? client.with({ traceOf: () => traces.current?.roundTrip }) : client,
       onDeleted: (environment) => state.deleted(environment),
     });

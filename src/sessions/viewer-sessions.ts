@@ -84,7 +84,14 @@ export class ViewerSessions {
     const exp = Math.min(ends, Math.floor(Math.min(tokenExpireTime, expireTime) / 1000));
     const jti = randomBytes(16).toString("base64url");
     const session: SessionClaims = {
-      ...{ iss, aud: audience, sub: viewer.providedId, tid: viewer.teamId, gen: generation, jti, iat, exp },
+      iss,
+      aud: audience,
+      sub: viewer.providedId,
+      tid: viewer.teamId,
+      gen: generation,
+      jti,
+      iat,
+      exp,
       ...(viewerId !== undefined && { vid: viewerId }),
       ...(origin !== undefined && { origin }),
       ...(propertyKeys.length > 0 && { properties: pickedFrom(viewer.properties, propertyKeys) }),

@@ -46,7 +46,11 @@ const UNCOLLECTED = "the samples of the workers could not be collected, because 
 function sampleMessage({ endTime, calls, errors, p50, p99, service }: CallSample): MetricsSample {
   return {
     $typeName: "usergroup.admin.v1.MetricsSample",
-    ...{ endTime: timestamp(endTime), calls, errors, p50: duration(p50), p99: duration(p99) },
+    endTime: timestamp(endTime),
+    calls,
+    errors,
+    p50: duration(p50),
+    p99: duration(p99),
     service: service && serviceMessage(service),
   };
 }

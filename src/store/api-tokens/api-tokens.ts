@@ -89,7 +89,12 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     async create(environment, { displayName, role, expireTime, creator }, by) {
       const [id, token] = [newApiTokenId(), newApiToken(environment.number)];
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-api-token", CREATE_API_TOKEN, {
-        ...{ id, digest: apiTokenDigest(token), displayName, tokenRole: role, expireTime, creator },
+        id,
+        digest: apiTokenDigest(token),
+        displayName,
+        tokenRole: role,
+        expireTime,
+        creator,
         issuer: issuerOf(creator),
         maxTokens: MAX_API_TOKENS,
       });
@@ -136,7 +141,13 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       requireId(id);
       const token = newApiToken(environment.number);
       const answer = await changeEnvironment({ client, audit, environment, by }, "rotate-api-token", ROTATE_API_TOKEN, {
-        ...{ id, digest: apiTokenDigest(token), rotator, issuer: issuerOf(rotator), notBeyond, graceMs, channel },
+        id,
+        digest: apiTokenDigest(token),
+        rotator,
+        issuer: issuerOf(rotator),
+        notBeyond,
+        graceMs,
+        channel,
         maxPrevious: MAX_GRACED,
       });
       return { apiToken: changedToken(id, answer), token };

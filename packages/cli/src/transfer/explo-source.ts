@@ -91,7 +91,10 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
   }
 
   return {
-    ...{ format: "jsonl", header, firstLines: [headerText(header)], records: records() },
+    format: "jsonl",
+    header,
+    firstLines: [headerText(header)],
+    records: records(),
     fraction: () => (total === undefined ? undefined : seen.size / Math.max(1, total)),
     warnings: () => [
       ...(isSettled || passes < MAX_PASSES
@@ -132,7 +135,9 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   });
   return {
     key: typeof provided_id === "string" ? provided_id : text,
-    ...{ token, fields, content },
+    token,
+    fields,
+    content,
     isInherited: mapping !== ownMapping || properties !== ownProperties,
   };
 }

@@ -72,7 +72,8 @@ async function writeAll(given: {
   const { admin, connection, environment, name, patience, progress } = target;
   const { prefix = "", includeTokens = false, restart = false } = flags;
   const binding = {
-    ...{ url: connection.url.href, environment: name },
+    url: connection.url.href,
+    environment: name,
     options: JSON.stringify({ format, prefix, includeTokens }),
   };
   const read = (pageToken: string): Page => {

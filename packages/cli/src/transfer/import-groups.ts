@@ -68,7 +68,10 @@ export async function importGroups(session: Session, file: string | undefined, f
         ? new StateFile<ImportState>(`${file}.import-state`, async () => rejects?.sync())
         : undefined;
     const binding: Binding = {
-      ...{ input: source.identity, url: connection.url.href, environment: target.name, rejects: rejects?.path },
+      input: source.identity,
+      url: connection.url.href,
+      environment: target.name,
+      rejects: rejects?.path,
       options: settingsText(flags, settings),
     };
     const shown = groupReport(session, flags, rejects !== undefined);

@@ -176,7 +176,8 @@ function lenientJson(
   { reason, json, refusal }: { reason: string; json: string; refusal: RegExp },
 ): KnownDifference {
   return {
-    ...{ name, reason },
+    name,
+    reason,
     requests: FORMS.filter(({ binary }) => !binary).map((form) => requestWith(form, Buffer.from(json))),
     covers: (_request, { ours, connect }) =>
       [...ours.trailers, ours.body.toString()].some((text) => refusal.test(text)) && connect.effects.length > 0,
