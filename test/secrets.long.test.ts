@@ -8,7 +8,7 @@ import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import { adminOf } from "./support/admin.ts";
-import { foreignToken } from "./support/contract/context.ts";
+import { foreignToken, newName } from "./support/contract/context.ts";
 import { describeWithRedis, patient, suiteRedis } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { startServer, type TestServer } from "./support/server.ts";
@@ -135,8 +135,10 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
 
 /** Issues API tokens, by ADMIN_TOKEN and by an admin, uses them, and revokes some. */
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
-  const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
+  // The API tokens of an environment cannot issue others for some seconds after a revocation of issued ones.
+  const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
+  await root.createEnvironment({ environment });
   const admin = await root.createApiToken({ environment, displayName: "admin", role: Role.ADMIN });
   const other = await adminOf(server.url, admin.token).createApiToken({ displayName: "other", role: Role.MANAGE });
   for (const { token } of [admin, other]) secrets.add(token);
