@@ -272,17 +272,16 @@ class CallMetrics {
   readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();
 
   constructor(registry: Registry) {
-    const all = () => this.#all();
     register(registry, { name: "grpc_server_started_total", help: "Started calls", type: "counter" }, () =>
-      all().map(({ labels, started }) => ({ labels, value: started })),
+      this.#all().map(({ labels, started }) => ({ labels, value: started })),
     );
     register(registry, { name: "grpc_server_handled_total", help: "Completed calls, by code", type: "counter" }, () =>
-      all().flatMap(({ labels, handled }) =>
+      this.#all().flatMap(({ labels, handled }) =>
         [...handled].map(([grpc_code, value]) => ({ labels: { ...labels, grpc_code }, value })),
       ),
     );
     register(registry, { name: "grpc_server_in_flight", help: "Calls in flight, with streams", type: "gauge" }, () =>
-      all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
+      this.#all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
     );
     this.#seconds = new ArrayHistogram(
       {

@@ -66,7 +66,7 @@ func main() {
   };
 }
 
-/** A string literal of TypeScript, Python and Go. Characters that nobody sees are escaped. */
+/** A string literal of TypeScript, Python and Go. Invisible characters are escaped. */
 function literal(text: string): string {
   const escaped = (each: string) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(text).replace(/[\p{C}\p{DI}\p{Zl}\p{Zp}](?<=[\0-\uffff])/gu, escaped);

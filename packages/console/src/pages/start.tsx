@@ -18,7 +18,7 @@ import { CreateEnvironment } from "./create-environment.tsx";
 import { groupPrograms, sessionPrograms } from "./programs.ts";
 import { CreateWebhook } from "./webhooks.tsx";
 
-/** How often the page checks what was done, in milliseconds. */
+/** The interval at which the page checks the steps, in milliseconds. */
 const CHECK_MS = 2000;
 
 /** What exists in an environment. */

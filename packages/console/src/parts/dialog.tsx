@@ -59,7 +59,7 @@ export function Dialog({
   );
 }
 
-/** A change that a dialog asks for. */
+/** A change that a dialog requests. */
 interface Change {
   readonly title: string;
   /** The id that the user has to type before a destructive change. Undefined: the change destroys nothing. */

@@ -1,4 +1,4 @@
-/** A token of JSON: a key, a text, a number or word, and all else. */
+/** A token of JSON: a key, a string, a number or keyword, or anything else. */
 const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*\b|\btrue\b|\bfalse\b|\bnull\b)/;
 
 const CLASSES = ["key", "text", "value"];

@@ -12,13 +12,13 @@ export interface Column<T> {
   readonly isHeading?: boolean;
 }
 
-/** The number of rows from which a table has rows only for what is in sight. */
+/** The number of rows from which a table renders only the visible ones. */
 const WHOLE = 200;
 
-/** The rows beyond the sight of a long table, so that Tab reaches the next one. */
+/** The number of rows that a long table renders outside its visible part, so that Tab reaches the next row. */
 const BEYOND = 20;
 
-/** The rows to show of a table, by the place of its body in the window. */
+/** The rows that a table renders, by the position of its body in the window. */
 function useRowsInSight(count: number) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [{ start, rowHeight }, setSight] = useState({ start: 0, rowHeight: 44 });
@@ -102,7 +102,7 @@ export function Table<T>({
   );
 }
 
-/** A place for what is being read. */
+/** A placeholder while data loads. */
 export function Skeleton() {
   return (
     <div class="skeleton">
@@ -141,7 +141,7 @@ export function ListTable<T>({
   );
 }
 
-/** A button that shows the next items. It does so by itself when it comes near, unless the last read failed. */
+/** A button that shows the next items. It also does so when it scrolls into view, unless the last read failed. */
 function MoreButton({
   isBusy,
   hasFailed,

@@ -7,7 +7,7 @@ const shown = (text: string) =>
     .map((part) => (part.isCodePoint ? `[${part.text}]` : part.text))
     .join("");
 
-it("shows characters that nobody sees or that reorder text as code points, and all other characters as they are", () => {
+it("shows invisible and reordering characters as code points, and all other characters as they are", () => {
   expect(shown("evil\u202Egpj.exe")).toBe("evil[U+202E]gpj.exe");
   expect(shown("a\u200Bb\u00ADc\uFEFF")).toBe("a[U+200B]b[U+00AD]c[U+FEFF]");
   expect(shown("a\u00A0b\u3000c\u2800\u3164")).toBe("a[U+00A0]b[U+3000]c[U+2800][U+3164]");

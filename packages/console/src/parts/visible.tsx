@@ -1,7 +1,7 @@
-/** Characters that nobody sees, or that change the order or place of others: controls, formats, separators, and spaces at an end. */
+/** Invisible characters, and characters that reorder or move others: controls, formats, separators, and spaces at an end. */
 const UNSEEN = /([\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|^ | $)/u;
 
-/** Splits a text into what a person can read, and code points that they cannot see, such as `U+202E`. */
+/** Splits a text into readable parts and the code points of invisible characters, such as `U+202E`. */
 export function visibleParts(text: string): readonly { readonly text: string; readonly isCodePoint: boolean }[] {
   return text
     .split(UNSEEN)

@@ -43,7 +43,7 @@ export function useSearchKeys(): void {
   }, []);
 }
 
-/** A place that the search goes to. */
+/** A search result: the page that it opens. */
 interface Target {
   readonly href: string;
   readonly icon: LucideIcon | undefined;

@@ -67,7 +67,7 @@ export function pauseSession(session: Http2Session, caller: string): (() => void
   };
 }
 
-/** Whether the last calls that paused a session were of a caller. */
+/** Whether a session was last paused because of the calls of a caller. */
 export function wasPausedFor(session: Http2Session, caller: string): boolean {
   return peers.get(session)?.caller === caller;
 }

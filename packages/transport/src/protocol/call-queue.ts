@@ -14,7 +14,7 @@ const PER_MS = 3;
 
 /**
  * The number of waiting calls, in equal parts for the groups and the callers of a group. If a caller has more, its connections are
- * not read: each read call would cost memory and collections.
+ * not read: each call that is read costs memory and garbage collections.
  */
 const READ_AHEAD = 256;
 
@@ -85,8 +85,8 @@ class Line {
   readonly calls: Waiting[] = [];
   /** Functions that continue to read its paused connections, oldest first. */
   readonly paused: (() => void)[] = [];
-  /** Whether connections were paused since the last time that none was. */
-  hasPaused = false;
+  /** Whether the other connections of the caller were paused with the first one. */
+  hasPausedOthers = false;
   units = 0;
 
   constructor(key: string) {
@@ -183,8 +183,8 @@ export class CallQueue {
       this.#waiting++;
       this.#count(group, line, units);
       if (this.#mayRead(group, line)) return;
-      line.paused.push(...request.pauseConnections(`${key} ${name}`, !line.hasPaused));
-      line.hasPaused = true;
+      line.paused.push(...request.pauseConnections(`${key} ${name}`, !line.hasPausedOthers));
+      line.hasPausedOthers = true;
     });
   }
 
@@ -307,7 +307,7 @@ export class CallQueue {
     const mayResume = this.#resumed < RESUMED_PER_TURN && this.#mayRead(group, line);
     const resumes = line.paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
     this.#resumed += resumes.length;
-    if (resumes.length > 0 && line.paused.length === 0) line.hasPaused = false;
+    if (resumes.length > 0 && line.paused.length === 0) line.hasPausedOthers = false;
     for (const resume of resumes) resume();
   }
 
