@@ -1,11 +1,11 @@
 import type { OutgoingHttpHeaders } from "node:http";
-import type { ClientHttp2Session } from "node:http2";
+import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
 import { connect } from "node:net";
 import { create, toBinary } from "@bufbuild/protobuf";
 import {
+  answerOn,
   envelope,
   type HttpAnswer,
-  type HttpRequest,
   http1,
   http2,
   http2On,
@@ -38,8 +38,8 @@ const IN_FLIGHT =
 /** Sends requests on one connection, and collects the responses. */
 class Calls {
   readonly #session: ClientHttp2Session;
-  /** The bytes that the connection had written before the latest requests. */
-  #writtenBytes = 0;
+  /** The requests of `getCaller`. */
+  readonly #streams: ClientHttp2Stream[] = [];
   readonly statuses: (number | undefined)[] = [];
 
   constructor(url: string) {
@@ -47,31 +47,37 @@ class Calls {
     closeLater(() => this.#session.destroy());
   }
 
-  #send(target: string, options: HttpRequest): void {
+  #collect(answer: Promise<HttpAnswer>): void {
     const settled = (status?: number) => void this.statuses.push(status);
-    http2On(this.#session, target, options).then(
+    answer.then(
       ({ status }) => settled(status),
       () => settled(),
     );
   }
 
   get(requests: number, headers: OutgoingHttpHeaders): this {
-    for (let i = 0; i < requests; i++) this.#send("/api/user?user_group_id=a", { headers });
+    for (let i = 0; i < requests; i++) this.#collect(http2On(this.#session, "/api/user?user_group_id=a", { headers }));
     return this;
   }
 
   /** Sends calls that do not wait for Redis, so that they are answered in the order in which they begin. */
   getCaller(requests: number, headers: OutgoingHttpHeaders): this {
-    const options = { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: "{}" };
-    this.#writtenBytes = this.#session.socket?.bytesWritten ?? 0;
-    for (let i = 0; i < requests; i++) this.#send("/usergroup.admin.v1.AdminService/GetCaller", options);
+    const path = "/usergroup.admin.v1.AdminService/GetCaller";
+    for (let i = 0; i < requests; i++) {
+      const stream = this.#session.request(
+        { ":method": "POST", ":path": path, ...headers, "content-type": "application/json" },
+        { endStream: false },
+      );
+      this.#streams.push(stream.end("{}"));
+      this.#collect(answerOn(stream));
+    }
     return this;
   }
 
-  /** Whether the kernel has all requests of `getCaller`. */
+  /** Whether the kernel has all requests of `getCaller`, with their bodies: Node sends a body after its headers. */
   get isSent(): boolean {
-    const { bytesWritten, writableLength } = this.#session.socket;
-    return bytesWritten > this.#writtenBytes && writableLength === 0;
+    const isFinished = this.#streams.every(({ writableFinished }) => writableFinished);
+    return isFinished && this.#session.socket.writableLength === 0;
   }
 }
 
