@@ -323,8 +323,7 @@ export const ViewerService: GenService<{
    * Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
    * token of the group. Anyone can verify it with the public keys of the environment. A request
    * with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-   * suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
-   * (PUBLIC_URL_MISSING).
+   * suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
    *
    * @generated from rpc usergroup.v1.ViewerService.CreateViewerSession
    */

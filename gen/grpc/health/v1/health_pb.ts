@@ -69,7 +69,7 @@ export const HealthCheckResponse_ServingStatus = {
   NOT_SERVING: 2,
 
   /**
-   * Used by Watch alone, for a service that the server does not know.
+   * Only Watch returns it, for a service that the server does not have.
    *
    * @generated from enum value: SERVICE_UNKNOWN = 3;
    */

@@ -51,8 +51,7 @@ type ViewerServiceClient interface {
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
 	// token of the group. Anyone can verify it with the public keys of the environment. A request
 	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-	// suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
-	// (PUBLIC_URL_MISSING).
+	// suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 
@@ -118,8 +117,7 @@ type ViewerServiceHandler interface {
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
 	// token of the group. Anyone can verify it with the public keys of the environment. A request
 	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-	// suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
-	// (PUBLIC_URL_MISSING).
+	// suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 

@@ -48,8 +48,7 @@ class ViewerService(Protocol):
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
         with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
-        (PUBLIC_URL_MISSING).
+        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -147,8 +146,7 @@ class ViewerServiceClient(ConnectClient):
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
         with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
-        (PUBLIC_URL_MISSING).
+        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
         """
         return await self.execute_unary(
             request=request,
@@ -182,8 +180,7 @@ class ViewerServiceSync(Protocol):
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
         with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
-        (PUBLIC_URL_MISSING).
+        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -279,8 +276,7 @@ class ViewerServiceClientSync(ConnectClientSync):
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
         token of the group. Anyone can verify it with the public keys of the environment. A request
         with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service does not know its public URL
-        (PUBLIC_URL_MISSING).
+        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
         """
         return self.execute_unary(
             request=request,
