@@ -1,7 +1,7 @@
-import { create, type DescField, fromJson, type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
+import { type DescField, fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { type ImportedUserGroup, ImportedUserGroupSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { UserGroup } from "../../../../gen/usergroup/v1/user_group_pb.ts";
-import { isJsonField, isObject, isTimeField, valueIn } from "../../../operator/src/fields.ts";
+import { isJsonField, isTimeField, valueIn } from "../../../operator/src/fields.ts";
 
 const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
@@ -32,46 +32,34 @@ export function isJsonColumn(column: string): boolean {
 
 /** Reads the group of a row. @throws BadRow */
 export function groupOf(row: Row): ImportedUserGroup {
-  const group = create(ImportedUserGroupSchema);
-  for (const field of FIELDS) {
-    const value = row[field.name] ?? undefined;
-    if (value === undefined) continue;
-    requireType(field, value);
-    requireSendable(value, 0);
-    Object.assign(group, { [field.localName]: isConverted(field) ? converted(field, value) : value });
-  }
+  requireSendable(row, -1);
   if ((row["provided_id"] ?? undefined) === undefined) throw new BadRow("provided_id: is missing");
-  return group;
+  const group = parsed(row);
+  if (group) return group;
+  // The message of protobuf-es may quote the value, perhaps a token.
+  const bad = FIELDS.find(({ name }) => name in row && !parsed({ [name]: row[name] })) as DescField;
+  throw new BadRow(`${bad.name}: must be ${formOf(bad)}`);
 }
 
-/** @throws BadRow */
-function converted({ name, message }: DescField, value: unknown): unknown {
+function parsed(row: Row): ImportedUserGroup | undefined {
   try {
-    return message && fromJson(message, value as JsonValue);
+    return fromJson(ImportedUserGroupSchema, row as JsonObject);
   } catch {
-    throw new BadRow(
-      `${name}: must be ${JSON_COLUMNS.has(name) ? "as in an export" : "a time such as 2027-01-31T12:00:00Z"}`,
-    );
+    return undefined;
   }
 }
 
-/** @throws BadRow */
-function requireType(field: DescField, value: unknown): void {
-  const { name } = field;
-  if (!JSON_COLUMNS.has(name)) {
-    if (typeof value !== "string") throw new BadRow(`${name}: must be a string`);
-  } else if (!isObject(value)) {
-    throw new BadRow(`${name}: must be an object`);
-  } else if (field.fieldKind === "map") {
-    const key = Object.keys(value).find((each) => typeof value[each] !== "string");
-    if (key !== undefined) throw new BadRow(`${name}: the value of ${JSON.stringify(key)} must be a string`);
-  }
+function formOf(field: DescField): string {
+  if (isTimeField(field)) return "a time such as 2027-01-31T12:00:00Z";
+  if (field.fieldKind === "map") return "an object whose values are strings";
+  if (isJsonField(field)) return "an object";
+  return JSON_COLUMNS.has(field.name) ? "an object as in an export" : "a string";
 }
 
 /** How many levels properties may have. */
 const MAX_DEPTH = 32;
 
-/** Refuses values that the service would not receive unchanged. @throws BadRow */
+/** Refuses values that the service would not receive unchanged. @param depth the level of the value; -1 for a row @throws BadRow */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed()) throw new BadRow("has half of a surrogate pair");
   if (typeof value !== "object" || value === null) return;
