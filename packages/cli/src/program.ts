@@ -36,6 +36,6 @@ export function createProgram(shell: Shell): Command {
     )
     .option("--timeout <duration>", "timeout of each call, including retries; default: 10s (UGS_TIMEOUT)")
     .option("--json", "write results and failures as JSON, one object per line");
-  for (const [name, description, define] of COMMANDS) define(program.command(name).description(description), shell);
+  for (const [name, define] of Object.entries(COMMANDS)) define(program.command(name), shell);
   return program;
 }

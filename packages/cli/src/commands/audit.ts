@@ -31,6 +31,7 @@ const FIELDS: FieldInputs = {
 export const auditCommand: DefineCommand = (audit, shell) => {
   addInputs(audit, input, FIELDS);
   audit
+    .description("show changes and who made them; --follow shows new changes as they happen")
     .addOption(new Option("--limit <n>", `at most this many events; default: ${DEFAULT_LIMIT}`).argParser(countOf))
     .option(
       "-f, --follow",

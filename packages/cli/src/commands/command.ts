@@ -6,9 +6,10 @@ import type { Shell } from "../shell.ts";
 /** Defines the arguments, options and action of a command, or its subcommands. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
-/** A command with subcommands. */
-export function commandGroup(commands: { readonly [name: string]: DefineCommand }): DefineCommand {
+/** A command with subcommands. Its description lists them. @param what such as `environments` */
+export function commandGroup(what: string, commands: { readonly [name: string]: DefineCommand }): DefineCommand {
   return (parent, shell) => {
+    parent.description(`${what}: ${Object.keys(commands).join(", ")}`);
     for (const [name, define] of Object.entries(commands)) define(parent.command(name), shell);
   };
 }

@@ -12,11 +12,14 @@ const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } =
 
 /** `ugs completion` */
 export const completionCommand: DefineCommand = (command, shell) => {
-  command.addArgument(command.createArgument("<shell>").choices(SHELLS)).addHelpText(
-    "after",
-    `
+  command
+    .description("completion for bash, zsh or fish")
+    .addArgument(command.createArgument("<shell>").choices(SHELLS))
+    .addHelpText(
+      "after",
+      `
 The script calls ugs when you press Tab. To load it in every new shell:
 ${SHELLS.map((name) => `  ${name.padEnd(5)} ${INSTALL[name]}`).join("\n")}`,
-  );
+    );
   runs(command, shell, async ({ out }, name: keyof typeof COMPLETION_SCRIPTS) => out.text(COMPLETION_SCRIPTS[name]));
 };

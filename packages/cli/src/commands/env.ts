@@ -13,7 +13,7 @@ const { createEnvironment, deleteEnvironment, getEnvironment, listEnvironments }
 const NAMED = "NAME, NAME/Customer or NAME/Testing";
 
 /** `ugs env ...` */
-export const envCommands = commandGroup({
+export const envCommands = commandGroup("environments", {
   create: rpcCommand(createEnvironment, `create an environment: ${NAMED}; needs ADMIN_TOKEN`, {
     fields: { environment: "<name>" },
   }),

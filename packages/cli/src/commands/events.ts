@@ -16,6 +16,7 @@ const STARTS: { readonly [name: string]: Start | undefined } = {
 /** `ugs events` */
 export const eventsCommand: DefineCommand = (events, shell) => {
   events
+    .description("write the changes of an environment as lines of JSON, for other systems")
     .addOption(environmentOption())
     .option(
       "--from <where>",

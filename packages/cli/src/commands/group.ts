@@ -59,7 +59,7 @@ const STATE: ColumnOf = {
 };
 
 /** `ugs group ...` */
-export const groupCommands = commandGroup({
+export const groupCommands = commandGroup("user groups", {
   list: rpcCommand(listUserGroups, "list user groups by id, without their tokens", {
     fields: {
       provided_id_prefix: new FieldOption("--prefix <text>", "only ids that start with this text"),

@@ -21,6 +21,7 @@ const MAX_FAILED = 10;
 
 /** `ugs keys ...` */
 export const keysCommands: DefineCommand = (keys, shell) => {
+  keys.description("keys of TOKEN_KEYS: generate, check, rotate");
   const generate = keys
     .command("generate")
     .description("generate a key for TOKEN_KEYS; makes no call")

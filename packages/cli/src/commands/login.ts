@@ -12,7 +12,7 @@ import { type Options, yesOption } from "./options.ts";
 
 /** `ugs login` */
 export const loginCommand: DefineCommand = (command, shell) => {
-  command.addHelpText(
+  command.description("store the URL of a service and a token for it as a profile").addHelpText(
     "after",
     `
 The token comes from --token-file, UGS_TOKEN or standard input, or ugs asks for it. ugs stores it in a file that only you
@@ -47,6 +47,7 @@ can read, after the service has accepted it.`,
 
 /** `ugs logout` */
 export const logoutCommand: DefineCommand = (command, shell) => {
+  command.description("delete a profile and its token");
   runs(command, shell, async ({ settings, out }) => {
     const name = await settings.profileName();
     if (!(await settings.profiles.remove(name)))

@@ -10,6 +10,7 @@ interface ListedProfile {
 
 /** `ugs profile ...` */
 export const profileCommands: DefineCommand = (profile, shell) => {
+  profile.description("profiles: list, use");
   const list = profile.command("list").description("list the profiles of `ugs login`, without their tokens");
   runs(list, shell, async ({ settings, out }) => {
     const { profiles } = settings;

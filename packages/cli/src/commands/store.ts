@@ -3,7 +3,7 @@ import { commandGroup } from "./command.ts";
 import { rpcCommand } from "./rpc-command.ts";
 
 /** `ugs store ...` */
-export const storeCommands = commandGroup({
+export const storeCommands = commandGroup("the data in Redis", {
   accept: rpcCommand(
     AdminService.method.acceptStoreData,
     "accept the data in Redis after it was lost, restored from a backup, or replaced; needs ADMIN_TOKEN",

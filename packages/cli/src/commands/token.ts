@@ -26,7 +26,7 @@ function exposure(environment: string | undefined): string {
 }
 
 /** `ugs token ...` */
-export const tokenCommands = commandGroup({
+export const tokenCommands = commandGroup("API tokens", {
   create: rpcCommand(createApiToken, "create an API token; shows its secret once, or writes it to the file of --out", {
     fields: {
       display_name: new FieldOption(

@@ -8,7 +8,7 @@ const { resolveViewer, createViewerSession } = ViewerService.method;
 const { revokeViewerSessions } = AdminService.method;
 
 /** `ugs viewer session ...` */
-const SESSIONS = commandGroup({
+const SESSIONS = commandGroup("viewer sessions", {
   create: rpcCommand(
     createViewerSession,
     "create a viewer session of a user group; shows it once, or writes it to the file of --out",
@@ -69,7 +69,7 @@ const SESSIONS = commandGroup({
 });
 
 /** `ugs viewer ...` */
-export const viewerCommands = commandGroup({
+export const viewerCommands = commandGroup("viewers and their sessions", {
   resolve: rpcCommand(resolveViewer, "show the user group of a token or a viewer session; exit code 3 if it has none", {
     fields: {
       token: new FieldOption(
@@ -82,7 +82,7 @@ export const viewerCommands = commandGroup({
       }),
     },
   }),
-  session: (command, shell) => SESSIONS(command.description("viewer sessions: create, revoke"), shell),
+  session: SESSIONS,
 });
 
 function whoseSessions(userGroupId: string, viewerId: string | undefined): string {

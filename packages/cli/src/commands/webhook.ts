@@ -18,7 +18,7 @@ const {
 const EVENTS = "types of events, such as user_group.deleted, or `*` for all";
 
 /** `ugs webhook ...` */
-export const webhookCommands = commandGroup({
+export const webhookCommands = commandGroup("webhooks", {
   create: rpcCommand(
     createWebhook,
     "create a webhook for an https URL; shows its secret once, or writes it to the file of --out",

@@ -4,6 +4,7 @@ import { type DefineCommand, runs } from "./command.ts";
 
 /** `ugs whoami` */
 export const whoamiCommand: DefineCommand = (command, shell) => {
+  command.description("show the API token in use, and its role");
   runs(command, shell, async (session) => {
     const { admin, url } = await connect(session);
     const caller = await admin.getCaller({});

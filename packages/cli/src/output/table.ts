@@ -33,7 +33,6 @@ export function columnsOf<S extends DescMessage>(
 
 const GAP = "  ";
 const ELLIPSIS = "…";
-const CHARACTERS = new Intl.Segmenter();
 /** The minimum width of a shortened column. */
 const NARROWEST = 8;
 
@@ -97,21 +96,13 @@ function line(cells: readonly string[], widths: readonly number[]): string {
 
 /** Shortens a printable text in its middle to a width. Long ids often differ only at their ends. */
 export function cut(text: string, width: number): string {
-  if (widthOf(text) <= width) return text;
-  const parts = Array.from(CHARACTERS.segment(text), ({ segment }) => segment);
-  const atEnd = Math.floor((width - 1) / 2);
-  const end = beginning(parts.toReversed(), atEnd).toReversed();
-  return [...beginning(parts, width - 1 - atEnd), ELLIPSIS, ...end].join("");
+  const whole = widthOf(text);
+  if (whole <= width) return text;
+  const end = text.slice(lengthWithin(text, whole - Math.floor((width - 1) / 2)));
+  return text.slice(0, lengthWithin(text, width - 1 - widthOf(end))) + ELLIPSIS + end;
 }
 
-/** The first characters that fit into a width. */
-function beginning(characters: readonly string[], width: number): string[] {
-  let used = 0;
-  return characters.slice(
-    0,
-    characters.findIndex((character) => {
-      used += widthOf(character);
-      return used > width;
-    }),
-  );
+/** The length of the longest beginning that fits into a width. */
+function lengthWithin(text: string, limit: number): number {
+  return truncatedWidth(text, { limit }).index;
 }
