@@ -1,10 +1,21 @@
 // Builds everything that a release publishes, into an empty folder: npm run release -- FOLDER [NAMES]
-// It takes the published names from the file NAMES, by default release.json. It needs python3 with PyPI, and helm.
+// It takes the published names from the file NAMES, by default release.json. It needs python3 with PyPI, helm, and go with
+// its module proxy. All files are in one folder, as on the page of a release, so SHA256SUMS also checks downloaded files.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -14,7 +25,7 @@ const { version } = JSON.parse(read("package.json"));
 const folder = resolve(process.argv[2] ?? "release");
 mkdirSync(folder, { recursive: true });
 if (readdirSync(folder).length > 0) fail(`${folder} is not empty: name another folder, or empty it`);
-for (const program of ["npm", "python3", "helm"]) requireProgram(program);
+for (const program of ["npm", "python3", "helm", "go"]) requireProgram(program);
 requireSameVersions();
 
 const staging = mkdtempSync(join(tmpdir(), "ugs-release-"));
@@ -25,6 +36,7 @@ try {
   packNpm("transport", "packages/transport", "@user-group-service/transport");
   buildPython();
   packChart();
+  buildTerraformProvider();
   writeFileSync(join(folder, "sbom.cdx.json"), sbom());
   writeFileSync(
     join(folder, "TAGS"),
@@ -63,7 +75,7 @@ function packNpm(key, directory, name) {
       ? withLinks(read("README.md"), "", name, name)
       : withLinks(read(`${directory}/README.md`), directory, name, names.npm[key]);
   writeFileSync(join(content, "README.md"), readme);
-  run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", newFolder("npm")], content);
+  run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", folder], content);
 }
 
 /** Builds the wheel and the source distribution of the Python client under its published name. */
@@ -84,10 +96,13 @@ function buildPython() {
   run("python3", ["-m", "venv", environment]);
   const backend = /requires = \["([^"]+)"\]/.exec(project)?.[1] ?? fail("pyproject.toml names no build backend");
   run(join(environment, "bin/pip"), ["install", "--quiet", "--disable-pip-version-check", backend]);
-  run(join(environment, "bin/hatchling"), ["build", "--directory", newFolder("python")], source);
+  run(join(environment, "bin/hatchling"), ["build", "--directory", folder], source);
 }
 
-/** Packs the Helm chart under its published name, with the published image as the default. */
+/**
+ * Packs the Helm chart under its published name, with the published image as the default. Its file name differs from that
+ * of the npm package.
+ */
 function packChart() {
   const chart = join(staging, "chart", names.chart);
   cpSync(join(ROOT, "deploy/helm"), chart, { recursive: true, dereference: true });
@@ -98,7 +113,30 @@ function packChart() {
   };
   replace("Chart.yaml", "name: user-group-service", `name: ${names.chart}\nsources: [${names.repository}]`);
   replace("values.yaml", "repository: registry.example.com/user-group-service", `repository: ${names.image}`);
-  run("helm", ["package", chart, "--destination", newFolder("helm")]);
+  run("helm", ["package", chart, "--destination", staging]);
+  copyFileSync(join(staging, `${names.chart}-${version}.tgz`), join(folder, `chart-${names.chart}-${version}.tgz`));
+}
+
+/** Builds the files that registries of Terraform and OpenTofu require: one zip file per platform, a manifest, checksums. */
+function buildTerraformProvider() {
+  const prefix = "terraform-provider-ugs";
+  const program = join(staging, `${prefix}_v${version}`);
+  const license = join(staging, "LICENSE");
+  copyFileSync(join(ROOT, "LICENSE"), license);
+  const flags = ["-trimpath", "-ldflags=-s -w", "-buildvcs=false"];
+  for (const GOOS of ["darwin", "linux", "windows"])
+    for (const GOARCH of ["amd64", "arm64"]) {
+      const file = GOOS === "windows" ? `${program}.exe` : program;
+      const env = { ...process.env, CGO_ENABLED: "0", GOOS, GOARCH };
+      run("go", ["build", ...flags, "-o", file, "."], join(ROOT, "packages/terraform-provider"), env);
+      // A zip file contains the times of its files. With a fixed time, the same sources give the same checksum.
+      for (const path of [file, license]) utimesSync(path, 2 ** 30, 2 ** 30);
+      const zip = join(folder, `${prefix}_${version}_${GOOS}_${GOARCH}.zip`);
+      run("python3", ["-m", "zipfile", "-c", zip, file, license]);
+    }
+  const manifest = { version: 1, metadata: { protocol_versions: ["6.0"] } };
+  writeFileSync(join(folder, `${prefix}_${version}_manifest.json`), `${JSON.stringify(manifest, undefined, 2)}\n`);
+  writeFileSync(join(folder, `${prefix}_${version}_SHA256SUMS`), checksums(`${prefix}_`));
 }
 
 /**
@@ -136,24 +174,21 @@ function sbom() {
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
 
-/** Returns the checksums of all files, in the format of `sha256sum --check`. */
-function checksums() {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const paths = files.map(({ parentPath, name }) => relative(folder, join(parentPath, name))).sort();
-  const digest = (path) =>
+/**
+ * Returns the checksums of the files in the folder, in the format of `sha256sum --check`.
+ *
+ * @param {string} prefix start of the names of the files. Default: all files
+ */
+function checksums(prefix = "") {
+  const files = readdirSync(folder).filter((name) => name.startsWith(prefix));
+  const digest = (name) =>
     createHash("sha256")
-      .update(readFileSync(join(folder, path)))
+      .update(readFileSync(join(folder, name)))
       .digest("hex");
-  return paths.map((path) => `${digest(path)}  ${path}\n`).join("");
+  return files.map((name) => `${digest(name)}  ${name}\n`).join("");
 }
 
-/** Returns a folder in the folder of the release. It creates the folder if it is missing. @param {string} name */
-function newFolder(name) {
-  mkdirSync(join(folder, name), { recursive: true });
-  return join(folder, name);
-}
-
-/** Requires that all published packages have the same version, and that the Go modules have their published paths. */
+/** Requires that all published packages have the same version, and that the Go modules have their published names. */
 function requireSameVersions() {
   const found = {
     "packages/client/package.json": JSON.parse(read("packages/client/package.json")).version,
@@ -168,11 +203,17 @@ function requireSameVersions() {
   };
   for (const [file, its] of Object.entries(found))
     if (its !== version) fail(`${file} has version ${its}, but package.json has ${version}: set the same version`);
-  const paths = { "packages/client-go": names.goModule, "packages/terraform-provider": names.terraformModule };
-  for (const [directory, published] of Object.entries(paths)) {
-    const path = /^module (.*)$/m.exec(read(`${directory}/go.mod`))?.[1];
+  if (!names.terraformProvider.endsWith("/ugs"))
+    fail("terraformProvider in release.json must end in /ugs, because the names of its resources start with ugs_");
+  const paths = {
+    "packages/client-go/go.mod": [/^module (.*)$/m, names.goModule],
+    "packages/terraform-provider/go.mod": [/^module (.*)$/m, names.terraformModule],
+    "packages/terraform-provider/main.go": [/^const address = "(.*)"$/m, names.terraformProvider],
+  };
+  for (const [file, [pattern, published]] of Object.entries(paths)) {
+    const path = pattern.exec(read(file))?.[1];
     if (path !== published)
-      fail(`${directory}/go.mod has the path ${path}, but release.json has ${published}: run npm run generate:clients`);
+      fail(`${file} has the name ${path}, but release.json has ${published}: run npm run generate:clients`);
   }
 }
 
@@ -191,9 +232,9 @@ function read(path) {
 }
 
 /** @param {string} program @param {string[]} args @returns the standard output. @throws after the program printed why */
-function run(program, args, cwd = ROOT) {
+function run(program, args, cwd = ROOT, env = process.env) {
   try {
-    return execFileSync(program, args, { cwd, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });
+    return execFileSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });
   } catch {
     throw new Error(`this command failed in ${cwd}: ${program} ${args.join(" ")}`);
   }

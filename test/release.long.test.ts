@@ -2,36 +2,40 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { onPath, orLeaveOut } from "@user-group-service/testing/on-path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 
-const programs = ["helm", "python3"].map((program) => orLeaveOut(program, "the tests of a release are"));
+const programs = ["helm", "python3", "go"].map((program) => orLeaveOut(program, "the tests of a release are"));
+const terraform = onPath("tofu") ?? orLeaveOut("terraform", "the test of the Terraform provider of a release is");
 const { version } = JSON.parse(readFileSync(`${ROOT}/package.json`, "utf8")) as { version: string };
 const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as {
   readonly goModule: string;
   readonly terraformModule: string;
+  readonly terraformProvider: string;
 };
 
-/** The names of a fork, which differ from those of the repository. The module paths in go.mod cannot differ. */
+/** The names of a fork, which differ from those of the repository. The names in the Go modules cannot differ. */
 const FORK = {
   repository: "https://git.example.org/acme/groups",
   npm: { service: "@acme/groups", client: "@acme/groups-client", transport: "@acme/transport" },
   pypi: "acme-groups-client",
   goModule: names.goModule,
   terraformModule: names.terraformModule,
+  terraformProvider: names.terraformProvider,
   chart: "acme-groups",
   image: "registry.example.org/acme/groups",
 };
 
 describe.skipIf(programs.includes(undefined))("npm run release with the names of a fork", () => {
   const release = mkdtempSync(join(tmpdir(), "ugs-release-"));
-  const only = (folder: string, ending: string) => {
-    const found = readdirSync(join(release, folder)).filter((name) => name.endsWith(ending));
+  const filesOf = (pattern: RegExp) => readdirSync(release).filter((name) => pattern.test(name));
+  const only = (pattern: RegExp) => {
+    const found = filesOf(pattern);
     expect(found).toHaveLength(1);
-    return join(release, folder, found[0] ?? "");
+    return join(release, found[0] ?? "");
   };
   const run = (cwd: string, program: string, ...args: string[]) =>
     execFileSync(program, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
@@ -41,11 +45,12 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     writeFileSync(file, JSON.stringify(FORK));
     run(ROOT, "node", "scripts/release.js", release, file);
     rmSync(file);
-  });
+    // The first compilation for each platform takes minutes.
+  }, 900_000);
   afterAll(() => rmSync(release, { recursive: true }));
 
   it("names every file in its checksums, and does not overwrite a release", () => {
-    expect(run(release, "sha256sum", "--check", "SHA256SUMS").match(/: OK$/gm)).toHaveLength(8);
+    expect(run(release, "sha256sum", "--check", "SHA256SUMS").match(/: OK$/gm)).toHaveLength(16);
     const { status, stderr } = spawnSync("node", ["scripts/release.js", release], { cwd: ROOT, encoding: "utf8" });
     expect([status, stderr]).toEqual([1, expect.stringContaining("is not empty")]);
   });
@@ -53,7 +58,8 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
   it("builds npm packages that install without the repository, with the source of their provenance", () => {
     const folder = newFolder();
     writeFileSync(join(folder, "package.json"), "{}\n");
-    const tarballs = readdirSync(join(release, "npm")).map((name) => join(release, "npm", name));
+    const tarballs = filesOf(/^acme-.*\.tgz$/).map((name) => join(release, name));
+    expect(tarballs).toHaveLength(3);
     run(folder, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline", ...tarballs);
     expect(run(folder, "npx", "@acme/groups", "--version")).toBe(`${version}\n`);
     expect(run(folder, "npx", "ugs", "--version")).toBe(`${version}\n`);
@@ -72,18 +78,63 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
       run(folder, "node", "--input-type=module", "-e", `await import("${name}")`);
   });
 
-  it.each([".whl", ".tar.gz"])("builds a Python client that installs from its %s", (ending) => {
+  it.each([/\.whl$/, /\.tar\.gz$/])("builds a Python client that installs from the file %s", (pattern) => {
     const folder = newFolder();
     run(folder, "python3", "-m", "venv", "venv");
-    run(folder, "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", only("python", ending));
+    run(folder, "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", only(pattern));
     const program = `from importlib.metadata import version; import user_group_service; print(version("${FORK.pypi}"))`;
     expect(run(folder, "venv/bin/python", "-c", program)).toBe(`${version}\n`);
   });
 
   it("packs a chart that renders without the repository, with the published image", () => {
-    const yaml = run(release, "helm", "template", "ugs", only("helm", ".tgz"), "--kube-version", "1.37.0");
+    const yaml = run(release, "helm", "template", "ugs", only(/^chart-acme-groups-/), "--kube-version", "1.37.0");
     expect(yaml).toContain(`image: ${FORK.image}:${version}\n`);
   });
+
+  it("builds the files that a Terraform registry requires, with the checksums that it verifies", () => {
+    const prefix = `terraform-provider-ugs_${version}_`;
+    const zips = filesOf(/\.zip$/);
+    expect(zips).toEqual(
+      ["darwin", "linux", "windows"].flatMap((os) => ["amd64", "arm64"].map((arch) => `${prefix}${os}_${arch}.zip`)),
+    );
+    const checked = run(release, "sha256sum", "--check", `${prefix}SHA256SUMS`);
+    const listed = [...zips, `${prefix}manifest.json`];
+    expect([...checked.matchAll(/^(.*): OK$/gm)].map(([, name]) => name)).toEqual(listed.sort());
+    expect(JSON.parse(readFileSync(join(release, `${prefix}manifest.json`), "utf8"))).toEqual({
+      version: 1,
+      metadata: { protocol_versions: ["6.0"] },
+    });
+    for (const zip of zips) {
+      const folder = newFolder();
+      run(folder, "python3", "-m", "zipfile", "-e", join(release, zip), ".");
+      const program = `terraform-provider-ugs_v${version}${zip.includes("windows") ? ".exe" : ""}`;
+      expect(readdirSync(folder).sort()).toEqual(["LICENSE", program]);
+      const [, os, arch] = /_([a-z]+)_([a-z0-9]+)\.zip$/.exec(zip) ?? [];
+      const built = run(folder, "go", "version", "-m", program);
+      expect(built).toContain(`GOOS=${os}\n`);
+      expect(built).toContain(`GOARCH=${arch}\n`);
+    }
+  });
+
+  it.skipIf(terraform === undefined)(
+    "installs the Terraform provider from its zip file, as its README describes",
+    () => {
+      const readme = readFileSync(`${ROOT}/packages/terraform-provider/README.md`, "utf8");
+      const install = /^```sh\n(mkdir .*?)^```$/ms.exec(readme)?.[1] ?? expect.fail("the README has no installation");
+      const platform = `${process.platform}_${process.arch.replace("x64", "amd64")}`;
+      const home = newFolder();
+      run(release, "sh", "-ec", install.replaceAll("~/", `${home}/`).replace("linux_amd64", platform));
+      const folder = newFolder();
+      writeFileSync(join(folder, "main.tf"), /^terraform \{\n.*?^\}\n/ms.exec(readme)?.[0] ?? "");
+      const env = { PATH: process.env["PATH"], HOME: home, CHECKPOINT_DISABLE: "1" };
+      const output = (...args: string[]) =>
+        execFileSync(terraform ?? "", args, { cwd: folder, env, encoding: "utf8", stdio: "pipe" });
+      expect(output("init", "-no-color")).toContain(`${FORK.terraformProvider} v${version}`);
+      expect(JSON.parse(output("providers", "schema", "-json"))).toMatchObject({
+        provider_schemas: { [FORK.terraformProvider]: { resource_schemas: { ugs_api_token: expect.anything() } } },
+      });
+    },
+  );
 
   it("lists the packages of the service in its SBOM, and none that only tests use", () => {
     const sbom = JSON.parse(readFileSync(join(release, "sbom.cdx.json"), "utf8")) as {
@@ -122,6 +173,12 @@ describe("the workflow of a release", () => {
     };
   };
   const steps = Object.values(workflow.jobs).flatMap((job) => job.steps);
+
+  it("publishes every file, with a signature of the Terraform provider", () => {
+    const text = steps.map(({ run }) => run ?? "").join("\n");
+    expect(text).toMatch(/gh release create [^\n]*release\/\*$/m);
+    expect(text).toContain("--detach-sign release/*_SHA256SUMS");
+  });
 
   it("has no rights except those of its job, and attests what it publishes", () => {
     expect(workflow.permissions).toEqual({});

@@ -48,7 +48,12 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	lines := []string{sentence(text)}
 	violations := usergroups.ViolationsOf(err)
 	for field, description := range violations {
-		lines = append(lines, fmt.Sprintf("%s: %s", field, sentence(description)))
+		line := fmt.Sprintf("%s: %s", field, sentence(description))
+		if sentence(description) == lines[0] {
+			lines[0] = line
+		} else {
+			lines = append(lines, line)
+		}
 	}
 	slices.Sort(lines[1:])
 	info := usergroups.InfoOf(err)
