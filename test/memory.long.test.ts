@@ -3,10 +3,11 @@ import { beforeAll, expect, it } from "vitest";
 import { newApiTokenId } from "../src/domain/api-token.ts";
 import type { ChangeBy } from "../src/domain/audit.ts";
 import type { Environment } from "../src/domain/environment.ts";
-import { byId, byToken, keysOf, newEnvironment, newGroup, RING, todayKey } from "./support/contract/context.ts";
+import { byId, byToken, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
+import { keysOf, todayKey } from "./support/stored-state.ts";
 import { testUserGroups } from "./support/stores.ts";
 
 describeWithRedis("the memory of a group in Redis", () => {

@@ -12,9 +12,10 @@ import { apiTokenKey, webhookKey } from "../src/store/keys.ts";
 import { redisDeliveries } from "../src/store/webhooks/deliveries.ts";
 import { redisWebhooks } from "../src/store/webhooks/webhooks.ts";
 import { DeliveryEngine } from "../src/webhooks/engine.ts";
-import { newEnvironment, newGroup, RING, todayKey } from "./support/contract/context.ts";
+import { newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { newRedis, newStoreClient, redisUrl } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
+import { todayKey } from "./support/stored-state.ts";
 import { AUDIT, BY, testApiTokens, testUserGroups } from "./support/stores.ts";
 import { type Answer, firstArrivals, newReceiver, verify } from "./support/webhooks.ts";
 

@@ -7,10 +7,11 @@ import { redisAuditTrail } from "../../src/store/audit-trail.ts";
 import { slotOf } from "../../src/store/connection/cluster.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
 import { redisSigningKeys } from "../../src/store/secret-keys/signing-keys.ts";
-import { byId, byToken, contents, fails, keysOf, newGroup, newName, RING } from "../support/contract/context.ts";
+import { byId, byToken, contents, fails, newGroup, newName, RING } from "../support/contract/context.ts";
 import { describeWithRedis, newStoreClient, suiteCluster, suiteClusterOperator } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
 import { succeeds } from "../support/rpc.ts";
+import { keysOf } from "../support/stored-state.ts";
 import { AUDIT, BY, testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("a Cluster", () => {

@@ -28,8 +28,12 @@ import { apiTokenLayout } from "./layout/api-tokens.ts";
 import { damagedGroupLayout } from "./layout/damaged-groups.ts";
 import { deadlineLayout } from "./layout/deadlines.ts";
 import { environmentLayout } from "./layout/environments.ts";
+import { eventLayout } from "./layout/events.ts";
+import { requestLayout } from "./layout/requests.ts";
 import { tamperingLayout } from "./layout/tampering.ts";
 import { tokenIndexLayout } from "./layout/token-index.ts";
+import { viewerSessionLayout } from "./layout/viewer-sessions.ts";
+import { webhookLayout } from "./layout/webhooks.ts";
 import { wrongTypeLayout } from "./layout/wrong-types.ts";
 
 /**
@@ -66,8 +70,8 @@ export function storeContract(
     environmentContract(context);
     environmentDeletionContract(context);
     apiTokenContract(context, { feeds: isShared });
-    auditContract(context, { streams: isShared });
-    eventsContract(context, { streams: isShared });
+    auditContract(context);
+    eventsContract(context);
     viewerSessionContract(context);
     signingKeyContract(context);
     webhookContract(context);
@@ -78,6 +82,10 @@ export function storeContract(
       apiTokenLayout(context, { isShared });
       damagedGroupLayout(context);
       environmentLayout(context);
+      eventLayout(context, { isShared });
+      requestLayout(context);
+      viewerSessionLayout(context);
+      webhookLayout(context);
       if (isShared) wrongTypeLayout(context);
     });
   });

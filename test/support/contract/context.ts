@@ -11,7 +11,7 @@ import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import type { StoreClient } from "../../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../../src/store/connection/connection.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
-import { environmentKey, environmentPrefix, eventsKey, groupKey } from "../../../src/store/keys.ts";
+import { environmentKey, environmentPrefix } from "../../../src/store/keys.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 
@@ -141,16 +141,6 @@ export function byId(providedId: string, given: Partial<Rotation> = {}): Rotatio
 /** A grace period counts as requested, unless it is marked as a default. */
 function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, requestedGraceMs: given.graceMs, requestId: undefined, ...given };
-}
-
-/** Key of a group, and the prefix of its environment's keys. */
-export function keysOf({ number }: Environment, providedId: string): { group: string; prefix: string } {
-  return { group: groupKey(number, providedId), prefix: environmentPrefix(number) };
-}
-
-/** Key of today's events. */
-export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
-  return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
 }
 
 /** The audit events of an environment since a minute ago, the newest first. */

@@ -5,18 +5,18 @@ import type { ImportOutcome } from "../../../src/domain/store.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, Json } from "../../../src/domain/user-group.ts";
 import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
-import { environmentKey } from "../../../src/store/keys.ts";
+import { leftovers, setGroupsEver } from "../stored-state.ts";
 import { AUDIT } from "../stores.ts";
 import {
   byId,
   byToken,
   type ContractContext,
   contents,
+  eventsOf,
   fails,
   imported,
   newEnvironment,
   newGroup,
-  todayKey,
 } from "./context.ts";
 
 const DAY_MS = 86_400_000;
@@ -35,7 +35,7 @@ export function importContract(context: ContractContext): void {
   });
 }
 
-function creating({ store, admin, redis, many, withGroup }: ContractContext): void {
+function creating({ store, admin, client, redis, many, withGroup }: ContractContext): void {
   it("creates groups with their tokens, and reports a result for each", async () => {
     const environment = await newEnvironment({ tag: "Customer" });
     const groups = Array.from({ length: many(120) }, (_, i) =>
@@ -137,20 +137,19 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
       Array.from({ length: 20 }, (_, worker) => admin({ worker }).import(environment, [given])),
     );
     expect(outcomes.flatMap(reported).sort()).toEqual(["created", ...Array(19).fill("unchanged")]);
-    const all = await contents(redis(), environment);
-    expect(all[todayKey(environment)]).toHaveLength(1);
+    expect(await eventsOf(client(), environment)).toHaveLength(1);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
   });
 
   it("fails only for new groups if no team id is left", async () => {
     const { environment } = await withGroup();
-    await redis().hset(environmentKey(environment.number), "groups", String(TEAM_IDS));
+    await setGroupsEver(redis(), environment, TEAM_IDS);
     const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
     expect(reported(outcomes)).toEqual(["updated", "EnvironmentFull"]);
   });
 }
 
-function replacing({ store, admin, redis, withGroup }: ContractContext): void {
+function replacing({ store, admin, client, withGroup }: ContractContext): void {
   it("replaces a group, keeps its team id, and revokes its tokens if it receives another one", async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
@@ -207,9 +206,7 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     expect(tokens).toContain(token);
     expect((await store().resolve(environment, token)).providedId).toBe("a");
     // The creation, and one event per change: no import overwrote another change.
-    const stored = await contents(redis(), environment);
-    expect(stored[todayKey(environment)]).toHaveLength(9);
-    expect(stored[todayKey(environment, "updates")]).toHaveLength(4);
+    expect(await eventsOf(client(), environment)).toHaveLength(13);
   });
 }
 
@@ -390,7 +387,7 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
       const [outcome] = await admin().import(environment, [imported("a", { token })], "upsert");
       expect(outcome).toMatchObject({ outcome: "failed", error: expect.any(TokenNotImportable) });
     }
-    expect(Object.keys(await contents(redis(), environment))).toHaveLength(1);
+    expect(await leftovers(redis(), environment)).toEqual([]);
     expect(reported(await admin().import(environment, [imported("a", { token: ours })]))).toEqual(["created"]);
     expect((await store().resolve(environment, ours)).providedId).toBe("a");
     const rotated = await store().rotate(environment, byToken(ours));

@@ -2,8 +2,6 @@ import { describe, expect, it } from "vitest";
 import { RequestIdReused, TokenNotFound, TokenReplaced, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { byId, byToken, type ContractContext, contents, fails, newGroup } from "./context.ts";
 
-const DAY_MS = 86_400_000;
-
 /** Retries of a rotation with its request id. */
 export function requestIdContract({ store, admin, redis, replacements, withGroup }: ContractContext): void {
   describe("rotation with a request id", () => {
@@ -64,20 +62,6 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       }
     });
 
-    it("stores no more than the rotation", async () => {
-      const { environment, group } = await withGroup();
-      const mapping = { s: "d".repeat(1000) };
-      const big = { name: "n".repeat(256), mapping, properties: { p: "x".repeat(60_000) } };
-      await store().update(environment, "a", big);
-      const rotation = byToken(group.token, { requestId: "r" });
-      const first = await store().rotate(environment, rotation);
-      expect(first).toMatchObject(big);
-      const kept = Object.entries(await contents(redis(), environment)).filter(([key]) => key.includes(":request"));
-      expect(kept).toHaveLength(1);
-      expect(JSON.stringify(kept).length).toBeLessThan(1000);
-      expect(await store().rotate(environment, rotation)).toEqual(first);
-    });
-
     it("rejects the same request id with other parameters", async () => {
       const { environment, group } = await withGroup();
       const requestId = "r";
@@ -136,18 +120,6 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       await fails(admin().revokeTokens(environment, "missing", "r3"), UserGroupNotFound);
       // It leaves nothing behind.
       expect(await contents(redis(), environment)).toEqual(before);
-    });
-
-    it("keeps its request id for 24 hours", async () => {
-      const { environment, group } = await withGroup();
-      await store().rotate(environment, byToken(group.token, { requestId: "r" }));
-      const keys = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":request"));
-      expect(keys).toHaveLength(1);
-      for (const key of keys) {
-        const left = await redis().pttl(key);
-        expect(left).toBeLessThanOrEqual(DAY_MS);
-        expect(left).toBeGreaterThan(DAY_MS - 60_000);
-      }
     });
   });
 }

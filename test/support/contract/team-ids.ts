@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Environment, TEAM_IDS } from "../../../src/domain/environment.ts";
 import { EnvironmentFull } from "../../../src/domain/errors.ts";
-import { environmentKey } from "../../../src/store/keys.ts";
+import { setGroupsEver } from "../stored-state.ts";
 import { byId, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
 
 /** Team ids. */
@@ -35,7 +35,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
 
     it("cause an error when they have run out, and nothing is created", async () => {
       const environment = await newEnvironment();
-      await redis().hset(environmentKey(environment.number), "groups", String(TEAM_IDS - 1));
+      await setGroupsEver(redis(), environment, TEAM_IDS - 1);
       const last = await create(environment, "a");
       expect(last).toBe((environment.number + 1) * TEAM_IDS - 1);
       const before = await contents(redis(), environment);

@@ -1,14 +1,13 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Environment, environmentPath } from "../../../src/domain/environment.ts";
-import { TokenKeyInUse } from "../../../src/domain/errors.ts";
+import { TokenKeyInUse, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { StoreClient } from "../../../src/store/connection/client.ts";
 import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
-import { FIELD } from "../../../src/store/groups/group-record.ts";
-import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
 import { REPLACE_FIELDS } from "../../../src/store/scripts.ts";
-import { checkTokenKeys, checkValue, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
+import { checkTokenKeys, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
+import { damageToken, loseRecordedKeys, recordedCheckValues, setKeyUse } from "../stored-state.ts";
 import { AUDIT } from "../stores.ts";
 import {
   byId,
@@ -16,7 +15,6 @@ import {
   fails,
   heldUpAt,
   imported,
-  keysOf,
   NEXT,
   newEnvironment,
   newGroup,
@@ -51,7 +49,6 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     }
     return found;
   };
-  const keyIdOf = (environment: Environment, id: string) => redis().hget(keysOf(environment, id).group, FIELD.keyId);
 
   describe("a pass of re-encryption", () => {
     it("encrypts every token with the first key, once, and changes nothing else", async () => {
@@ -64,7 +61,6 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
         foreign.map((token, i) => imported(`foreign ${i}`, { token })),
       );
       expect(await pass(environment, { isDryRun: true })).toMatchObject({ uses: { k1: 23 }, count: 0 });
-      expect(await keyIdOf(environment, "group 0")).toBe("k1");
       const done = await pass(environment);
       expect(done).toMatchObject({ uses: { k1: 23 }, count: 23, failed: [] });
       expect(done.pages).toBeGreaterThan(3);
@@ -81,10 +77,8 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     it("continues behind a token that cannot be decrypted, and reports it", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
-      const { t: token = "" } = await redis().hgetall(keysOf(environment, "a").group);
-      await redis().hset(keysOf(environment, "b").group, FIELD.token, `A${token.slice(1)}`);
+      await damageToken(redis(), environment, "b", "a");
       expect(await pass(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
-      expect(await keyIdOf(environment, "b")).toBe("k1");
       // A worker without the key can do nothing.
       expect(await pass(environment, { ring: [NEXT] })).toMatchObject({ uses: { k1: 1, k2: 2 }, failed: ["b"] });
     });
@@ -113,14 +107,15 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
         expect([group.token, created]).toEqual([tokens.get(id), false]);
         expect((await turned.resolve(environment, group.token)).providedId).toBe(id);
       }
-      expect(await redis().exists(keysOf(environment, "group 0").group)).toBe(0);
+      await fails(store().get(environment, "group 0"), UserGroupNotFound);
     });
   });
 
   describe("a key to retire", () => {
     const MINUTE = 60_000;
     const now = () => Date.now() + 1000;
-    beforeEach(() => redis().del(TOKEN_KEYS_KEY));
+    const recorded = async () => Object.keys(await recordedCheckValues(redis())).sort();
+    beforeEach(() => loseRecordedKeys(redis()));
 
     it("is listed with its state", async () => {
       await noteKeyUse(client(), OLD);
@@ -146,12 +141,12 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs it`);
       await pass(environment);
       await fails(keys.retire("k1", now()), TokenKeyInUse);
-      expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
+      expect(await recorded()).toEqual(["k1", "k2"]);
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
-      expect(await redis().hkeys(TOKEN_KEYS_KEY)).toEqual(["k2"]);
+      expect(await recorded()).toEqual(["k2"]);
       // It is recorded again as soon as a worker encrypts with it.
       await noteKeyUse(client(), OLD);
-      expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
+      expect(await recorded()).toEqual(["k1", "k2"]);
     });
 
     it("is not retired while it encrypts a token that another worker wrote during re-encryption", async () => {
@@ -165,7 +160,6 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       const held = heldUpAt(client(), REPLACE_FIELDS.name, rotate);
       const all = { after: "", size: 7 };
       expect(await keysOn(held, [NEXT, OLD], []).reencrypt(environment, all, false)).toMatchObject({ count: 0 });
-      expect(await keyIdOf(environment, "a")).toBe("k1");
       const keys = keysFor([NEXT, OLD], environment);
       await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs it`);
       expect(await pass(environment)).toMatchObject({ count: 1 });
@@ -189,7 +183,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       await pass(environment);
       await noteKeyUse(client(), OLD);
       await expect(keys.requireUnneeded(lacking)).rejects.toThrow(/lacks k1, which another worker uses/);
-      await redis().hset(TOKEN_KEYS_KEY, "k1", `${checkValue(OLD.secret)} ${Date.now() - MINUTE}`);
+      await setKeyUse(redis(), OLD, Date.now() - MINUTE);
       await keys.requireUnneeded(lacking);
       expect(await checkTokenKeys(client(), [NEXT])).toEqual([]);
     });

@@ -4,20 +4,18 @@ import type { Environment } from "../../../src/domain/environment.ts";
 import {
   EnvironmentNotFound,
   TokenNotFound,
-  TooManyEndedViewers,
   UserGroupNotFound,
   ViewerSessionEnded,
 } from "../../../src/domain/errors.ts";
-import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../../../src/domain/viewer-session.ts";
+import type { SessionReference, SigningKey } from "../../../src/domain/viewer-session.ts";
 import { newKeyId } from "../../../src/sessions/session.ts";
 import { newKeyPair } from "../../../src/sessions/signing.ts";
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
 import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
-import { FIELD } from "../../../src/store/groups/group-record.ts";
-import { revokedSessionsKey, signingKeysKey } from "../../../src/store/keys.ts";
 import { redisSigningKeys } from "../../../src/store/secret-keys/signing-keys.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
+import { leftovers, loseRevocations } from "../stored-state.ts";
 import { AUDIT, BY, testEnvironments } from "../stores.ts";
 import {
   byId,
@@ -27,7 +25,6 @@ import {
   eventsOf,
   fails,
   imported,
-  keysOf,
   NEXT,
   newGroup,
   newName,
@@ -143,9 +140,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       await end();
       const second = await session(environment, viewerId);
       await end();
-      const { group } = keysOf(environment, "a");
-      await redis().hdel(group, FIELD.generation, FIELD.firstGeneration);
-      await redis().del(revokedSessionsKey(environment.number, first.teamId));
+      await loseRevocations(redis(), environment, "a", first.teamId);
       expect(await isEnded(environment, second)).toBe(true);
       // A generation is a time, and no failover ends within the millisecond in which it began.
       await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
@@ -153,35 +148,13 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
       expect(await isEnded(environment, await session(environment, viewerId))).toBe(false);
     });
-
-    it("are revoked for a limited number of viewers at a time, and expired ones make room", async () => {
-      const { environment } = await withGroup();
-      const { teamId } = await session(environment);
-      const ended = revokedSessionsKey(environment.number, teamId);
-      const note = async (count: number, time: number) => {
-        const notes = Array.from({ length: count }, (_, i) => [`v${time}-${i}`, `1:${time}`]);
-        await redis().hset(ended, Object.fromEntries(notes));
-      };
-      const end = (viewerId?: string) => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
-      await end("bob");
-      await note(MAX_ENDED_VIEWERS - 1, Date.now());
-      const before = await contents(redis(), environment);
-      await fails(end("alice"), TooManyEndedViewers);
-      expect(await contents(redis(), environment)).toEqual(before);
-      await end("bob");
-      await end();
-      expect(await redis().exists(ended)).toBe(0);
-      await note(MAX_ENDED_VIEWERS, Date.now() - 2 * 3_600_000);
-      await end("alice");
-      expect(await redis().hlen(ended)).toBe(1);
-      await fails(admin().endSessions(environment, { providedId: "b", viewerId: undefined }, BY), UserGroupNotFound);
-    });
   });
 }
 
 const NOW = 1_800_000_000_000;
 
-async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
+/** A new key that signs viewer sessions. */
+export async function newSigningKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
   return { kid: newKeyId(), createTime: NOW, activeTime: NOW, ...(await newKeyPair()), sealed: undefined, ...given };
 }
 
@@ -199,13 +172,17 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
     it("are read as they were created, and private keys are stored only encrypted", async () => {
       const environment = await created();
       expect(await keysWith().read(environment)).toMatchObject({ keys: [], version: "" });
-      const keys = [await newKey(), await newKey({ activeTime: NOW + 1 }), await newKey({ d: undefined })];
+      const keys = [
+        await newSigningKey(),
+        await newSigningKey({ activeTime: NOW + 1 }),
+        await newSigningKey({ d: undefined }),
+      ];
       const made = await keysWith().replace(environment, keys, { was: "", by: BY });
       expect(made.isMade).toBe(true);
       const read = await keysWith(RING, 1).read(environment);
       expect(read.keys.map(shown)).toEqual(expect.arrayContaining(keys.map(shown)));
       expect([read.keys.length, read.version]).toEqual([3, made.version]);
-      const stored = JSON.stringify(await redis().hgetall(signingKeysKey(environment.number)));
+      const stored = JSON.stringify(await contents(redis(), environment));
       for (const { d } of keys) if (d) expect(stored).not.toContain(d);
     });
 
@@ -213,14 +190,14 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const environment = await created();
       const race = await Promise.all(
         [0, 1, 0, 1].map(async (worker) =>
-          keysWith(RING, worker).replace(environment, [await newKey()], { was: "", by: BY }),
+          keysWith(RING, worker).replace(environment, [await newSigningKey()], { was: "", by: BY }),
         ),
       );
       expect(race.filter(({ isMade }) => isMade)).toHaveLength(1);
       expect(new Set(race.map(({ keys }) => keys.map(({ kid }) => kid).join())).size).toBe(1);
       const [first] = race;
       const kept = first?.keys ?? [];
-      const next = [...kept, await newKey()];
+      const next = [...kept, await newSigningKey()];
       const { version, isMade } = await keysWith().replace(environment, next, { was: first?.version ?? "", by: BY });
       expect([isMade, version === first?.version]).toEqual([true, false]);
       const late = await keysWith().replace(environment, [], { was: first?.version ?? "", by: BY });
@@ -255,7 +232,10 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
     it("lose their private key when the next one signs", async () => {
       const environment = await created();
       const old = Date.now() - 31 * 86_400_000;
-      const keys = [await newKey({ createTime: old, activeTime: old }), await newKey({ createTime: old })];
+      const keys = [
+        await newSigningKey({ createTime: old, activeTime: old }),
+        await newSigningKey({ createTime: old }),
+      ];
       const second = { ...keys[1], activeTime: Date.now() - 1000 } as SigningKey;
       await keysWith().replace(environment, [keys[0] as SigningKey, second], { was: "", by: BY });
       const worker = new SigningKeys({ store: keysWith(), unsubscribedMs: 5000, onOverdue: () => {} });
@@ -265,22 +245,10 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(read.keys.filter(({ d }) => d === undefined).map(({ kid }) => kid)).toEqual([keys[0]?.kid]);
     });
 
-    it("cannot be decrypted in another environment, with another id, or with another public key", async () => {
-      const [one, other] = [await created(), await created()];
-      const [key, decoy] = [await newKey(), await newKey()];
-      await keysWith().replace(one, [key], { was: "", by: BY });
-      const text = (await redis().hget(signingKeysKey(one.number), key.kid)) ?? "";
-      const moved = { [decoy.kid]: text, [key.kid]: text.replace(key.x, decoy.x) };
-      await redis().hset(signingKeysKey(one.number), moved);
-      await redis().hset(signingKeysKey(other.number), { [key.kid]: text });
-      for (const environment of [one, other])
-        for (const { d } of (await keysWith().read(environment)).keys) expect(d).toBeUndefined();
-    });
-
     it("are re-encrypted with the tokens, and until then require their key in the ring", async () => {
       const environment = await created();
-      const key = await newKey();
-      await keysWith().replace(environment, [key, await newKey({ d: undefined })], { was: "", by: BY });
+      const key = await newSigningKey();
+      await keysWith().replace(environment, [key, await newSigningKey({ d: undefined })], { was: "", by: BY });
       const tokenKeysWith = (ring: readonly RingKey[]) => {
         const environments = {
           find: async () => environment,
@@ -303,13 +271,13 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
 
     it("are deleted with their environment, and not created in a deleted one", async () => {
       const environment = await created();
-      await keysWith().replace(environment, [await newKey()], { was: "", by: BY });
+      await keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY });
       await testEnvironments(client()).delete(environment, true);
-      expect(await redis().exists(signingKeysKey(environment.number))).toBe(0);
-      await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
+      expect(await leftovers(redis(), environment)).toEqual([]);
+      await fails(keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY }), EnvironmentNotFound);
       const again = await testEnvironments(client()).create(environment);
-      await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
-      expect((await keysWith().replace(again, [await newKey()], { was: "", by: BY })).isMade).toBe(true);
+      await fails(keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY }), EnvironmentNotFound);
+      expect((await keysWith().replace(again, [await newSigningKey()], { was: "", by: BY })).isMade).toBe(true);
     });
   });
 }

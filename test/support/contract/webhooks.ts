@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Environment, environmentPath } from "../../../src/domain/environment.ts";
+import type { Environment } from "../../../src/domain/environment.ts";
 import {
   EnvironmentNotFound,
   TooManyWebhooks,
@@ -17,17 +17,17 @@ import {
 } from "../../../src/domain/webhook.ts";
 import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { TokenCipher } from "../../../src/store/encryption.ts";
-import { WEBHOOK_ENVIRONMENTS_KEY, webhookKey } from "../../../src/store/keys.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
 import { redisDeliveries } from "../../../src/store/webhooks/deliveries.ts";
 import { redisWebhooks } from "../../../src/store/webhooks/webhooks.ts";
+import { leftovers, setWebhookTimes } from "../stored-state.ts";
 import { AUDIT, BY, testApiTokens, testEnvironments } from "../stores.ts";
-import { type ContractContext, contents, fails, NEXT, newEnvironment, newName, oneWins, RING } from "./context.ts";
+import { type ContractContext, fails, NEXT, newEnvironment, newName, oneWins, RING } from "./context.ts";
 
 const VALUES = { displayName: "billing", url: "https://example.com/hooks", eventTypes: [] };
 
 /** Webhooks, and the state of their deliveries. */
-export function webhookContract({ client, redis, store, withGroup }: ContractContext): void {
+export function webhookContract({ client, redis, withGroup }: ContractContext): void {
   const depsOf = (ring = RING) => ({ client: client(), cipher: new TokenCipher(ring), audit: AUDIT });
   const webhooks = (ring = RING) => redisWebhooks(depsOf(ring));
   const deliveries = (ring = RING) => redisDeliveries(depsOf(ring));
@@ -83,8 +83,7 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
         [webhook.id, ["event_types", "state", "url"]],
         [webhook.id, []],
       ]);
-      const stored = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(webhook.id));
-      expect(stored).toEqual([]);
+      expect(await leftovers(redis(), environment)).toEqual([]);
     });
 
     it("refuse unknown and malformed ids, and environments in deletion", async () => {
@@ -123,12 +122,11 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
         items: expect.arrayContaining([expect.objectContaining({ number: environment.number })]),
       });
       await environments.delete(name, true);
-      const stored = Object.keys(await contents(redis(), environment)).filter((key) => /webhook|deliver/.test(key));
-      expect(stored).toEqual([]);
+      expect(await leftovers(redis(), environment)).toEqual([]);
       expect(await deliveries().due(environment)).toBeUndefined();
       await deliveries().forget(environment);
-      const listed = await redis().zrangebylex(WEBHOOK_ENVIRONMENTS_KEY, "-", "+");
-      expect(listed.filter((member) => member.startsWith(`${environmentPath(environment)} `))).toEqual([]);
+      const { items } = await deliveries().environments({ after: "", size: 1000 });
+      expect(items).not.toContainEqual(expect.objectContaining({ number: environment.number }));
     });
   });
 
@@ -142,51 +140,9 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
       expect(rotated.webhook.previousSecretExpireTime).toBeGreaterThan(Date.now() + 86_000_000);
       const second = await webhooks().rotateSecret(environment, webhook.id, BY);
       const third = await webhooks().rotateSecret(environment, webhook.id, BY);
-      const key = webhookKey(environment.number, webhook.id);
-      await redis().hdel(key, "lease_expire_time");
+      await setWebhookTimes(redis(), environment, webhook, { leaseExpireTime: 1 });
       const last = await deliveries().claim(claimOf(environment, webhook));
       expect(last?.secrets).toEqual([third.secret, second.secret, rotated.secret]);
-      // As if 24 hours had passed since the last rotations.
-      const stored = (await redis().hget(key, "secrets")) ?? "";
-      await redis().hset(key, { secrets: stored.replace(/:\d+/g, ":1"), lease_expire_time: "0" });
-      const later = await deliveries().claim(claimOf(environment, webhook));
-      expect(later?.secrets).toEqual([third.secret]);
-      expect(later?.webhook.previousSecretExpireTime).toBeUndefined();
-    });
-
-    it("are stored encrypted, and bound to their webhook", async () => {
-      const environment = await newEnvironment();
-      const { webhook, secret } = await webhooks().create(environment, VALUES, BY);
-      const other = await webhooks().create(environment, VALUES, BY);
-      const text = JSON.stringify(await contents(redis(), environment));
-      expect(text).toContain(webhook.id);
-      expect(text).not.toContain(secret.slice("whsec_".length, -1));
-      const keyOf = ({ id }: Webhook) => webhookKey(environment.number, id);
-      const secrets = (await redis().hget(keyOf(webhook), "secrets")) ?? "";
-      await redis().hset(keyOf(other.webhook), { secrets });
-      expect((await webhooks().beginTest(environment, other.webhook.id)).secrets).toEqual([]);
-    });
-
-    it("that cannot be decrypted are a state of their webhook, which a rotation ends", async () => {
-      const { environment, webhook } = await lagging();
-      const { id } = webhook;
-      const get = async () => [(await webhooks().get(environment, id)).state, (await listed())?.state];
-      const listed = async () => (await webhooks().list(environment)).find((each) => each.id === id);
-      const key = webhookKey(environment.number, id);
-      const stored = (await redis().hget(key, "secrets")) ?? "";
-      await redis().hset(key, {
-        secrets: stored.replace(/^[^.]*/, "lost"),
-        next_attempt_time: `${Date.now() + 60_000}`,
-      });
-      expect(await get()).toEqual(["unreadable", "unreadable"]);
-      const { webhook: rotated, secret } = await webhooks().rotateSecret(environment, id, BY);
-      expect(rotated).toMatchObject({ state: "enabled", nextAttemptTime: undefined });
-      expect(await get()).toEqual(["enabled", "enabled"]);
-      // The replaced secret cannot sign.
-      expect((await deliveries().claim(claimOf(environment, webhook)))?.secrets).toEqual([secret]);
-      await webhooks().update(environment, id, { isEnabled: false }, BY);
-      await redis().hset(key, { secrets: stored.replace(/^[^.]*/, "lost") });
-      expect(await get()).toEqual(["disabled", "disabled"]);
     });
 
     it("are encrypted with the first key by a re-encryption, which names their keys", async () => {
@@ -219,7 +175,7 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
       expect(won.filter((target) => target !== undefined)).toHaveLength(1);
       const holder = claims[won.findIndex((target) => target !== undefined)] as Claim;
       expect((await deliveries().due(environment))?.webhooks.find(({ id }) => id === webhook.id)?.isFree).toBe(false);
-      await redis().hset(webhookKey(environment.number, webhook.id), { lease_expire_time: "1" });
+      await setWebhookTimes(redis(), environment, webhook, { leaseExpireTime: 1 });
       const next = claimOf(environment, webhook);
       const target = await deliveries().claim(next);
       expect(target).toBeDefined();
@@ -264,9 +220,8 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
     it("logs attempts, and counts those of the same event", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
-      const key = webhookKey(environment.number, webhook.id);
       for (const outcome of ["status", "status", "delivered"] as const) {
-        await redis().hset(key, { next_attempt_time: "1" });
+        await setWebhookTimes(redis(), environment, webhook, { nextAttemptTime: 1 });
         expect(await deliveries().claim(claim)).toBeDefined();
         await deliveries().settle(claim, advance(webhook, { attempt: attemptOf(outcome) }));
       }
@@ -291,9 +246,8 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
     it("disables the webhook after three days of failures, with an event, until an update enables it", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
-      const key = webhookKey(environment.number, webhook.id);
       const fail = async (failingSince: number) => {
-        await redis().hset(key, { next_attempt_time: "1", failing_since: String(failingSince) });
+        await setWebhookTimes(redis(), environment, webhook, { nextAttemptTime: 1, failingSince });
         expect(await deliveries().claim(claim)).toBeDefined();
         return deliveries().settle(claim, advance(webhook, { attempt: attemptOf("status") }));
       };
@@ -339,8 +293,7 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
     const environment = await newEnvironment();
     const { webhook: lags } = await webhooks().create(environment, VALUES, BY);
     const { webhook: idle } = await webhooks().create(environment, VALUES, BY);
-    const age = (id: string) => redis().hset(webhookKey(environment.number, id), { cursor_time: "5" });
-    await Promise.all([age(lags.id), age(idle.id)]);
+    for (const each of [lags, idle]) await setWebhookTimes(redis(), environment, each, { cursorTime: 5 });
     expect((await deliveries().due(environment))?.checkTime).toBeUndefined();
     const begun = await Promise.all([1, 2, 3].map(() => deliveries().beginCheck(environment)));
     expect(begun.filter(Boolean)).toHaveLength(1);
@@ -371,15 +324,5 @@ export function webhookContract({ client, redis, store, withGroup }: ContractCon
     );
     await tokens.revoke(environment, apiToken.id);
     expect(await note(1, expireTime + 5)).toBe(false);
-  });
-
-  it("a change of a group writes nothing for webhooks", async () => {
-    const { environment } = await withGroup();
-    await webhooks().create(environment, VALUES, BY);
-    const of = async () =>
-      Object.entries(await contents(redis(), environment)).filter(([key]) => /webhook|deliver/.test(key));
-    const before = await of();
-    await store().update(environment, "a", { name: "b" });
-    expect(await of()).toEqual(before);
   });
 }

@@ -7,11 +7,11 @@ import {
   contents,
   fails,
   imported,
-  keysOf,
   NEXT,
   newEnvironment,
   newGroup,
 } from "../contract/context.ts";
+import { keysOf } from "../stored-state.ts";
 
 /** Damaged records of groups and lost keys, in imports, updates, lists and deletions. */
 export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractContext): void {
@@ -61,6 +61,15 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       await redis().hset(keysOf(environment, "a").group, FIELD.token, "damaged");
       const update = store().update(environment, "a", { name: "New" });
       await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "unknown" });
+    });
+
+    it("resolves with a damaged day of its last resolve", async () => {
+      const { environment, group } = await withGroup();
+      for (const damaged of ["x", "", "-1", "1e300"]) {
+        await redis().hset(keysOf(environment, "a").group, FIELD.lastResolveDay, damaged);
+        expect((await store().resolve(environment, group.token)).lastResolveDay).toBeUndefined();
+        expect((await admin().lookUp(environment, "a")).lastResolveDay).toBeUndefined();
+      }
     });
 
     it("skips list entries without a group, and continues behind them", async () => {

@@ -15,8 +15,9 @@ import {
   UPDATE_GROUP,
   WRITE_GROUP,
 } from "../../../src/store/scripts.ts";
-import { type ContractContext, contents, keysOf } from "../contract/context.ts";
+import { type ContractContext, contents } from "../contract/context.ts";
 import { sendBy } from "../redis-of.ts";
+import { keysOf } from "../stored-state.ts";
 import { AUDIT, BY } from "../stores.ts";
 
 /** A change that reaches Redis after its caller received an error. */

@@ -40,6 +40,14 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
       expect((await store().resolve(made, group.token)).providedId).toBe("a");
     });
 
+    it("are listed without entries that have no environment", async () => {
+      const { name } = named();
+      for (const tag of [undefined, "Customer"] as const) await environments().create({ name, tag });
+      await redis().zadd(ENVIRONMENTS_KEY, 0, `${name}/Customer 9999999`, 0, `${name}0/ 1`);
+      const { items } = await environments().list({ after: `${name}.`, size: 4 });
+      expect(items.filter((one) => one.name.startsWith(name)).map(({ tag }) => tag)).toEqual([undefined, "Customer"]);
+    });
+
     it("are not replaced by an empty environment if their record is lost, and an error reports it", async () => {
       const name = named();
       const made = await environments().create(name);

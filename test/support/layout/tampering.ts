@@ -2,7 +2,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { DomainError, RecordUnreadable, TokenNotFound } from "../../../src/domain/errors.ts";
 import { digest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
-import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "../contract/context.ts";
+import { byId, byToken, type ContractContext, fails, newEnvironment, newGroup } from "../contract/context.ts";
+import { keysOf } from "../stored-state.ts";
 
 /** All fields of a group that has no properties and was never updated. */
 const FIELDS = [

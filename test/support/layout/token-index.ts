@@ -12,11 +12,11 @@ import {
   fails,
   foreignToken,
   imported,
-  keysOf,
   newEnvironment,
   newGroup,
 } from "../contract/context.ts";
 import { reported } from "../contract/imports.ts";
+import { keysOf } from "../stored-state.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -47,6 +47,18 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
   };
 
   describe("the index of tokens", () => {
+    it("has one entry after concurrent creations of a group, and no other call leaves a key", async () => {
+      const environment = await newEnvironment();
+      const create = (_: unknown, worker: number) => store({ worker }).getOrCreate(environment, newGroup("a"));
+      await Promise.all(Array.from({ length: many(100) }, create));
+      const [record, trail, group, ids, entries] = Object.values(await contents(redis(), environment));
+      expect(record).toMatchObject({ groups: "1" });
+      expect(trail).toHaveLength(1);
+      expect(Object.keys(group as object)).toHaveLength(7);
+      expect(ids).toEqual(["a", "0"]);
+      expect(Object.keys(entries as object)).toHaveLength(1);
+    });
+
     it("contains the current token of each group and the one in its grace period, and nothing else", async () => {
       const { environment, tokens } = await create();
       expect((await index(environment)).sort()).toEqual(["a", "b"]);

@@ -10,11 +10,11 @@ import {
   contents,
   fails,
   imported,
-  keysOf,
   newEnvironment,
   newGroup,
 } from "../contract/context.ts";
 import { reported } from "../contract/imports.ts";
+import { keysOf } from "../stored-state.ts";
 
 /** Keys with an unexpected Redis type. */
 export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractContext): void {

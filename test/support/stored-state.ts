@@ -1,0 +1,108 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Environment } from "../../src/domain/environment.ts";
+import type { Webhook } from "../../src/domain/webhook.ts";
+import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
+import type { RingKey } from "../../src/store/encryption.ts";
+import { FIELD } from "../../src/store/groups/group-record.ts";
+import {
+  environmentKey,
+  environmentPrefix,
+  eventsKey,
+  groupKey,
+  revokedSessionsKey,
+  TOKEN_KEYS_KEY,
+  webhookKey,
+} from "../../src/store/keys.ts";
+import { checkValue, recordedKeys } from "../../src/store/secret-keys/ring.ts";
+import { contents } from "./contract/context.ts";
+
+/*
+ * States that calls of the store do not produce: later times, lost data and large numbers. The contract suite names no Redis
+ * key. Its tests use these functions instead.
+ */
+
+/** Key of a group, and the prefix of its environment's keys. */
+export function keysOf({ number }: Environment, providedId: string): { group: string; prefix: string } {
+  return { group: groupKey(number, providedId), prefix: environmentPrefix(number) };
+}
+
+/** Key of today's events. */
+export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
+  return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
+}
+
+/** Sets the version of the last change. A version in the future: the clock of the store was ahead, and was set back. */
+export async function setLastVersion(redis: ScriptedRedis, { number }: Environment, version: number): Promise<void> {
+  await redis.hset(environmentKey(number), "version", String(version));
+}
+
+/** Sets the number of groups that an environment ever had. */
+export async function setGroupsEver(redis: ScriptedRedis, { number }: Environment, count: number): Promise<void> {
+  await redis.hset(environmentKey(number), "groups", String(count));
+}
+
+/** Deletes the audit events of an environment. */
+export async function loseEvents(redis: ScriptedRedis, environment: Environment): Promise<void> {
+  for (const key of Object.keys(await contents(redis, environment))) if (isEvents(key)) await redis.del(key);
+}
+
+/** The keys of an environment, except its record and its audit trail. Keys without a value do not count. */
+export async function leftovers(redis: ScriptedRedis, environment: Environment): Promise<readonly string[]> {
+  const record = environmentKey(environment.number);
+  const left = Object.entries(await contents(redis, environment));
+  // The embedded store keeps empty values.
+  return left
+    .filter(([, value]) => !isDeepStrictEqual(value, []) && !isDeepStrictEqual({ ...(value as object) }, {}))
+    .flatMap(([key]) => (key === record || isEvents(key) ? [] : key));
+}
+
+function isEvents(key: string): boolean {
+  return /:(?:events|updates):\d+$/.test(key);
+}
+
+/** Replaces the encrypted token of a group by another one, which cannot be decrypted. */
+export async function damageToken(redis: ScriptedRedis, { number }: Environment, id: string, other: string) {
+  const token = (await redis.hget(groupKey(number, other), FIELD.token)) ?? "";
+  await redis.hset(groupKey(number, id), FIELD.token, `A${token.slice(1)}`);
+}
+
+/** Deletes the revocations of viewer sessions of a group. */
+export async function loseRevocations(redis: ScriptedRedis, { number }: Environment, id: string, teamId: number) {
+  await redis.hdel(groupKey(number, id), FIELD.generation, FIELD.firstGeneration);
+  await redis.del(revokedSessionsKey(number, teamId));
+}
+
+/** The keys of `TOKEN_KEYS` that encrypted tokens: their check values, by their ids. */
+export async function recordedCheckValues(redis: ScriptedRedis): Promise<Readonly<Record<string, string>>> {
+  const recorded = recordedKeys(await redis.hgetall(TOKEN_KEYS_KEY));
+  return Object.fromEntries([...recorded].map(([id, key]) => [id, key.checkValue]));
+}
+
+/** Deletes the keys that encrypted tokens from the record of them. */
+export async function loseRecordedKeys(redis: ScriptedRedis): Promise<void> {
+  await redis.del(TOKEN_KEYS_KEY);
+}
+
+/** Sets the time at which a worker last encrypted with a key, in milliseconds since 1970. */
+export async function setKeyUse(redis: ScriptedRedis, { id, secret }: RingKey, time: number): Promise<void> {
+  await redis.hset(TOKEN_KEYS_KEY, id, `${checkValue(secret)} ${time}`);
+}
+
+/** Fields of a webhook with its times. */
+const WEBHOOK_TIMES = {
+  leaseExpireTime: "lease_expire_time",
+  nextAttemptTime: "next_attempt_time",
+  failingSince: "failing_since",
+  cursorTime: "cursor_time",
+} as const;
+
+/** Sets times of a webhook, in milliseconds since 1970. */
+export async function setWebhookTimes(
+  redis: ScriptedRedis,
+  { number }: Environment,
+  { id }: Pick<Webhook, "id">,
+  times: { readonly [name in keyof typeof WEBHOOK_TIMES]?: number },
+): Promise<void> {
+  const fields = Object.entries(times).map(([name, time]) => [WEBHOOK_TIMES[name as keyof typeof times], `${time}`]);
+  await redis.hset(webhookKey(number, id), Object.fromEntries(fields));
+}
