@@ -1,5 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { type Network, parseNetwork } from "../domain/client-address.ts";
+import { DAY_MS, HOUR_MS } from "../domain/durations.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../domain/token.ts";
@@ -21,10 +22,7 @@ export function optional<T>(parser: (text: string) => T) {
 }
 
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
-/** One day, in milliseconds. */
-export const DAY_MS = 86_400_000;
-
-const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: DAY_MS };
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: HOUR_MS, d: DAY_MS };
 
 /** Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`. It returns milliseconds, and throws SettingError. */
 export function duration(min: number, max: number) {

@@ -1,7 +1,9 @@
+import { DAY_MS } from "../domain/durations.ts";
 import { MAX_STORE_CALL_MS } from "../domain/store.ts";
+import { MAX_SESSION_MS } from "../domain/viewer-session.ts";
 import * as parse from "./parse.ts";
 
-const { DAY_MS, duration, integer, optional } = parse;
+const { duration, integer, optional } = parse;
 
 /**
  * Every setting: the field in the configuration, the parser, the description in Markdown, and the default as text. Fields that
@@ -132,7 +134,7 @@ export const SETTINGS = {
   ],
   VIEWER_SESSION_MAX: [
     "viewerSessionMaxMs",
-    duration(60_000, 3_600_000),
+    duration(60_000, MAX_SESSION_MS),
     "maximum lifetime of a viewer session, from `1m` to `1h`",
     "1h",
   ],

@@ -221,10 +221,7 @@ export interface EnvironmentStore {
    * is on exactly one of them. The keys of the pages are the path and the number, as `isEnvironmentKey` takes them.
    */
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
-}
 
-/** The contract of the deletion of environments. It throws the same errors as a user group store. */
-export interface EnvironmentDeletion {
   /**
    * Deletes an environment that is empty, or with `force` one that has user groups. A call deletes a limited number of groups.
    * Repeat it until no group is left, and after an error. After the first call, look-ups do not find the environment, changes in it

@@ -1,9 +1,10 @@
 import { AT_START, type ChangeBy } from "./audit.ts";
+import { HOUR_MS } from "./durations.ts";
 import type { Environment, EnvironmentName } from "./environment.ts";
 import type { UserGroupTarget, Viewer } from "./user-group.ts";
 
 /** The maximum duration of a viewer session, in milliseconds. */
-export const MAX_SESSION_MS = 3_600_000;
+export const MAX_SESSION_MS = HOUR_MS;
 
 /** The maximum number of viewers per group with individually revoked sessions. */
 export const MAX_ENDED_VIEWERS = 1000;

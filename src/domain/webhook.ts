@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { ChangeBy } from "./audit.ts";
+import { DAY_MS, HOUR_MS } from "./durations.ts";
 import type { Environment } from "./environment.ts";
 import type { Page, PageRequest } from "./page.ts";
 import { randomBase62 } from "./token.ts";
@@ -11,13 +12,13 @@ export const MAX_WEBHOOKS = 20;
 export const MAX_DELIVERIES = 100;
 
 /** How long a replaced secret still signs, in milliseconds. */
-export const SECRET_GRACE_MS = 86_400_000;
+export const SECRET_GRACE_MS = DAY_MS;
 
 /** The maximum number of secrets that sign: the current one, and replaced ones. */
 export const MAX_SECRETS = 3;
 
 /** The time after the first of consecutive failures at which a webhook is disabled, in milliseconds. */
-export const DISABLE_AFTER_MS = 3 * 86_400_000;
+export const DISABLE_AFTER_MS = 3 * DAY_MS;
 
 /** The prefix of secrets (Standard Webhooks). */
 export const WEBHOOK_SECRET_PREFIX = "whsec_";
@@ -235,7 +236,7 @@ export const LEASE_MS = 30_000;
 export const DELIVERY_TIMEOUT_MS = 10_000;
 
 /** The interval of the regular checks of an environment, in milliseconds. */
-export const CHECK_INTERVAL_MS = 3_600_000;
+export const CHECK_INTERVAL_MS = HOUR_MS;
 
 /** The minimum time between two tests of webhooks of an environment, in milliseconds. */
 export const TEST_INTERVAL_MS = 5000;

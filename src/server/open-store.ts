@@ -1,6 +1,7 @@
 import { RateLimiter } from "../auth/rate-limiter.ts";
 import type { Config } from "../config/config.ts";
 import type { RevocationListener } from "../domain/api-token.ts";
+import { HOUR_MS } from "../domain/durations.ts";
 import { formatEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
@@ -128,7 +129,6 @@ export function openStores(
   return {
     userGroups: redisUserGroups({ client, cipher, audit }),
     environments,
-    environmentDeletion: environments,
     apiTokens: redisApiTokens({ client, listener, audit }),
     userGroupAdmin: redisUserGroupAdmin({ client, cipher, audit }),
     auditTrail: redisAuditTrail(client, audit),
@@ -138,7 +138,7 @@ export function openStores(
 }
 
 /** The interval of warnings about removed audit events of an environment, in milliseconds. */
-const DROPPED_INTERVAL_MS = 3_600_000;
+const DROPPED_INTERVAL_MS = HOUR_MS;
 
 /** Opens the audit trail for writing. Counts and logs the events that it removes early. */
 export function openAudit(

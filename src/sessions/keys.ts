@@ -1,3 +1,5 @@
+import { DAY_MS } from "../domain/durations.ts";
+
 /**
  * The lifecycle of the keys that sign sessions. The state of a key depends only on its stored times. So all processes agree
  * on it without messages, and no job must run for a key to take over.
@@ -24,7 +26,7 @@ interface KeyAt<Key extends KeyTimes> {
 }
 
 /** How long a key signs, in milliseconds. */
-export const LIFETIME_MS = 30 * 86_400_000;
+export const LIFETIME_MS = 30 * DAY_MS;
 
 /**
  * How long a key is published before it signs, in milliseconds: the cache time of published keys, plus five minutes.

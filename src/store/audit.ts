@@ -1,4 +1,5 @@
 import type { ChangeBy } from "../domain/audit.ts";
+import { DAY_MS, HOUR_MS } from "../domain/durations.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
 import * as errors from "../domain/errors.ts";
 import type { StoreClient } from "./connection/client.ts";
@@ -7,10 +8,8 @@ import { keyMissing } from "./encryption.ts";
 import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
-const DAY_MS = 86_400_000;
-
 /** The streams of a day expire within this time, in milliseconds, so that Redis does not free all of them at once. */
-const SPREAD_MS = 3_600_000;
+const SPREAD_MS = HOUR_MS;
 
 /** Default of `maxUpdates`. */
 const MAX_UPDATES = 100_000;

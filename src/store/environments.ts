@@ -17,7 +17,7 @@ import {
   RecordUnreadable,
   StoreUnavailable,
 } from "../domain/errors.ts";
-import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
+import type { EnvironmentStore } from "../domain/store.ts";
 import { type Audit, sendChange } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
 import {
@@ -84,7 +84,7 @@ export function redisEnvironments({
   audit,
   listener,
   maxGroups = MAX_GROUPS,
-}: EnvironmentDeps): EnvironmentStore & EnvironmentDeletion {
+}: EnvironmentDeps): EnvironmentStore {
   const readRecord = (number: number): Promise<StoredRecord> =>
     client.run("environment", "hgetall", [environmentKey(number)], "not_made");
 

@@ -1,4 +1,5 @@
 import type { Network } from "../domain/client-address.ts";
+import { HOUR_MS } from "../domain/durations.ts";
 import { EventCursorExpired } from "../domain/errors.ts";
 import { type EventPage, type EventStart, positionAfter } from "../domain/events.ts";
 import type { EventStore } from "../domain/store.ts";
@@ -21,7 +22,7 @@ const EVENTS_AT_ONCE = 50;
 
 /** The delays after failures, in milliseconds: the first, and the maximum. Each is twice the one before it, with jitter. */
 const FIRST_RETRY_MS = 5000;
-const MAX_RETRY_MS = 3_600_000;
+const MAX_RETRY_MS = HOUR_MS;
 
 /** The remaining time of a lease in which no delivery begins, in milliseconds: the timeout of a delivery, and a margin. */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;

@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiTokenStore } from "../domain/api-token.ts";
+import { DAY_MS } from "../domain/durations.ts";
 import type { Environment } from "../domain/environment.ts";
 import { randomBase62 } from "../domain/token.ts";
 import {
@@ -41,8 +42,6 @@ const TURN_MS = 5000;
 
 /** How long a shutdown waits for deliveries, in milliseconds. */
 const CLOSE_MS = 1000;
-
-const DAY_MS = 86_400_000;
 
 /** The number of API tokens per page of the check of expiry times. */
 const TOKENS_AT_ONCE = 500;

@@ -9,7 +9,7 @@ import { auditEventMessage, environmentMessage, environmentNameFromMessage } fro
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName } from "./requests.ts";
 
 /** The RPCs for environments and their audit trails. */
-export function environmentRpcs({ environments, environmentDeletion, apiTokens, auditTrail }: AdminDeps) {
+export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDeps) {
   return {
     async createEnvironment({ environment }, { values }) {
       // Validation requires it.
@@ -32,7 +32,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
     async deleteEnvironment({ environment, force }, { values }) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const left = await environmentDeletion.delete(name, force, callOf(values));
+      const left = await environments.delete(name, force, callOf(values));
       return { done: left === 0, remainingUserGroups: BigInt(left) };
     },
 

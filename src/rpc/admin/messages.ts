@@ -9,6 +9,7 @@ import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergro
 import type { Principal } from "../../auth/api-tokens.ts";
 import type { ApiToken } from "../../domain/api-token.ts";
 import type { AuditEvent } from "../../domain/audit.ts";
+import { DAY_MS } from "../../domain/durations.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
 import { ROLES, type Role } from "../../domain/role.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
@@ -84,7 +85,7 @@ export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): Us
 
 /** An ISO 8601 date, such as `2026-01-31`. @param day counted from 1970 */
 function dateText(day: number | undefined): string {
-  return day === undefined ? "" : new Date(day * 86_400_000).toISOString().slice(0, 10);
+  return day === undefined ? "" : new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
 /** Converts a message to the name and tag of an environment. */

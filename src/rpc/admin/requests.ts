@@ -10,7 +10,6 @@ import { InvalidPageToken } from "../../domain/errors.ts";
 import type { PageRequest } from "../../domain/page.ts";
 import type {
   AuditStore,
-  EnvironmentDeletion,
   EnvironmentStore,
   EventStore,
   UserGroupAdminStore,
@@ -31,7 +30,6 @@ import { environmentNameFromMessage } from "./messages.ts";
 /** The dependencies of AdminService. */
 export interface AdminDeps {
   readonly environments: EnvironmentStore;
-  readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;
   readonly authenticator: Pick<ApiTokens, "authenticate" | "ofSettings" | "isOfSettings">;
   readonly userGroups: UserGroupStore & ViewerSessionStore;

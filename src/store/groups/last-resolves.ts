@@ -1,11 +1,10 @@
+import { DAY_MS } from "../../domain/durations.ts";
 import type { Environment } from "../../domain/environment.ts";
 import type { LastResolveNotes } from "../../domain/store.ts";
 import type { Viewer } from "../../domain/user-group.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { environmentKey, groupKey } from "../keys.ts";
 import { NOTE_RESOLVES } from "../scripts.ts";
-
-const DAY_MS = 86_400_000;
 
 /** The time between the first note and its write, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;

@@ -1,4 +1,5 @@
 import type { ChangeBy } from "../../domain/audit.ts";
+import { DAY_MS } from "../../domain/durations.ts";
 import { type Environment, TEAM_IDS } from "../../domain/environment.ts";
 import {
   type ChangeOutcome,
@@ -45,7 +46,7 @@ import {
 } from "./group-record.ts";
 
 /** Time for retries with a request id, in milliseconds. */
-export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
+export const REQUEST_TTL_MS = DAY_MS;
 
 /** Stored length of a viewer's digest. It must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
