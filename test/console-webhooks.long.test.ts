@@ -162,7 +162,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
       await page.getByRole("button", { name: "Wait …" }).waitFor({ state: "detached" });
       return (await refused.count()) > 0;
     });
-    // As after three days of failures.
+    // The service disables a webhook after three days of failures.
     await page.route(
       "**/GetWebhook",
       async (route) => {

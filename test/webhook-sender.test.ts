@@ -210,7 +210,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     expect(await sender.send(messageTo(url))).toMatchObject({ outcome: "delivered", status: 200 });
   });
 
-  it("checks the addresses at each lookup, so a name that changes its address reaches nothing else", async () => {
+  it("checks the addresses after each lookup, so a changed DNS record cannot lead to a forbidden address", async () => {
     const { url, connections } = await httpEndpoint((_, response) =>
       response.writeHead(204, { connection: "close" }).end(),
     );

@@ -30,7 +30,7 @@ export interface Suspension {
   /** For the page. */
   readonly message: string;
   readonly suspendTime: number;
-  /** The time at which it ends by itself. Undefined if it does not. */
+  /** The end of the suspension. Undefined: it lasts until an operator resumes the group. */
   readonly until: number | undefined;
 }
 

@@ -21,7 +21,7 @@ import {
   workerArgument,
 } from "./worker.ts";
 
-/** If a worker exits sooner than this after its start, its restart is delayed by the same time, in milliseconds. */
+/** If a worker exits sooner than this after its start, the supervisor waits for the same time before it restarts the worker. In milliseconds. */
 const RESTART_DELAY_MS = 1000;
 
 /** The time after the shutdown timeout at which the supervisor kills a worker, in milliseconds. */

@@ -210,7 +210,7 @@ describe("an unreachable service", () => {
     expect(await whyNot({ url: await newListener(withTls) })).toContain("write https://");
   });
 
-  it("is not called with the path of a certificate instead of its content", () => {
+  it("throws an error for the path of a certificate in place of its content", () => {
     expect(() => newClient({ url: "https://a.example", token: "any", tls: { ca: certificates.ca.certFile } })).toThrow(
       /^tls\.ca must be .* not its path$/,
     );

@@ -22,7 +22,7 @@ export function Shell() {
       <button
         type="button"
         class="skip"
-        // A link would change the address, which names the page that is shown.
+        // A link would change the URL, and the URL selects the page.
         onClick={focusHeading}
       >
         Skip to the page

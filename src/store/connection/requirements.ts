@@ -65,7 +65,7 @@ interface RequirementOptions {
 /**
  * Checks that Redis has a supported version, and that its user may run every command of the service.
  *
- * @throws StoreMisconfigured if one of both is not true; the error of ioredis if Redis does not answer
+ * @throws StoreMisconfigured if the version or a permission is missing; the error of ioredis if Redis does not answer
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([

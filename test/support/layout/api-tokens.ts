@@ -143,7 +143,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       for (const id of ids) await redis().del(apiTokenKey(environment.number, id));
     });
 
-    it("are revoked at once, also a thousand of them that one token issued", async () => {
+    it("are revoked at once, even a thousand that one token issued", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
       const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
       const ids = Array.from({ length: isShared ? MAX_API_TOKENS - 1 : 50 }, (_, i) => idOf(i));

@@ -90,7 +90,7 @@ export const tokenCommands = commandGroup("API tokens", {
     }),
     note: ({ revokedCount }, { environment }) => {
       const env = environment && formatEnvironmentName(environment);
-      const leak = `If it had leaked and its role was read, manage or admin, its bearer ${exposure(env)}`;
+      const leak = `If the API token leaked and had the role read, manage or admin, its bearer ${exposure(env)}`;
       return `Revoked ${revokedCount} API ${revokedCount === 1 ? "token" : "tokens"}.\n${leak}`;
     },
     isQuiet: true,

@@ -20,7 +20,7 @@ _MAX_PAUSE = timedelta(seconds=2)
 def pause_after(
     error: ConnectError, answer: ResponseMetadata, *, tries: int, may_repeat: bool, left: float
 ) -> float | None:
-    """Return the pause before the next attempt. Calls are repeated until their deadline, to survive a restart.
+    """Return the pause before the next attempt. The client repeats calls until their deadline, to survive a restart.
 
     Args:
         error: The error of the call.

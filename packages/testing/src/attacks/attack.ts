@@ -45,7 +45,7 @@ export interface Effort {
 export interface Bounds {
   /** CPU time per request, in milliseconds. */
   readonly cpuMs?: number;
-  /** Memory per connection after garbage collection, in KiB, beyond `NOISE_BYTES` for all connections. */
+  /** Memory per connection after garbage collection, in KiB. `NOISE_BYTES` of the total are not counted. */
   readonly heldKiB?: number;
 }
 

@@ -193,7 +193,7 @@ export class Http1Connection {
 
   /**
    * Lets pipelined requests wait until those before them are answered. node:http would serve all requests of a packet at once,
-   * which can be thousands. Call it when node:http has its connection.
+   * which can be thousands. Call it after passing the connection to node:http.
    */
   servePipelinedInTurn(): void {
     const { parser } = this.#socket;

@@ -148,7 +148,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
         try {
           stream.sendTrailers(trailers);
         } catch (error) {
-          // HTTP/2 forbids one of the trailers. An exception in a listener would end the process.
+          // node:http2 rejects a trailer that HTTP/2 forbids. An exception in a listener would end the process.
           this.fail(error);
         }
       });

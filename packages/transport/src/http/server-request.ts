@@ -94,7 +94,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   /** Returns the request and response for Connect's adapter. After this, only the adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
   /**
-   * Writes the response, perhaps before the body is read. Up to 16 MiB of the unread body are discarded.
+   * Writes the response, perhaps before the body is read. It discards up to 16 MiB of the unread body.
    *
    * @throws if a header is not valid
    */

@@ -132,7 +132,7 @@ export type Plain = Message<"talk.v1.Plain"> & {
   nested?: Plain | undefined;
 
   /**
-   * Instructions for the test service, as JSON. Empty: it only answers.
+   * Instructions for the test service, as JSON. If it is empty, the service only responds.
    *
    * @generated from field: string script = 21;
    */
