@@ -2,6 +2,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { NAME } from "../../operator/src/environment-name.ts";
+import { isObject } from "../../operator/src/fields.ts";
 import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 import { readSecretFile, writeSecretFile } from "./files.ts";
@@ -19,10 +20,6 @@ export interface Profile {
 }
 
 const DEFAULT_PROFILE = "default";
-
-/** The fields of a profile, the required ones first. */
-const FIELDS = ["url", "token", "caFile", "certFile", "keyFile", "serverName"] as const;
-const REQUIRED = 2;
 
 /** The profiles of a user: one file for each, and a file with the name of the current one. */
 export class Profiles {
@@ -87,8 +84,7 @@ export class Profiles {
 }
 
 function parseProfile(text: string): Profile | undefined {
-  const value = parsedJson(text) as { readonly [field: string]: unknown } | null | undefined;
-  const texts = FIELDS.map((field) => value?.[field]);
-  const isRight = texts.every((part, i) => typeof part === "string" || (part === undefined && i >= REQUIRED));
-  return isRight ? (Object.fromEntries(FIELDS.map((field, i) => [field, texts[i]])) as unknown as Profile) : undefined;
+  const value = parsedJson(text);
+  if (!isObject(value) || !("url" in value && "token" in value)) return undefined;
+  return Object.values(value).every((part) => typeof part === "string") ? (value as unknown as Profile) : undefined;
 }

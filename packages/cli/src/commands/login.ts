@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import { isDeepStrictEqual } from "node:util";
 import { GetCallerResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { usageFailure } from "../failures.ts";
 import type { Profile } from "../profiles.ts";
@@ -63,7 +62,7 @@ async function confirmReplacement(
 ): Promise<void> {
   if (!(await profiles.names()).includes(name)) return;
   const before = await profiles.read(name).catch(() => undefined);
-  if (isDeepStrictEqual(before, profile)) return;
+  if (JSON.stringify(before) === JSON.stringify(profile)) return;
   const facts = before ? ` for ${before.url}, and its token` : "";
   const consequence = `This replaces the profile ${name}${facts}`;
   await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);

@@ -70,12 +70,10 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
   /** For a call that returns a credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
-  /** For a call without a result: the sentence that reports its success. */
-  readonly done?: (request: MessageShape<I>) => string;
+  /** The sentence that reports the success in place of the response, except with `--json`. */
+  readonly done?: (request: MessageShape<I>, response: MessageShape<O>) => string;
   /** The remark that is written after the result. Undefined: none. */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
-  /** Whether the note replaces the result, except with `--json`. Default: no. */
-  readonly isQuiet?: boolean;
   /** The field of the response that is the result. Default: its only field, or the whole response. */
   readonly part?: string;
 }
@@ -118,7 +116,8 @@ function define<I extends DescMessage, O extends DescMessage>(
     if (confirmation) await confirm(shell, confirmation, options.yes);
     const { out } = session;
     const note = (response: MessageShape<O>) => {
-      for (const line of spec.note?.(response, request)?.split("\n") ?? []) out.note(line);
+      const text = spec.note?.(response, request);
+      if (text !== undefined) out.note(text);
     };
     if (columns) {
       const list = method.output.fields.find(({ fieldKind }) => fieldKind === "list") as DescField;
@@ -133,11 +132,11 @@ function define<I extends DescMessage, O extends DescMessage>(
       return;
     }
     const response = await repeatable(request, () => call(method, request));
-    if (spec.done) return out.done(spec.done(request));
     const [schema, message] = partOf(method.output, response, spec.part);
     if (spec.secret) return out.secret(schema, message, { ...spec.secret(response, request), file });
     const shown = "token" in message ? { ...message, token: "" } : message;
-    if (!spec.isQuiet || out.isJson) await out.record(schema, shown);
+    if (spec.done && !out.isJson) out.note(spec.done(request, response));
+    else await out.record(schema, shown);
     note(response);
   });
 }

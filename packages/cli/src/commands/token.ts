@@ -88,12 +88,9 @@ export const tokenCommands = commandGroup("API tokens", {
       id,
       consequence: `This revokes the API token ${id}${revokeIssued ? ", and every API token that it issued" : ""}: its bearers can no longer call the service`,
     }),
-    note: ({ revokedCount }, { environment }) => {
-      const env = environment && formatEnvironmentName(environment);
-      const leak = `If the API token leaked and had the role read, manage or admin, its bearer ${exposure(env)}`;
-      return `Revoked ${revokedCount} API ${revokedCount === 1 ? "token" : "tokens"}.\n${leak}`;
-    },
-    isQuiet: true,
+    done: (_, { revokedCount }) => `Revoked ${revokedCount} API ${revokedCount === 1 ? "token" : "tokens"}.`,
+    note: (_, { environment }) =>
+      `If the API token leaked and had the role read, manage or admin, its bearer ${exposure(environment && formatEnvironmentName(environment))}`,
   }),
 
   lookup: (command, shell) => {

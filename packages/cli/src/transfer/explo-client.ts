@@ -1,4 +1,6 @@
 import { setTimeout } from "node:timers/promises";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { retryAfterMs } from "@user-group-service/client";
 import { isObject } from "../../../operator/src/fields.ts";
 import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
@@ -129,7 +131,8 @@ function refusal(status: number, headers: Headers, where: string): Answer {
   }
   if (status === 429) {
     const failure = failed(`${where} limits the rate of requests (429)`, "try again in a few minutes");
-    return { status, failure, retryMs: Math.min(MAX_LIMITED_MS, retryAfterMs(headers) ?? LIMITED_MS) };
+    const requestedMs = retryAfterMs(new ConnectError("", Code.ResourceExhausted, headers));
+    return { status, failure, retryMs: Math.min(MAX_LIMITED_MS, requestedMs ?? LIMITED_MS) };
   }
   const isTemporary = status >= 500 || status === 408;
   const moved = headers.get("location");
@@ -139,14 +142,6 @@ function refusal(status: number, headers: Headers, where: string): Answer {
       ? "it redirects: give the new URL as --explo-url"
       : "check --explo-url";
   return { status, failure: failed(`${where} responded with ${status}`, hint), retryMs: isTemporary ? 0 : undefined };
-}
-
-/** The `Retry-After` header, in milliseconds (RFC 9110, 10.2.3). */
-function retryAfterMs(headers: Headers): number | undefined {
-  const text = headers.get("retry-after");
-  if (text === null) return undefined;
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
-  return Number.isNaN(ms) ? undefined : Math.max(ms, 100);
 }
 
 async function bodyOf(response: Response, where: string): Promise<string> {
