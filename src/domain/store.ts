@@ -224,8 +224,8 @@ export interface EnvironmentStore {
 
   /**
    * Deletes an environment that is empty, or with `force` one that has user groups. A call deletes a limited number of groups.
-   * Repeat it until no group is left, and after an error. After the first call, look-ups do not find the environment, changes in it
-   * fail, and its API tokens and user group tokens are invalid. Its audit trail stays.
+   * Repeat it until no group is left, and after an error. After the first call, further calls need no `force`, look-ups do not find
+   * the environment, changes in it fail, and its API tokens and user group tokens are invalid. Its audit trail stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if it does not exist or is already deleted; EnvironmentNotEmpty without a change

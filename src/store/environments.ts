@@ -254,8 +254,6 @@ export function redisEnvironments({
         } finally {
           listener.environmentDeleted(environment);
         }
-      } else if (!force && (await client.run("count-user-groups", "zcard", [idsKey(number)])) > 0) {
-        throw new EnvironmentNotEmpty();
       }
       const left = await clearEnvironment(environment, by);
       if (left > 0) return left;

@@ -215,7 +215,7 @@ export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
 /** Redis also runs it when memory is full, because a replacement of leaked keys revokes sessions. */
 export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
   keys: "signingKeys",
-  args: "expectedVersion changedFields channel message",
+  args: "expectedVersion channel message",
   allowOom: true,
 });
 

@@ -1,11 +1,11 @@
--- Replaces the signing keys by the extra arguments, if their version is `expectedVersion` (empty: they do not exist). Writes an
--- event unless `changedFields` is empty. Returns `changed` or `done`, and the hash.
+-- Replaces the signing keys by the extra arguments, if their version is `expectedVersion` (empty: they do not exist).
+-- Returns `changed` or `done`, and the hash.
 local found = redis.call('HGETALL', signingKeys)
 local present = redis.call('HGET', signingKeys, 'version') or ''
 if present ~= expectedVersion then return {'changed', nowText, unpack(found)} end
 local kept = {version = true}
 for i = extra, #ARGV, 2 do kept[ARGV[i]] = true end
-if changedFields ~= '' then audit('', changedFields) end
+audit('', 'signing_keys')
 for i = 1, #found, 2 do
   if not kept[found[i]] then redis.call('HDEL', signingKeys, found[i]) end
 end

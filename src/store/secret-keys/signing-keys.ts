@@ -1,16 +1,12 @@
-import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment } from "../../domain/environment.ts";
-import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../../domain/errors.ts";
+import { EnvironmentNotFound, RecordUnreadable } from "../../domain/errors.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
-import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
+import type { SigningKey, SigningKeySet, SigningKeyStore } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
-import { READ, SET_SIGNING_KEYS } from "../scripts.ts";
-
-/** Maximum number of attempts for keys that concurrent calls change. */
-const TRIES = 5;
+import { READ, REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
 
 /** Field with the version of the keys. All other fields are keys. */
 const VERSION = "version";
@@ -60,21 +56,6 @@ export function redisSigningKeys({
   const read = async (environment: Environment): Promise<SigningKeySet> =>
     setOf(environment, await client.ask("signing-keys", READ, { key: signingKeysKey(environment.number) }));
 
-  const write = async (
-    environment: Environment,
-    keys: readonly SigningKey[],
-    { was, by, names }: { readonly was: string; readonly by: ChangeBy; readonly names: string },
-  ) => {
-    const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {
-      expectedVersion: was,
-      changedFields: names,
-      channel: REVOKED_CHANNEL,
-      message: newsMessage("signing-keys", environment),
-      extraArgs: keys.flatMap((key) => [key.kid, textOf(environment, key)]),
-    });
-    return { ...setOf(environment, answer), isMade: answer[0] === "done" };
-  };
-
   return {
     read,
 
@@ -87,28 +68,34 @@ export function redisSigningKeys({
       return set;
     },
 
-    replace: (environment, keys, change) => write(environment, keys, { ...change, names: "signing_keys" }),
+    async replace(environment, keys, { was, by }) {
+      const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {
+        expectedVersion: was,
+        channel: REVOKED_CHANNEL,
+        message: newsMessage("signing-keys", environment),
+        extraArgs: keys.flatMap((key) => [key.kid, textOf(environment, key)]),
+      });
+      return { ...setOf(environment, answer), isMade: answer[0] === "done" };
+    },
 
     /**
-     * Encrypts the private keys of an environment with the first key of the ring.
+     * Encrypts the private keys of an environment with the first key of the ring. If another call changes them at the same time, they
+     * stay as they are: a later call finds them.
      *
      * @param isDryRun whether it only reads
      * @returns `uses`: ids of the keys that encrypted the private keys; `failed`: ids of private keys that it cannot decrypt
-     * @throws SigningKeysChanged if concurrent calls changed them in each attempt; EnvironmentNotFound
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
-      let set = await read(environment);
-      for (let tries = 0; tries < TRIES; tries++) {
-        const sealed = set.keys.filter((key) => key.sealed !== undefined);
-        const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
-        const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
-        if (moved.length === 0 || isDryRun) return { uses: sealed.map(ringKeyOf), failed };
-        const next = set.keys.map((key) => (moved.includes(key) ? { ...key, sealed: undefined } : key));
-        const answer = await write(environment, next, { was: set.version, by: IN_TIME, names: "" });
-        if (answer.isMade) return { uses: sealed.map(ringKeyOf), failed };
-        set = answer;
+      const { keys, version } = await read(environment);
+      const sealed = keys.filter((key) => key.sealed !== undefined);
+      const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
+      if (moved.length > 0 && !isDryRun) {
+        const texts = moved.flatMap((key) => [key.kid, textOf(environment, { ...key, sealed: undefined })]);
+        // With another version, a concurrent replacement does not write the former texts again.
+        const change = { field: VERSION, expected: version, extraArgs: [...texts, VERSION, `${Number(version) + 1}`] };
+        await client.change("reencrypt", REPLACE_FIELDS, { key: signingKeysKey(environment.number), ...change });
       }
-      throw new SigningKeysChanged();
+      return { uses: sealed.map(ringKeyOf), failed: sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid) };
     },
   } satisfies SigningKeyStore & { readonly reencrypt: unknown };
 }

@@ -11,8 +11,10 @@ import type { SessionReference, SigningKey } from "../../../src/domain/viewer-se
 import { newKeyId } from "../../../src/sessions/session.ts";
 import { newKeyPair } from "../../../src/sessions/signing.ts";
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
+import type { StoreClient } from "../../../src/store/connection/client.ts";
 import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
+import { REPLACE_FIELDS } from "../../../src/store/scripts.ts";
 import { redisSigningKeys } from "../../../src/store/secret-keys/signing-keys.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
 import { leftovers, loseRevocations } from "../stored-state.ts";
@@ -24,6 +26,7 @@ import {
   contents,
   eventsOf,
   fails,
+  heldUpAt,
   imported,
   NEXT,
   newGroup,
@@ -267,6 +270,27 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(read.keys.map(shown)).toContainEqual(shown(key));
       const after = await tokenKeysWith([NEXT]).reencrypt(environment, page, false);
       expect([[...after.signingKeyUses], after.failedSigningKeys]).toEqual([[["k2", 1]], []]);
+    });
+
+    it("are re-encrypted only if no other call changes them at the same time", async () => {
+      const environment = await created();
+      const was = await keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY });
+      const cipher = new TokenCipher([NEXT, ...RING]);
+      const reencrypt = (on: StoreClient) =>
+        redisSigningKeys({ client: on, cipher, audit: AUDIT, environments: testEnvironments(on) }).reencrypt(
+          environment,
+          false,
+        );
+      const keys = [...was.keys, await newSigningKey()];
+      const replace = () => keysWith().replace(environment, keys, { was: was.version, by: BY });
+      await reencrypt(heldUpAt(client(), REPLACE_FIELDS.name, replace));
+      const replaced = await keysWith().read(environment);
+      expect(replaced.keys.map(shown)).toEqual(expect.arrayContaining(keys.map(shown)));
+      await reencrypt(client());
+      const late = await keysWith().replace(environment, was.keys, { was: replaced.version, by: BY });
+      expect([late.isMade, late.keys.length]).toEqual([false, 2]);
+      const { keys: read } = await keysWith([NEXT]).read(environment);
+      expect(read.map(shown)).toEqual(expect.arrayContaining(keys.map(shown)));
     });
 
     it("are deleted with their environment, and not created in a deleted one", async () => {
