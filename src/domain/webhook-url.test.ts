@@ -34,6 +34,9 @@ describe("the URL of a webhook", () => {
     ["HTTPS://EXAMPLE.com:443/a?b=c", "https://example.com/a?b=c"],
     ["https://8.8.8.8:8443/", "https://8.8.8.8:8443/"],
     ["https://[2606:4700:4700::1111]/", "https://[2606:4700:4700::1111]/"],
+    // Names of properties of every object.
+    ["https://constructor/", "https://constructor/"],
+    ["https://__proto__/", "https://__proto__/"],
   ])("%s is allowed as %s", (text, url) => {
     expect(parseWebhookUrl(text, [])).toBe(url);
   });

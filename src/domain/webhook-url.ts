@@ -20,15 +20,15 @@ export function isAllowedAddress(text: string, allowed: readonly Network[]): boo
 }
 
 /** The hosts to which `http` is possible, and their addresses. */
-const LOOPBACK: { readonly [host: string]: readonly string[] } = {
-  localhost: ["127.0.0.1", "::1"],
-  "127.0.0.1": ["127.0.0.1"],
-  "[::1]": ["::1"],
-};
+const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
+  ["localhost", ["127.0.0.1", "::1"]],
+  ["127.0.0.1", ["127.0.0.1"]],
+  ["[::1]", ["::1"]],
+]);
 
-/** The addresses of the host `localhost`, which DNS need not know. Undefined for any other host. */
+/** The addresses of a loopback host. The DNS server may have no record of `localhost`. Undefined for any other host. */
 export function loopbackAddresses(host: string): readonly string[] | undefined {
-  return LOOPBACK[host];
+  return LOOPBACK.get(host);
 }
 
 /**

@@ -3,24 +3,24 @@ import { type EnvironmentName, EnvironmentNameSchema } from "../../../gen/usergr
 import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 
 /** The tags of environments, as people write them. */
-const TAGS: { readonly [tag: string]: ApiEnvironmentTag } = {
-  Customer: ApiEnvironmentTag.CUSTOMER,
-  Testing: ApiEnvironmentTag.TESTING,
-};
+const TAGS: ReadonlyMap<string, ApiEnvironmentTag> = new Map([
+  ["Customer", ApiEnvironmentTag.CUSTOMER],
+  ["Testing", ApiEnvironmentTag.TESTING],
+]);
 
 /** The rule for the names of environments and profiles. */
 export const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
 /** Formats the name of an environment as `NAME`, `NAME/Customer` or `NAME/Testing`. */
 export function formatEnvironmentName({ name, tag }: Pick<EnvironmentName, "name" | "tag">): string {
-  const found = Object.keys(TAGS).find((each) => TAGS[each] === tag);
+  const [found] = [...TAGS].find(([, value]) => value === tag) ?? [];
   return found ? `${name}/${found}` : name;
 }
 
 /** Parses what `formatEnvironmentName` formats. @returns undefined for any other text */
 export function parseEnvironmentName(text: string): EnvironmentName | undefined {
   const [name = "", tag, ...others] = text.split("/");
-  const value = tag === undefined ? ApiEnvironmentTag.UNSPECIFIED : TAGS[tag];
+  const value = tag === undefined ? ApiEnvironmentTag.UNSPECIFIED : TAGS.get(tag);
   if (!NAME.test(name) || value === undefined || others.length > 0) return undefined;
   return create(EnvironmentNameSchema, { name, tag: value });
 }

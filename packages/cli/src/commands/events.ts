@@ -7,11 +7,11 @@ import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentOf, environmentOption, type Options } from "./options.ts";
 
-const STARTS: { readonly [name: string]: Start | undefined } = {
-  beginning: Start.BEGINNING,
-  now: Start.NOW,
-  snapshot: Start.SNAPSHOT,
-};
+const STARTS: ReadonlyMap<string, Start> = new Map([
+  ["beginning", Start.BEGINNING],
+  ["now", Start.NOW],
+  ["snapshot", Start.SNAPSHOT],
+]);
 
 /** `ugs events` */
 export const eventsCommand: DefineCommand = (events, shell) => {
@@ -25,7 +25,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
     .option("-f, --follow", "wait for new events, and connect again if the connection is lost");
   runs(events, shell, async (session, { env, from, follow = false }: Options & { readonly from?: string }) => {
     const where = from ?? (follow ? "now" : "beginning");
-    const start = STARTS[where];
+    const start = STARTS.get(where);
     const environment = environmentOf(session, { env });
     const { admin, failureOf } = await connect(session);
     const { signal } = shell;
