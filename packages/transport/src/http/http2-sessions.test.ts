@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { connect, createServer, type Http2Session, type ServerHttp2Session } from "node:http2";
-import type { Socket } from "node:net";
+import { connect as connectSocket, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { DEFAULT_LIMITS } from "../limits.ts";
-import { peerOfSession, superviseSession } from "./http2-sessions.ts";
+import { pauseSession, peerOfSession, superviseSession } from "./http2-sessions.ts";
 import { plainAddress } from "./server-request.ts";
 
 it.each([
@@ -35,5 +35,37 @@ it("returns the peer address of an ended session", async () => {
   expect(() => session.socket.remoteAddress).toThrow();
   expect(peerOfSession(session)).toBe("127.0.0.1");
   expect(peerOfSession(undefined)).toBe("");
+  server.close();
+});
+
+/** Connects, sends the preface and empty SETTINGS, and answers nothing. */
+function silentClient(port: number): Socket {
+  const socket = connectSocket(port, "127.0.0.1");
+  socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", "latin1");
+  return socket;
+}
+
+it("ends a session without an answer to a PING, but none that is paused", async () => {
+  const limits = { ...DEFAULT_LIMITS, deadSessionCheckMs: 10 };
+  const server = createServer();
+  const port = await listen(server);
+  const open = async <Client>(connectClient: () => Client) => {
+    const arrived = Promise.all([once(server, "connection"), once(server, "session")]);
+    const client = connectClient();
+    const [[socket], [session]] = (await arrived) as [[Socket], [ServerHttp2Session]];
+    superviseSession(session, socket, limits, new Set());
+    return { client, socket, session };
+  };
+  const paused = await open(() => connect(`http://127.0.0.1:${port}`));
+  await once(paused.client, "remoteSettings");
+  const resume = pauseSession(paused.session, "flood");
+  // A client that answers nothing. Its session began later, so the paused one would end first.
+  const silent = await open(() => silentClient(port));
+  silent.client.resume();
+  await once(silent.socket, "close");
+  expect(paused.session.destroyed).toBe(false);
+  resume?.();
+  await new Promise((answered) => paused.client.ping(answered));
+  paused.client.destroy();
   server.close();
 });

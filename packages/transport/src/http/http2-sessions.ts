@@ -97,12 +97,15 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
   const stop = () => clearInterval(timer);
   const timer = setInterval(() => {
     // A destroyed session may have emitted no event.
-    if (!peers.get(session)?.socket) return stop();
+    const peer = peers.get(session);
+    if (!peer?.socket) return stop();
     const { taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
     // A destroyed session cannot send a PING. Its client has the same time to close the connection.
     if (session.destroyed) unanswered ??= 0;
+    // A paused session is not read, so the answer to a PING cannot arrive.
+    else if (peer.isPaused) return;
     if (unanswered !== undefined) {
       if (++unanswered >= UNANSWERED_CHECKS) endConnection(session);
     } else if (!hasSent) {

@@ -242,6 +242,27 @@ it("keeps no connection paused when no call of the caller waits any more", async
   expect(paused).toBe(0);
 });
 
+it("reads a paused connection again although other calls of the caller keep arriving", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { queue, wait } = busyQueue();
+  let paused = 0;
+  // HTTP/1.1 cannot be paused. Each connection sends its next call after a response.
+  const flood = (): unknown => wait("flood").then(flood);
+  for (let i = 0; i < 300; i++) flood();
+  void wait("flood", { pauseConnections: () => [() => paused--] });
+  paused++;
+  let turnsPaused = 0;
+  while (paused > 0 && turnsPaused < 100) {
+    await turns(1);
+    turnsPaused++;
+  }
+  expect(queue.length).toBeGreaterThan(256);
+  expect(paused).toBe(0);
+  // A turn takes 16 calls. The connection is read again after 100 calls, as many as it may have itself.
+  expect(turnsPaused).toBeGreaterThanOrEqual(7);
+  expect(turnsPaused).toBeLessThanOrEqual(9);
+});
+
 it("does not pause the connection of a caller with few waiting calls", async () => {
   const { wait } = busyQueue();
   const pauses: string[] = [];

@@ -1,5 +1,7 @@
 import type { RequestHead } from "../http-types.ts";
+import { MAX_HTTP2_STREAMS } from "../limits.ts";
 import { afterReading, IMMEDIATES_DELAY_READS } from "./after-reading.ts";
+import type { OverloadCause } from "./refusals.ts";
 
 /** The maximum number of calls that begin in one turn of the event loop while no call waits. */
 const MAX_AT_ONCE = 64;
@@ -18,7 +20,7 @@ const PER_MS = 3;
  */
 const READ_AHEAD = 256;
 
-/** The maximum number of paused connections that are read again in one turn. Each may have 100 further calls. */
+/** The maximum number of paused connections that are read again in one turn. Each may have `MAX_HTTP2_STREAMS` further calls. */
 const RESUMED_PER_TURN = 4;
 
 /**
@@ -60,9 +62,6 @@ export interface CallQueueOptions {
   readonly onWaited?: (seconds: number) => void;
 }
 
-/** Why a call is refused: too many calls wait or are in flight, it has waited for too long, or its deadline has passed. */
-export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceeded";
-
 interface Waiting {
   readonly request: RequestHead;
   /** The size of its headers, in bytes. */
@@ -87,6 +86,8 @@ class Line {
   readonly paused: (() => void)[] = [];
   /** Whether the other connections of the caller were paused with the first one. */
   hasPausedOthers = false;
+  /** The number of calls that were taken from the line since a paused connection was last read again. */
+  taken = 0;
   units = 0;
 
   constructor(key: string) {
@@ -286,6 +287,7 @@ export class CallQueue {
     const line = group.lines.values().next().value as Line;
     const now = performance.now();
     const oldest = line.calls.shift() as Waiting;
+    line.taken++;
     let next: Waiting | undefined = oldest;
     if (now > oldest.until) {
       this.#end(oldest, group, line, oldest.lateCause);
@@ -301,12 +303,18 @@ export class CallQueue {
     this.#end(next, group, line, cause);
   }
 
-  /** Continues to read a paused connection, if further calls should be read. Without a waiting call, none may stay paused. */
+  /**
+   * Continues to read a paused connection if further calls should be read, or if the turns have taken as many calls as it may
+   * have. Otherwise calls of other connections, such as of HTTP/1.1, could keep it paused. Without a waiting call, none may stay
+   * paused.
+   */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;
-    const mayResume = this.#resumed < RESUMED_PER_TURN && this.#mayRead(group, line);
+    const isDue = line.taken >= MAX_HTTP2_STREAMS || this.#mayRead(group, line);
+    const mayResume = this.#resumed < RESUMED_PER_TURN && isDue;
     const resumes = line.paused.splice(0, isEmpty ? Number.POSITIVE_INFINITY : Number(mayResume));
     this.#resumed += resumes.length;
+    if (resumes.length > 0) line.taken = 0;
     if (resumes.length > 0 && line.paused.length === 0) line.hasPausedOthers = false;
     for (const resume of resumes) resume();
   }

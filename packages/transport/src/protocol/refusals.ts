@@ -1,8 +1,10 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, createContextKey, type StreamRequest } from "@connectrpc/connect";
 import type { HeaderRecord, HttpResponse } from "../http-types.ts";
-import type { OverloadCause } from "./call-queue.ts";
 import { formatOf } from "./headers.ts";
+
+/** Why a call is refused: too many calls wait or are in flight, it has waited for too long, or its deadline has passed. */
+export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceeded";
 
 /** The reason for the refusal of a request. `error` is Connect's error, if there is one. */
 export type Refusal =
