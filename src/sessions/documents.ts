@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { ALGORITHM } from "./rules.ts";
-import type { PublicKey } from "./signing.ts";
+import { jwkOf, type PublicKey } from "./signing.ts";
 
 /** How long published documents may be cached, in seconds. */
 export const DOCUMENT_MAX_AGE_S = 600;
@@ -24,7 +24,7 @@ export function issuerOf(base: string, environment: string): string {
 
 /** Returns the keys that verify sessions (RFC 7517). */
 export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string })[]): PublishedDocument {
-  const members = keys.map(({ kid, x, y }) => ({ kty: "EC", crv: "P-256", x, y, kid, use: "sig", alg: ALGORITHM }));
+  const members = keys.map(({ kid, x, y }) => ({ ...jwkOf({ x, y }), kid, use: "sig", alg: ALGORITHM }));
   return documentOf({ keys: members });
 }
 

@@ -1,10 +1,11 @@
 import { createHmac } from "node:crypto";
+import type { JWK } from "jose";
 import { exportSPKI, generateKeyPair } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
 import { discoveryDocument, issuerOf, jwksDocument } from "./documents.ts";
 import type { SessionClaims } from "./rules.ts";
 import { isSession, newKeyId, SessionRefused } from "./session.ts";
-import { importKey, newKeyPair, type SigningPair, signSession } from "./signing.ts";
+import { jwkOf, newKeyPair, type SigningPair, signSession } from "./signing.ts";
 import { SessionVerifier } from "./verifier.ts";
 
 const NOW = 1_800_000_000_000;
@@ -28,17 +29,17 @@ const CLAIMS: SessionClaims = {
 };
 
 let pair: SigningPair;
-let key: CryptoKey;
+let key: JWK;
 const sign = (claims: Partial<SessionClaims> = {}) => signSession({ ...CLAIMS, ...claims }, { kid: KID, key });
 
 beforeAll(async () => {
   pair = await newKeyPair();
-  key = await importKey(pair);
+  key = jwkOf(pair);
 });
 
 /** Verifies a session for the issuer, at a time in seconds after the creation of sessions. */
 function verify(session: string, { at = 0, verifier = new SessionVerifier(), keys = [KID] } = {}) {
-  const keyOf = (kid: string) => (keys.includes(kid) ? importKey({ x: pair.x, y: pair.y }) : undefined);
+  const keyOf = (kid: string) => (keys.includes(kid) ? jwkOf({ x: pair.x, y: pair.y }) : undefined);
   return verifier.verify(session, { issuer: ISSUER, keyOf }, NOW + at * 1000);
 }
 
@@ -130,7 +131,7 @@ describe("a forged session", () => {
   });
 
   it("is rejected with an unknown key, the signature of another key, or a changed claim", async () => {
-    const other = await importKey(await newKeyPair());
+    const other = jwkOf(await newKeyPair());
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: newKeyId(), key: other })))).toBe("unknown-key");
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: KID, key: other })))).toBe("signature");
     const [head, , sig] = (await sign()).split(".");
@@ -143,7 +144,7 @@ describe("a forged session", () => {
     let isAsked = false;
     const keyOf = () => {
       isAsked = true;
-      return importKey(pair);
+      return jwkOf(pair);
     };
     const session = await sign({ iss });
     const seen = new SessionVerifier().verify(session, { issuer: ISSUER, keyOf }, NOW);

@@ -1,3 +1,4 @@
+import type { JWK } from "jose";
 import type { ChangeBy } from "../domain/audit.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
@@ -5,7 +6,7 @@ import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
 import { nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
-import { importKey, newKeyPair } from "./signing.ts";
+import { jwkOf, newKeyPair } from "./signing.ts";
 
 /** Maximum age of cached keys at use, in milliseconds. */
 const FRESH_MS = 120_000;
@@ -18,19 +19,21 @@ const TRIES = 5;
 /** A key with its state at a time. */
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
 
-type ImportedKey = ReturnType<typeof importKey>;
-
 /** The cached keys of an environment. Times are of `performance.now()`. */
 class KnownKeys {
   readonly environment: Environment;
   readonly set: SigningKeySet;
   readonly readAt = performance.now();
-  readonly #publicKeys = new Map<string, ImportedKey>();
-  readonly #privateKeys = new Map<string, ImportedKey>();
+  readonly #keys: ReadonlyMap<string, { readonly verifying: JWK; readonly signing: JWK | undefined }>;
 
   constructor(environment: Environment, set: SigningKeySet) {
     this.environment = environment;
     this.set = set;
+    const keys = set.keys.map(({ kid, x, y, d }) => {
+      const signing = d === undefined ? undefined : jwkOf({ x, y, d });
+      return [kid, { verifying: jwkOf({ x, y }), signing }] as const;
+    });
+    this.#keys = new Map(keys);
   }
 
   /** Returns the active key. @throws RecordUnreadable if it cannot be decrypted */
@@ -39,22 +42,14 @@ class KnownKeys {
     const now = this.set.now + (performance.now() - this.readAt);
     const { key } = statesOf(this.set.keys, now).find(({ state }) => state === "active") ?? {};
     if (!key) throw new TypeError("an environment has no signing key");
-    const { kid, x, y, d } = key;
-    if (d === undefined) throw new RecordUnreadable(new Error(`the signing key ${kid} cannot be decrypted`));
-    return { kid, key: imported(this.#privateKeys, kid, { x, y, d }) };
+    const { kid } = key;
+    const signing = this.#keys.get(kid)?.signing;
+    if (!signing) throw new RecordUnreadable(new Error(`the signing key ${kid} cannot be decrypted`));
+    return { kid, key: signing };
   }
 
   /** Returns the key with an id. Undefined if it does not exist. */
-  readonly keyOf = (kid: string): ImportedKey | undefined => {
-    const key = this.set.keys.find((each) => each.kid === kid);
-    return key && imported(this.#publicKeys, kid, { x: key.x, y: key.y });
-  };
-}
-
-function imported(known: Map<string, ImportedKey>, kid: string, key: Parameters<typeof importKey>[0]): ImportedKey {
-  const found = known.get(kid) ?? importKey(key);
-  known.set(kid, found);
-  return found;
+  readonly keyOf = (kid: string): JWK | undefined => this.#keys.get(kid)?.verifying;
 }
 
 /** Keys of an environment that were read for publishing. */

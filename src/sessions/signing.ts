@@ -1,4 +1,4 @@
-import type { CryptoKey } from "jose";
+import type { JWK } from "jose";
 import { ALGORITHM, type SessionClaims, TYPE } from "./rules.ts";
 
 /** A public key on P-256: the coordinates of its point, in base64url. */
@@ -25,16 +25,15 @@ export async function newKeyPair(): Promise<SigningPair> {
   return { x, y, d } as SigningPair;
 }
 
-/** Imports a key for signing if it has a private key, otherwise for verification. @throws if it is not a point of the curve */
-export async function importKey(key: PublicKey | SigningPair): Promise<CryptoKey> {
-  const { importJWK } = await loadJose();
-  return (await importJWK({ kty: "EC", crv: "P-256", ...key }, ALGORITHM)) as CryptoKey;
+/** Returns a key as a JSON Web Key (RFC 7517). `jose` imports it at its first use, and caches the result by this object. */
+export function jwkOf(key: PublicKey | SigningPair): JWK {
+  return { kty: "EC", crv: "P-256", ...key };
 }
 
-/** Signs a session. @param key the key id, and the result of `importKey` */
+/** Signs a session. @param key the key id, and the key with its private part */
 export async function signSession(
   claims: SessionClaims,
-  { kid, key }: { readonly kid: string; readonly key: CryptoKey },
+  { kid, key }: { readonly kid: string; readonly key: JWK },
 ): Promise<string> {
   const { SignJWT } = await loadJose();
   return new SignJWT({ ...claims }).setProtectedHeader({ alg: ALGORITHM, typ: TYPE, kid }).sign(key);

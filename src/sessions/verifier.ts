@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { CryptoKey } from "jose";
+import type { JWK } from "jose";
 import { setBounded } from "../domain/bounded.ts";
 import { ALGORITHM, type SessionClaims } from "./rules.ts";
 import { claimsOf, requireTime, SessionRefused, unverified } from "./session.ts";
@@ -8,7 +8,7 @@ import { loadJose } from "./signing.ts";
 interface Expected {
   readonly issuer: string;
   /** Returns the key of the issuer with an id. Undefined if the issuer has no such key. */
-  readonly keyOf: (kid: string) => Promise<CryptoKey> | undefined;
+  readonly keyOf: (kid: string) => JWK | undefined;
 }
 
 interface Verified {
@@ -49,7 +49,7 @@ export class SessionVerifier {
     if (payload["iss"] !== expected.issuer) throw new SessionRefused("other-environment");
     const key = expected.keyOf(kid);
     if (key === undefined) throw new SessionRefused("unknown-key", kid);
-    await verifySignature(session, await key);
+    await verifySignature(session, key);
     const claims = claimsOf(payload);
     requireTime(claims, now);
     if (session.length <= MAX_CACHED_LENGTH) setBounded(this.#verified, digest, { kid, claims }, MAX_VERIFIED);
@@ -58,7 +58,7 @@ export class SessionVerifier {
 }
 
 /** @throws SessionRefused */
-async function verifySignature(session: string, key: CryptoKey): Promise<void> {
+async function verifySignature(session: string, key: JWK): Promise<void> {
   const { compactVerify, errors } = await loadJose();
   try {
     await compactVerify(session, key, { algorithms: [ALGORITHM] });

@@ -97,7 +97,7 @@ export class ViewerSessions {
       ...(propertyKeys.length > 0 && { properties: pickedFrom(viewer.properties, propertyKeys) }),
       ...(claims !== undefined && { ext: claims }),
     };
-    const text = await signSession(session, { kid, key: await key });
+    const text = await signSession(session, { kid, key });
     if (text.length > MAX_SESSION_LENGTH) throw new ViewerSessionTooLarge(text.length, MAX_SESSION_LENGTH);
     const refreshTime = Math.floor(iat + (exp - iat) * REFRESH_AT) * 1000;
     return { text, viewer, id: jti, expireTime: exp * 1000, refreshTime };
