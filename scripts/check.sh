@@ -7,7 +7,7 @@ PATH="$PWD/node_modules/.bin:$PATH"
 
 # What 'npm run generate' writes, with digests.
 generated() {
-  find gen packages/transport/test/gen test/fixtures/viewer-sessions.json README.md deno.json -type f -exec sha256sum {} + | sort
+  find gen packages/transport/test/gen test/fixtures/viewer-sessions.json README.md deno.json deploy/helm/values.schema.json -type f -exec sha256sum {} + | sort
 }
 before=$(generated)
 npm run --silent generate

@@ -1,5 +1,5 @@
-// Writes the README's table of settings, and the variables that Deno may read, from the table in
-// src/config/settings.ts. Node 20 does not run TypeScript, so this script bundles that file first.
+// Writes the README's table of settings, the variables that Deno may read, and the settings that values of the Helm chart may
+// contain, from the table in src/config/settings.ts. Node 20 does not run TypeScript, so this script bundles that file first.
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -28,6 +28,21 @@ await rewrite("README.md", /(?<=^\| variable \| default \| \|\n\|---\|---\|---\|
 
 const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
+
+/** Settings that the chart sets itself, and credentials, which belong into a Secret. */
+const NOT_IN_VALUES = new Set([
+  ...["HOST", "PORT", "METRICS_PORT", "SHUTDOWN_TIMEOUT", "SHUTDOWN_DELAY", "REDIS_URL", "MIN_REPLICAS_ACK"],
+  ...["REDIS_PASSWORD_FILE", "REDIS_CA_FILE", "REDIS_SENTINEL_PASSWORD", "REDIS_SENTINEL_PASSWORD_FILE"],
+  ...["TOKEN_KEYS", "TOKEN_KEYS_FILE", "ADMIN_TOKEN", "ADMIN_TOKEN_FILE", "API_TOKENS", "API_TOKENS_FILE"],
+  ...["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE", "OTEL_EXPORTER_OTLP_HEADERS"],
+]);
+const inValues = [...Object.keys(SETTINGS), "NODE_EXTRA_CA_CERTS"].filter((name) => !NOT_IN_VALUES.has(name));
+const lines = inValues.map((name) => `          "${name}"`);
+await rewrite(
+  "deploy/helm/values.schema.json",
+  /(?<="propertyNames": \{\s*"enum": \[\n)[^\]]*?(?=\n *\])/,
+  lines.join(",\n"),
+);
 
 /**
  * Replaces a section of a file.

@@ -78,12 +78,13 @@ describe.skipIf(helm === undefined)("the chart", () => {
     });
     expect(files).not.toContain("examples/");
     expect(readFileSync(join(folder, "user-group-service/files/alerts.yaml"), "utf8")).toBe(
-      readFileSync(`${ROOT}/deploy/prometheus/alerts.yaml`, "utf8"),
+      readFileSync(`${ROOT}/deploy/helm/files/alerts.yaml`, "utf8"),
     );
   });
 
   it.each([
     ["an unknown value", "replica=1", /'replica' not allowed/],
+    ["an unknown setting", "settings.PUBLIC_URI=x", /invalid propertyName 'PUBLIC_URI'.*\n.*'PUBLIC_URL'/],
     ["a credential in a setting", "settings.ADMIN_TOKEN=0123456789abcdef", /invalid propertyName 'ADMIN_TOKEN'/],
     ["a setting of the chart", "settings.METRICS_PORT=1", /invalid propertyName 'METRICS_PORT'/],
     ["an unknown topology", "redis.topology=Sentinel", /'single', 'sentinel', 'cluster'/],
@@ -91,6 +92,11 @@ describe.skipIf(helm === undefined)("the chart", () => {
     ["a URL as an address", "redis.addresses={redis://redis:6379}", /\/redis\/addresses\/0/],
     ["two single nodes", "redis.addresses={a:1,b:1}", /maxItems/],
     ["client certificates without TLS", "tls.clientCertificates=true", /tls.clientCertificates needs tls.secretName/],
+    [
+      "too few pods at most",
+      "autoscaling.enabled=true,autoscaling.maxReplicas=2",
+      /must not exceed autoscaling.maxReplicas/,
+    ],
     ["alerts without runbooks", "prometheusRule.enabled=true", /docsUrl is required/],
     [
       "a queue without its series",
