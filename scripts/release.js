@@ -105,7 +105,7 @@ function buildPython() {
  */
 function packChart() {
   const chart = join(staging, "chart", names.chart);
-  cpSync(join(ROOT, "deploy/helm"), chart, { recursive: true, dereference: true });
+  cpSync(join(ROOT, "deploy/helm"), chart, { recursive: true });
   const replace = (file, before, after) => {
     const text = readFileSync(join(chart, file), "utf8");
     if (!text.includes(before)) fail(`deploy/helm/${file} does not contain "${before}"`);

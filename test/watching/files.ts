@@ -3,7 +3,7 @@ import { ROOT } from "@user-group-service/testing/process";
 import { parse } from "yaml";
 
 /** The alert rules in Prometheus format. */
-export const RULES_FILE = `${ROOT}/deploy/prometheus/alerts.yaml`;
+export const RULES_FILE = `${ROOT}/deploy/helm/files/alerts.yaml`;
 
 /** The job in rules and dashboard. */
 export const JOB = "user-group-service";
