@@ -72,7 +72,14 @@ const RULES = [
   ],
   [
     "packages/console/src",
-    ...["gen", "src/domain/events.ts", "packages/operator/src", "packages/client/src", "@bufbuild/protobuf"],
+    ...[
+      "gen",
+      "release.json",
+      "src/domain/events.ts",
+      "packages/operator/src",
+      "packages/client/src",
+      "@bufbuild/protobuf",
+    ],
     ...["@connectrpc/connect", "@connectrpc/connect-web", "@preact/signals", "lucide-preact", "preact", "uplot"],
   ],
   ["packages/testing/src", "vitest"],

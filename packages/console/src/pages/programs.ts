@@ -1,3 +1,4 @@
+import names from "../../../../release.json" with { type: "json" };
 import { quoted } from "../../../operator/src/input.ts";
 import type { Programs } from "../parts/snippets.tsx";
 
@@ -24,7 +25,7 @@ function programsOf({ path, body, options = "", typescript, python, go }: Call):
   -H "Authorization: Token $API_TOKEN" \\
   -H "Content-Type: application/json" \\
   -d ${quoted(body)}${options}`,
-    TypeScript: `import { createUserGroupServiceClient } from "@user-group-service/client";
+    TypeScript: `import { createUserGroupServiceClient } from "${names.npm.client}";
 
 const service = createUserGroupServiceClient({
   url: "${url}",
@@ -47,8 +48,8 @@ import (
 	"log"
 	"os"
 
-	usergroups "example.com/user-group-service/client-go"
-	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
+	usergroups "${names.goModule}"
+	usergroupv1 "${names.goModule}/gen/usergroup/v1"
 )
 
 func main() {
