@@ -479,6 +479,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
         { providedId: "skynet", name: "Genisys" },
         { providedId: "skynet-2", name: "T-800" },
         { providedId: long, name: "evil\u202Ename" },
+        { providedId: `${long}\u00A0a`, name: "Spaced" },
         { providedId: "other", name: "The Skynet Fan Club" },
       ],
     });
@@ -493,9 +494,10 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.getByText("evil").waitFor();
     // Nobody can pass off a text as another one, and a long id keeps its beginning and end.
     expect(await page.getByRole("row").filter({ hasText: "evil" }).innerText()).toContain("evilU+202Ename");
-    const cut = page.getByTitle(long);
+    const cut = page.getByTitle(long, { exact: true });
     expect(await cut.innerText()).toMatch(/^urn:customer:0123456789.…\S*:north-east/);
     await page.getByRole("link", { name: long, exact: true }).waitFor();
+    await page.getByTitle(`${long}U+00A0a`, { exact: true }).waitFor();
 
     await tabTo("link", "API tokens");
     await page.keyboard.press("/");
@@ -529,33 +531,55 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("shows thousands of user groups as the user scrolls, with few elements", async () => {
+  it("shows thousands of user groups as the user scrolls, with few elements and no blank rows", async () => {
     const environment = await newEnvironment("multivac");
-    const ids = Array.from({ length: 2500 }, (_, i) => `group-${String(i).padStart(4, "0")}`);
-    for (let i = 0; i < ids.length; i += 500)
+    const count = 5000;
+    const ids = Array.from({ length: count }, (_, i) => `group-${String(i).padStart(4, "0")}`);
+    // Only the last groups have a long id and a long name.
+    const longest = `${ids.pop()}-${"0123456789".repeat(9)}`;
+    for (let i = 0; i < count; i += 500)
       await adminOf(server.url).importUserGroups({
         environment,
-        userGroups: ids.slice(i, i + 500).map((providedId) => ({ providedId })),
+        userGroups: [...ids, longest]
+          .slice(i, i + 500)
+          .map((providedId) => ({ providedId, name: i < 4500 ? "" : `A long name of ${providedId}` })),
       });
     const hash = "#/groups?env=multivac%2FCustomer";
     const { page, signIn, leave } = await openConsole(browser, server.url, { hash });
     await signIn(ADMIN_TOKEN);
-    const scrollToEnd = () => page.evaluate(() => document.querySelector(".page")?.scrollTo(0, 1e9));
+    const scrollTo = (top: number) => page.evaluate((y) => document.querySelector(".page")?.scrollTo(0, y), top);
     const rows = page.getByRole("row");
     const most: number[] = [];
     await waitFor("the last group is shown", async () => {
-      await scrollToEnd();
+      await scrollTo(1e9);
       most.push(await rows.count());
-      return (await page.getByRole("link", { name: "group-2499", exact: true }).count()) > 0;
+      return (await page.getByRole("link", { name: longest, exact: true }).count()) > 0;
     });
     expect(Math.max(...most)).toBeLessThan(210);
-    expect(await page.getByRole("table").getAttribute("aria-rowcount")).toBe("2501");
-    const last = page.getByRole("row").filter({ hasText: "group-2499" });
-    expect(await last.getAttribute("aria-rowindex")).toBe("2501");
-    // A row is where it would be if all rows existed.
-    await page.evaluate(() => document.querySelector(".page")?.scrollTo(0, 1000 * 44));
-    await page.getByRole("link", { name: "group-1000", exact: true }).waitFor();
-    expect(await page.getByRole("link", { name: "group-2499", exact: true }).count()).toBe(0);
+    expect(await page.getByRole("table").getAttribute("aria-rowcount")).toBe("5001");
+    const last = page.getByRole("row").filter({ hasText: longest });
+    expect(await last.getAttribute("aria-rowindex")).toBe("5001");
+    // In the frame after any scroll there are rows everywhere, and each is where it would be if all rows existed.
+    for (const [top, id] of [
+      [1000 * 44, "group-1000"],
+      [4500 * 44, "group-4500"],
+      [4900 * 44, "group-4900"],
+      [400 * 44, "group-0400"],
+    ] as const) {
+      await scrollTo(top);
+      expect(await rowsInSight(page), `at ${id}`).toMatchObject({ blank: 0, heights: [44] });
+      await page.getByRole("link", { name: id, exact: true }).waitFor();
+      expect(await page.getByRole("link", { name: longest, exact: true }).count()).toBe(0);
+    }
+    // A column is as wide at long texts as at short ones. A cell that is cut shows its whole text on hover.
+    const { widths } = await rowsInSight(page);
+    await scrollTo(4700 * 44);
+    expect((await rowsInSight(page)).widths).toEqual(widths);
+    await scrollTo(1e9);
+    expect(await rowsInSight(page)).toMatchObject({ blank: 0, heights: [44], widths });
+    const name = last.getByRole("cell").first();
+    await name.hover();
+    expect(await name.getAttribute("title")).toBe(`A long name of ${longest}`);
     await leave();
   });
 
@@ -604,6 +628,22 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
 /** Waits until something has the focus. */
 function expectFocus(locator: Locator, what: string): Promise<boolean> {
   return waitFor(`${what} has the focus`, () => locator.evaluate((each) => each === document.activeElement));
+}
+
+/** The rows of a long table in the next frame: how many spots show none, their heights, and the widths of the columns. */
+function rowsInSight(page: Page) {
+  return page.evaluate(async () => {
+    await new Promise(requestAnimationFrame);
+    const box = (each: Element | null) => each?.getBoundingClientRect() ?? new DOMRect();
+    const { top, bottom, left, width } = box(document.querySelector(".page"));
+    const body = box(document.querySelector("tbody"));
+    let blank = 0;
+    for (let y = Math.max(top, body.top) + 1; y < Math.min(bottom, body.bottom); y += 20)
+      if (!document.elementFromPoint(left + width / 2, y)?.closest("tr[aria-rowindex], thead")) blank++;
+    const heights = [...document.querySelectorAll("tr[aria-rowindex]")].map((each) => Math.round(box(each).height));
+    const widths = [...document.querySelectorAll("thead th")].map((each) => Math.round(box(each).width));
+    return { blank, heights: [...new Set(heights)], widths };
+  });
 }
 
 /** Expects that a page no longer contains a text, also not in its fields. */

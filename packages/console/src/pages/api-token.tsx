@@ -6,7 +6,7 @@ import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, TextField } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
@@ -23,11 +23,6 @@ interface Acting {
   readonly apiToken: ApiToken;
   /** Reads the API token again. */
   readonly again: () => void;
-}
-
-/** The properties of the dialogs that change an API token. */
-interface Changing extends Acting {
-  readonly onClose: () => void;
 }
 
 /** One API token: its facts, and the forms that change, rotate and revoke it. */
@@ -93,7 +88,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
 const NEVER = "never";
 
 /** Changes the name and the expiry time. A field that was not touched follows the API token. */
-function Update({ apiToken, again, onClose }: Changing) {
+function Update({ apiToken, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;
   const present = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };
@@ -148,7 +143,7 @@ function Update({ apiToken, again, onClose }: Changing) {
   );
 }
 
-function Rotate({ apiToken: { id }, again, onClose }: Changing) {
+function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const rotate = async (graceSeconds: number) => {

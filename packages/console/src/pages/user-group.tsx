@@ -9,7 +9,7 @@ import { durationText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { CopyButton } from "../parts/copy.tsx";
-import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { TextField } from "../parts/field.tsx";
 import { GroupState, MessageFacts } from "../parts/message.tsx";
@@ -146,16 +146,11 @@ interface Acting {
   readonly again: () => Promise<void>;
 }
 
-/** The properties of the dialogs whose fields have a state of their own. */
-interface Changing extends Acting {
-  readonly onClose: () => void;
-}
-
 /**
  * A form for the fields. An untouched field follows the group. A touched field keeps the typed text until it is saved. If
  * somebody else changed the field in the meantime, the form warns before it replaces that change.
  */
-function Change({ group, again, onClose }: Changing) {
+function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
   const [touched, setTouched] = useState<GroupTexts>({});
   /** The fields' texts when they were first touched. */
@@ -217,7 +212,7 @@ function Change({ group, again, onClose }: Changing) {
   );
 }
 
-function Rotate({ group: { providedId: id }, again, onClose }: Changing) {
+function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
   // A retry uses the same id, so the service rotates once.

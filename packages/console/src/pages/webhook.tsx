@@ -11,7 +11,7 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { Badge } from "../parts/badge.tsx";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ChangeButton, ChangeDialog, DialogButton } from "../parts/dialog.tsx";
+import { ChangeButton, ChangeDialog, type Closable, DialogButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { TextField } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
@@ -30,11 +30,6 @@ interface Acting {
   readonly webhook: Webhook;
   /** Reads the webhook and its deliveries again. */
   readonly again: () => void;
-}
-
-/** The properties of the dialogs whose fields have a state of their own. */
-interface Changing extends Acting {
-  readonly onClose: () => void;
 }
 
 /** One webhook: its facts and deliveries, and the forms that change, test, rotate and delete it. */
@@ -177,7 +172,7 @@ function Actions(acting: Acting) {
 }
 
 /** Changes the name, the URL and the event types. A field that was not touched follows the webhook. */
-function Update({ webhook, again, onClose }: Changing) {
+function Update({ webhook, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id, displayName, url, eventTypes } = webhook;
   const present: WebhookValues = { displayName, url, isOfAllTypes: eventTypes.length === 0, eventTypes };
@@ -226,7 +221,7 @@ function Update({ webhook, again, onClose }: Changing) {
   );
 }
 
-function Redeliver({ webhook: { id }, again, onClose }: Changing) {
+function Redeliver({ webhook: { id }, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const [since, setSince] = useState("");
   const redeliver = async () => {

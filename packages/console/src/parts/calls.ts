@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Page } from "../../../operator/src/pages.ts";
 import { session } from "../session/session.ts";
+import { countText } from "../words.ts";
 import { announce } from "./live.tsx";
 
 /** The result of a request: a value or an error. */
@@ -130,7 +131,7 @@ export function useList<T>(key: string, noun: string, read: Read<T>): List<T> & 
     const page = await readFull(read, shown.nextPageToken, new AbortController().signal);
     const items = [...shown.items, ...page.items];
     setFurther({ of: first.value, items, nextPageToken: page.nextPageToken });
-    return `${items.length} ${noun}s are shown`;
+    return `${countText(items.length, noun)} are shown`;
   });
   return {
     items: shown?.items,

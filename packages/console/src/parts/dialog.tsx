@@ -9,6 +9,12 @@ import { giveFocusBack } from "./focus.ts";
 import { announce, LiveRegion } from "./live.tsx";
 import { leave, leaving } from "./unsaved.ts";
 
+/** The properties of what can be closed. */
+export interface Closable {
+  /** Called when the user wants to close it. */
+  readonly onClose: () => void;
+}
+
 /** A dialog over the page. Escape closes it, and the focus returns to what opened it. */
 export function Dialog({
   title,
@@ -19,10 +25,8 @@ export function Dialog({
   readonly title: string;
   /** A class of the style sheet. */
   readonly look?: string;
-  /** Called when the user wants to close it. */
-  readonly onClose: () => void;
   readonly children: ComponentChildren;
-}) {
+} & Closable) {
   const dialog = useRef<HTMLDialogElement>(null);
   const isShown = useRef(true);
   const id = useId();

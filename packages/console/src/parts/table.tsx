@@ -18,9 +18,14 @@ const WHOLE = 200;
 /** The number of rows that a long table renders outside its visible part, so that Tab reaches the next row. */
 const BEYOND = 20;
 
+/** The width from which a long table shrinks with its page, in pixels. */
+const MIN_WIDTH = 1152;
+
 /** The rows that a table renders, by the position of its body in the window. */
 function useRowsInSight(count: number) {
   const body = useRef<HTMLTableSectionElement>(null);
+  const head = useRef<HTMLTableRowElement>(null);
+  const [widths, setWidths] = useState<readonly number[]>([]);
   const [{ start, rowHeight }, setSight] = useState({ start: 0, rowHeight: 44 });
   const isLong = count > WHOLE;
   const shown = Math.ceil((globalThis.innerHeight ?? 0) / rowHeight) + 2 * BEYOND;
@@ -36,6 +41,8 @@ function useRowsInSight(count: number) {
       );
     };
     look();
+    // With an automatic layout, columns would change their widths whenever other rows are rendered.
+    setWidths([...(head.current?.cells ?? [])].map((cell) => cell.getBoundingClientRect().width));
     // Scrolling does not bubble.
     const options = { capture: true, passive: true };
     addEventListener("scroll", look, options);
@@ -43,12 +50,19 @@ function useRowsInSight(count: number) {
     return () => {
       removeEventListener("scroll", look, options);
       removeEventListener("resize", look, options);
+      setWidths([]);
     };
   }, [isLong]);
-  if (!isLong) return { body, isLong, start: 0, end: count, before: 0, after: 0 };
+  if (!isLong) return { body, head, widths: [], isLong, start: 0, end: count, before: 0, after: 0 };
   const from = Math.min(start, Math.max(0, count - shown));
   const end = Math.min(count, from + shown);
-  return { body, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
+  return { body, head, widths, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
+}
+
+/** Shows the whole text of a cell that is cut. */
+function showWhole({ target }: { readonly target: EventTarget | null }): void {
+  const cell = (target as Element).closest<HTMLElement>("td, th");
+  if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
 }
 
 /** A table. It scrolls if it is wider than the page. A long table renders only the visible rows. */
@@ -64,17 +78,23 @@ export function Table<T>({
   readonly items: readonly T[];
   readonly keyOf: (item: T) => string;
 }) {
-  const { body, isLong, start, end, before, after } = useRowsInSight(items.length);
+  const { body, head, widths, isLong, start, end, before, after } = useRowsInSight(items.length);
+  const total = widths.reduce((sum, width) => sum + width, 0);
   const gap = (height: number) => height > 0 && <tr aria-hidden style={{ height: `${height}px` }} />;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: without a mouse, users scroll it with the arrow keys
     <section class="scrolls" aria-label={caption} tabIndex={0}>
-      <table class={isLong ? "long" : undefined} aria-rowcount={isLong ? items.length + 1 : undefined}>
+      <table
+        class={isLong ? "long" : undefined}
+        style={widths.length > 0 ? { tableLayout: "fixed", minWidth: `${Math.min(total, MIN_WIDTH)}px` } : undefined}
+        onPointerOver={isLong ? showWhole : undefined}
+        aria-rowcount={isLong ? items.length + 1 : undefined}
+      >
         <caption>{caption}</caption>
         <thead>
-          <tr>
-            {columns.map(({ name }) => (
-              <th key={name} scope="col">
+          <tr ref={head}>
+            {columns.map(({ name }, i) => (
+              <th key={name} scope="col" style={{ width: widths[i] && `${(100 * widths[i]) / total}%` }}>
                 {name}
               </th>
             ))}

@@ -13,6 +13,13 @@ export function visibleParts(text: string): readonly { readonly text: string; re
     .filter((part) => part.text !== "");
 }
 
+/** A text whose invisible characters are written as code points, for places that show plain text. */
+export function visibleText(text: string): string {
+  return visibleParts(text)
+    .map((part) => part.text)
+    .join("");
+}
+
 /** The number of characters of an id from which it is cut. */
 const MAX_SHOWN = 40;
 
@@ -56,7 +63,7 @@ export function Id({ id, href }: { readonly id: string; readonly href?: string |
         </span>
       </>
     );
-  const title = cut === id ? undefined : id;
+  const title = cut === id ? undefined : visibleText(id);
   if (href === undefined)
     return (
       <span class="id" title={title}>
