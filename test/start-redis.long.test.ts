@@ -129,7 +129,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(behind.output).toMatch(/cannot use Redis: TOKEN_KEYS lacks new, which another worker uses or used/);
   });
 
-  it("records the layout of its data, and rejects another layout", async () => {
+  it("records the layout of its data, and rejects another layout or data without one", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const env = { REDIS_URL: redis.url };
@@ -146,8 +146,15 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
       expect(await operator.get("ug:format")).toBe(layout);
     }
     await operator.del("ug:format");
+    expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);
+    expect(await operator.exists("ug:format")).toBe(0);
+    // Also if there are only environment records, which the first layout had.
+    await operator.flushall();
+    await operator.hset("ug:env:acme/Customer", "partitions", "64");
+    expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);
+    await operator.del("ug:env:acme/Customer");
+    await operator.set("ug:format", "3");
     await start(redis.url);
-    expect(await operator.get("ug:format")).toMatch(/^3 [0-9a-f]{16}$/);
   });
 
   it("warns if Redis may evict data or has no persistence, and not otherwise", async () => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { holdsData } from "../src/server/redis-state.ts";
 import type { StoreClient } from "../src/store/connection/client.ts";
 import { openEmbedded } from "../src/store/connection/embedded/embedded.ts";
 import type { RingKey } from "../src/store/encryption.ts";
@@ -96,7 +97,7 @@ describe("the acceptance of other data", () => {
 describeWithRedis("a Redis that is emptied while a process starts", () => {
   const redis = suiteRedis();
 
-  it("has no identity for a process that starts later", async () => {
+  it("holds no data for a process that starts later", async () => {
     const [own, operator] = [await newStoreClient(redis), newOperator(redis)];
     for (let round = 0; round < 100; round++) {
       const worker = await newWorker(own);
@@ -109,6 +110,7 @@ describeWithRedis("a Redis that is emptied while a process starts", () => {
       ]);
       await worker.noteTime();
       expect(await operator.exists(FORMAT_KEY, TIME_KEY)).toBe(0);
+      expect(await holdsData(own)).toBe(false);
     }
   });
 });

@@ -17,7 +17,7 @@ openssl rand -hex 24 > "$new/admin-token"
 digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 cat > "$new/redis-users" <<END
 user default off
-user user-groups on #$digest ~ug:* &ug:revoked -@all +eval +evalsha +time +get +set +del +exists +incrby +persist +pexpire +pexpireat +pttl +unlink +hget +hmget +hgetall +hset +hdel +hexists +hlen +zadd +zcard +zrem +zscore +zrangebylex +xadd +xlen +xrange +xrevrange +xtrim +wait +asking +cluster|slots +select +subscribe +publish +info +config|get
+user user-groups on #$digest ~ug:* &ug:revoked -@all +eval +evalsha +time +get +set +del +exists +incrby +persist +pexpire +pexpireat +pttl +unlink +hget +hmget +hgetall +hset +hdel +hexists +hlen +zadd +zcard +zrem +zscore +zrangebylex +xadd +xlen +xrange +xrevrange +xtrim +scan +wait +asking +cluster|slots +select +subscribe +publish +info +config|get
 END
 chmod 444 "$new"/*
 mv "$new" secrets

@@ -200,7 +200,7 @@ export class RedisState {
 
   async #check(): Promise<void> {
     const { client, identity, cipher, tokenKeys } = this.#deps;
-    await checkFormat(client, identity);
+    await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
     // The search for groups takes time, so only the first check makes it.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
@@ -258,15 +258,26 @@ function unlessDeleted(error: unknown): undefined {
 /** The number of the layout of this release. A release that changes the layout uses the next number. */
 export const LAYOUT = "3";
 
+const FIRST_LAYOUT = "1";
+
 /**
  * Checks that the data in Redis has the layout of this release. Data without an identity gets one.
  *
+ * @param wasChecked whether this process has checked it before
  * @throws StoreMisconfigured if it has another layout; StoreUnavailable; TooFewReplicas
  */
-async function checkFormat(client: StoreClient, identity: StoreIdentity | undefined): Promise<void> {
+async function checkFormat(
+  client: StoreClient,
+  identity: StoreIdentity | undefined,
+  wasChecked: boolean,
+): Promise<void> {
   // The embedded store begins empty.
   if (!identity) return;
-  requireLayout((await client.run("format", "get", [FORMAT_KEY])) ?? LAYOUT);
+  let found = await client.run("format", "get", [FORMAT_KEY]);
+  // Reads the number again after the search: a worker of this release writes the number before any data.
+  if (found === null && !wasChecked && (await holdsData(client)))
+    found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
+  requireLayout(found ?? LAYOUT);
   // Another worker may start at the same time, maybe one of another release.
   requireLayout(await identity.adopt());
 }
@@ -280,4 +291,28 @@ function requireLayout(format: string): void {
     `this Redis holds data of ${writer} release with layout ${found}, but this release has layout ${LAYOUT}. ` +
       "Start the release that wrote the data, export its groups (ExportUserGroups), and import them (ImportUserGroups) with this release into an empty Redis or another database; or correct REDIS_URL",
   );
+}
+
+/** The keys of environments: `ug:env:` in earlier layouts, and the keys with a number in this one. */
+const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
+
+/**
+ * Whether Redis has a key of an environment. Other keys do not count: a running process may write them after Redis was emptied.
+ * It scans all keys, which takes about a second per million keys of other applications. Only a Redis without a layout number is
+ * scanned.
+ */
+export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
+  /** The SCAN cursors by the names of the nodes. `0`: the scan of the node is complete. */
+  let cursors = new Map<string, string>();
+  do {
+    const pages = await client.each("format", async (redis, name) => {
+      const cursor = cursors.get(name);
+      if (cursor === "0") return { name, cursor, keys: [] };
+      const [next, keys] = await redis.scan(cursor ?? 0, "MATCH", "ug:*", "COUNT", 1000);
+      return { name, cursor: next, keys };
+    });
+    if (pages.some(({ keys }) => keys.some((key) => OF_ENVIRONMENT.test(key)))) return true;
+    cursors = new Map(pages.map(({ name, cursor }) => [name, cursor]));
+  } while ([...cursors.values()].some((cursor) => cursor !== "0"));
+  return false;
 }

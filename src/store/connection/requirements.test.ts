@@ -29,6 +29,7 @@ describe("the version of Redis", () => {
         throw Object.assign(new Error("NOSCRIPT No matching script"), { name: "ReplyError" });
       },
       eval: async () => [],
+      scan: async () => ["0", []],
     };
     const failure = await requireUsable(redis as unknown as Redis, { isCluster: false, waits: false }).catch((e) => e);
     expect([undefined, StoreMisconfigured]).toContain(failure?.constructor);

@@ -74,6 +74,7 @@ export async function requireUsable(redis: Redis, { isCluster, waits }: Requirem
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),
     waits ? redis.wait(0, 1).then(none, unlessDenied(["+wait"])) : none(),
+    redis.scan(0, "COUNT", 1).then(none, unlessDenied(["+scan"])),
     redis.evalsha(NO_SCRIPT, 0).then(none, unlessDenied(["+evalsha"])),
     redis.eval(TRY, 0, ...TRIALS).then(deniedOf, unlessDenied(["+eval"])),
   ]);
