@@ -20,15 +20,7 @@ import {
 import type { EnvironmentStore } from "../domain/store.ts";
 import { type Audit, sendChange } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
-import {
-  ENVIRONMENTS_KEY,
-  environmentKey,
-  environmentMember,
-  fromMember,
-  idsKey,
-  newsMessage,
-  REVOKED_CHANNEL,
-} from "./keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, environmentMember, fromMember, idsKey, newsMessage } from "./keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./records.ts";
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
@@ -245,7 +237,7 @@ export function redisEnvironments({
       const { number, record } = await lookUp(name);
       const environment = { ...name, number };
       if (!isBeingDeleted(record)) {
-        const args = { force, channel: REVOKED_CHANNEL, message: newsMessage("deleted", environment) };
+        const args = { force, message: newsMessage("deleted", environment) };
         try {
           const change = { client, audit, environment, by };
           const answer = await sendChange(change, "begin-deletion", BEGIN_DELETION, args);

@@ -139,7 +139,7 @@ export const CREATE_ENVIRONMENT = environmentScript(createEnvironment, { keys: "
 
 export const BEGIN_DELETION = environmentScript(beginDeletion, {
   keys: "ids signingKeys",
-  args: "force channel message",
+  args: "force message",
   allowOom: true,
 });
 
@@ -198,24 +198,24 @@ export const CREATE_API_TOKEN = environmentScript(createApiToken, {
 
 export const ROTATE_API_TOKEN = environmentScript(rotateApiToken, {
   keys: "apiTokens apiToken",
-  args: "id digest rotator issuer notBeyond graceMs maxPrevious channel",
+  args: "id digest rotator issuer notBeyond graceMs maxPrevious",
 });
 
 export const UPDATE_API_TOKEN = environmentScript(updateApiToken, {
   keys: "apiToken",
-  args: "id displayName expireTime channel",
+  args: "id displayName expireTime",
 });
 
 export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
   keys: "apiTokens",
-  args: "pauseMs channel",
+  args: "pauseMs",
   allowOom: true,
 });
 
 /** Redis also runs it when memory is full, because a replacement of leaked keys revokes sessions. */
 export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
   keys: "signingKeys",
-  args: "expectedVersion channel message",
+  args: "expectedVersion message",
   allowOom: true,
 });
 

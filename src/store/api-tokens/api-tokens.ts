@@ -14,7 +14,7 @@ import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
 import { type Audit, changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { environmentOf } from "../environments.ts";
-import { apiTokenKey, apiTokensKey, environmentKey, REVOKED_CHANNEL } from "../keys.ts";
+import { apiTokenKey, apiTokensKey, environmentKey } from "../keys.ts";
 import { afterChange, inBatches, isEmpty, recordFromAnswer } from "../records.ts";
 import {
   CREATE_API_TOKEN,
@@ -49,8 +49,6 @@ interface ApiTokenDeps {
 
 /** API tokens in Redis. */
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
-  const channel = REVOKED_CHANNEL;
-
   /** Decodes the API token in the answer of a change, and reports its secrets. @throws ApiTokenNotFound if it has expired */
   const changedToken = (id: string, answer: readonly string[]): ApiToken => {
     const [state, now, digests = ""] = answer;
@@ -132,7 +130,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         id,
         displayName,
         expireTime: expireTime === undefined ? "same" : `${expireTime ?? ""}`,
-        channel,
       });
       return changedToken(id, answer);
     },
@@ -147,7 +144,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         issuer: issuerOf(rotator),
         notBeyond,
         graceMs,
-        channel,
         maxPrevious: MAX_GRACED,
       });
       return { apiToken: changedToken(id, answer), token };
@@ -159,7 +155,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       const change = { client, audit, environment, by };
       let revoked = 0;
       const revokeSome = async (ids: readonly string[], pauseMs: number | undefined) => {
-        const args = { pauseMs, channel, extraArgs: ids };
+        const args = { pauseMs, extraArgs: ids };
         const answer = await changeEnvironment(change, "revoke-api-tokens", REVOKE_API_TOKENS, args);
         for (const digest of answer.slice(3)) listener.revoked(digest);
         revoked += Number(answer[2]);

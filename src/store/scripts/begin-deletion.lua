@@ -6,5 +6,5 @@ redis.call('EXISTS', signingKeys)
 audit('', 'delete_time')
 redis.call('HSET', environment, 'state', 'deleting', 'delete_time', nowText)
 redis.call('UNLINK', signingKeys)
-redis.pcall('PUBLISH', channel, message)
+publish(message)
 return {'done', nowText}

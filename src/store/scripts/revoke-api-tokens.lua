@@ -16,6 +16,6 @@ if pauseMs ~= '' then redis.call('HSET', environment, 'issue_time', string.forma
 for i = extra, #ARGV do redis.call('DEL', keyOf(ARGV[i])) end
 for _, digest in ipairs(digests) do
   redis.call('HDEL', apiTokens, digest)
-  publish(channel, digest)
+  publish(digest)
 end
 return {(#subjects > 0 or pauseMs ~= '') and 'done' or 'none', nowText, string.format('%.0f', #subjects), unpack(digests)}

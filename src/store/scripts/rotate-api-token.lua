@@ -18,7 +18,7 @@ local function replace(each, graceEnd)
   else
     redis.call('HDEL', apiTokens, each)
   end
-  publish(channel, each)
+  publish(each)
 end
 replace(record.digest, now + graceMs)
 for each, graceEnd in string.gmatch(record.previous or '', '(%S+) (%d+)') do

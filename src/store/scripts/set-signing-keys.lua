@@ -10,5 +10,5 @@ for i = 1, #found, 2 do
   if not kept[found[i]] then redis.call('HDEL', signingKeys, found[i]) end
 end
 redis.call('HSET', signingKeys, 'version', string.format('%.0f', (tonumber(present) or 0) + 1.0), unpack(ARGV, extra))
-redis.pcall('PUBLISH', channel, message)
+publish(message)
 return {'done', nowText, unpack(redis.call('HGETALL', signingKeys))}

@@ -12,6 +12,6 @@ if #changed > 0 then
   audit(subjectOf(id, record.role, record.display_name), table.concat(changed, ','))
   if displayName ~= '' then redis.call('HSET', apiToken, 'display_name', displayName) end
   if expireTime ~= 'same' then setExpiry(apiToken, expireTime) end
-  for _, digest in ipairs(digests) do publish(channel, digest) end
+  for _, digest in ipairs(digests) do publish(digest) end
 end
 return {#changed > 0 and 'done' or 'same', nowText, table.concat(digests, ' '), unpack(redis.call('HGETALL', apiToken))}

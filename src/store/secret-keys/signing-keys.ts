@@ -4,7 +4,7 @@ import type { EnvironmentStore } from "../../domain/store.ts";
 import type { SigningKey, SigningKeySet, SigningKeyStore } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
-import { newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
+import { newsMessage, signingKeysKey } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
 import { READ, REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
 
@@ -71,7 +71,6 @@ export function redisSigningKeys({
     async replace(environment, keys, { was, by }) {
       const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {
         expectedVersion: was,
-        channel: REVOKED_CHANNEL,
         message: newsMessage("signing-keys", environment),
         extraArgs: keys.flatMap((key) => [key.kid, textOf(environment, key)]),
       });

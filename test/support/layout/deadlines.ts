@@ -56,7 +56,7 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
         ...{ issuer: "", maxTokens: 9, expireTime: "" },
       }),
     "the start of a deletion": (send, environment) =>
-      change(send, environment, BEGIN_DELETION, { force: true, channel: "c", message: "m" }),
+      change(send, environment, BEGIN_DELETION, { force: true, message: "m" }),
     "a listing": (send, environment) =>
       send(ADD_MEMBER, { key: `${keysOf(environment, "a").prefix}listed`, member: "late" }),
     "an identity": (send, environment) =>

@@ -42,9 +42,6 @@ end
 -- The subject of an audit event.
 local function subjectOf(id, role, displayName) return 't:' .. id .. ' ' .. (role or '') .. ' ' .. (displayName or '') end
 
--- Makes all workers drop a secret from their caches. pcall: the user of Redis may lack the right to publish.
-local function publish(channel, digest) redis.pcall('PUBLISH', channel, digest) end
-
 -- Sets the expiry of an API token. Empty: it does not expire.
 local function setExpiry(key, expireTime)
   if expireTime == '' then

@@ -2,7 +2,7 @@
 -- Input: `environment`, the key of its record; `state`, its required state (empty: the record must not exist); `stream`, the stream
 -- of the events; and the event arguments (EVENT_ARGS in scripts.ts).
 -- Output: `prefix`, the prefix of all keys of the environment; `version` and `versionText`, the version of this change as a number
--- and as text; and the function `audit`.
+-- and as text; and the functions `audit` and `publish`.
 -- If the environment has another state, the script returns `gone` and that state.
 local prefix = string.sub(environment, 1, -12)
 -- This key never exists. While the slot is migrating, Redis stops a script at the first missing key. So the script stops here,
@@ -16,6 +16,9 @@ local nextVersion, day = version, math.floor(version / 86400000000.0)
 local trail = prefix .. stream .. ':' .. string.format('%.0f', day)
 local length = redis.call('XLEN', trail)
 local maxLength = stream == 'updates' and tonumber(maxUpdates) or math.huge
+
+-- Sends a message to all workers (`REVOKED_CHANNEL` in keys.ts). pcall: the user of Redis may lack the right to publish.
+local function publish(message) redis.pcall('PUBLISH', 'ug:revoked', message) end
 
 -- Writes an event. A script calls it before all other writes. A second event in one script gets the next version.
 -- Returns the number of old events that it trimmed, because the day has more than `maxUpdates`.
