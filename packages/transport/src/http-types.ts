@@ -52,8 +52,6 @@ export interface HttpResponse {
 export interface Route {
   /** The maximum number of body bytes to read. Undefined if the route needs no body: it is then served at once. */
   readonly maxBytes?: number | undefined;
-  /** Whether the first bytes of a body announce that it is too long. */
-  isTooLong?(received: Buffer): boolean;
   /** Whether unauthenticated clients may send this request. Its body then has less time to arrive. */
   readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;

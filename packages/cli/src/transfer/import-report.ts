@@ -31,8 +31,9 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
     if (noted === REASONS_SHOWN) out.note("further groups are not shown; --json shows all");
   };
   return {
-    async add({ record, providedId, result }: Done): Promise<void> {
+    async add({ record, result }: Done): Promise<void> {
       const { fate, changedFields, reason } = result;
+      const providedId = record.content.group?.providedId;
       const isReported = verify ? fate !== "unchanged" : dryRun;
       if (out.isJson && isReported)
         await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));

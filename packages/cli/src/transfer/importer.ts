@@ -13,8 +13,6 @@ const IN_FLIGHT = 4;
 /** A processed record. */
 export interface Done {
   readonly record: GroupRecord;
-  /** Undefined: the record is not a group. */
-  readonly providedId: string | undefined;
   readonly result: GroupResult;
 }
 
@@ -101,7 +99,7 @@ async function send(records: readonly GroupRecord[], sending: Sending): Promise<
   const results = (groups.length === 0 ? [] : await sendGroups(groups, sending)).values();
   return records.map((record): Done => {
     const { group, problem } = record.content;
-    if (group) return { record, providedId: group.providedId, result: results.next().value as GroupResult };
-    return { record, providedId: undefined, result: { fate: "rejected", changedFields: [], reason: problem } };
+    if (group) return { record, result: results.next().value as GroupResult };
+    return { record, result: { fate: "rejected", changedFields: [], reason: problem } };
   });
 }

@@ -73,7 +73,6 @@ function routeWith(route: Route, added: HeaderRecord): Route {
   return {
     isOpen: route.isOpen === true,
     maxBytes: route.maxBytes,
-    isTooLong: (received) => route.isTooLong?.(received) === true,
     serve: async (request) => {
       const response = await route.serve(request);
       return { ...response, headers: merge(response.headers, added) };

@@ -146,8 +146,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       const isFirst = this.body.byteLength === 0;
       this.body = isFirst ? chunk : append(this.body, chunk, this.isCopy);
       this.isCopy = !isFirst;
-      const { route } = this;
-      if (this.body.byteLength > (route?.maxBytes ?? 0) || route?.isTooLong?.(this.body)) end();
+      if (this.body.byteLength > (this.route?.maxBytes ?? 0)) end();
       else if (this.charge) this.charge.resize(this.compactBody());
     });
     source.once("end", end);

@@ -32,10 +32,6 @@ export const grpcProtocol: UnaryProtocol = {
   trailers: { "grpc-status": grpc.grpcStatusOk },
   alwaysNamesEncoding: true,
 
-  isTooLong(received, maxMessageBytes) {
-    return received.byteLength >= PREFIX_BYTES && received.readUInt32BE(LENGTH_AT) > maxMessageBytes;
-  },
-
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
     // A text that is too long was not read to its end, so it may not decode.

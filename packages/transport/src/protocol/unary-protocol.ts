@@ -33,8 +33,6 @@ export interface UnaryProtocol {
   parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
   /** The number of bytes that a body may be longer than its message. */
   readonly moreBytes: number;
-  /** Whether the first bytes of a body announce a message that is too long. Undefined if bodies do not begin so. */
-  readonly isTooLong?: (received: Buffer, maxMessageBytes: number) => boolean;
   /** The trailers of a success. */
   readonly trailers: HeaderRecord;
   /** Whether a response names its compression even if it is too short to be compressed. */

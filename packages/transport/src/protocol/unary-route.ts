@@ -39,10 +39,6 @@ export class UnaryRoute implements Route, UnaryExchange {
     this.maxBytes = format.isText ? Math.ceil(bytes / 3) * 4 + 8 : bytes;
   }
 
-  isTooLong(received: Buffer): boolean {
-    return !this.format.isText && this.protocol.isTooLong?.(received, this.maxMessageBytes) === true;
-  }
-
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const { call, method, protocol, format } = this;
     call.enter(method, { "content-type": format.responseType }, { ...protocol.trailers });
