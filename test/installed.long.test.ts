@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { http1 } from "@user-group-service/testing/http";
 import { newFolder, newProcess } from "@user-group-service/testing/opened";
 import { descendants, ROOT, startProcess, waitUntilGone, waitUntilSaid } from "@user-group-service/testing/process";
@@ -88,6 +88,17 @@ describe.each(["npx", "deno"] as const)("%s, in an empty folder,", (habit) => {
       expect(readdirSync(cwd)).toEqual([]);
     },
   );
+});
+
+it("runs from the tarball with npx, as the README describes", () => {
+  const cwd = newFolder();
+  const command =
+    /`(npx \.\/\S+\.tgz)`/.exec(readFileSync(`${ROOT}/README.md`, "utf8"))?.[1] ?? expect.fail("README.md");
+  const tarball = newTarball();
+  const env = { PATH: process.env["PATH"], HOME: cwd, npm_config_offline: "true", npm_config_yes: "true" };
+  const at = command.replace("./", `${dirname(relative(cwd, tarball))}/`);
+  const { version } = JSON.parse(readFileSync(`${ROOT}/package.json`, "utf8")) as { version: string };
+  expect(execFileSync("sh", ["-c", `${at} --version`], { cwd, env, encoding: "utf8" })).toBe(`${version}\n`);
 });
 
 it("runs from node_modules, after npm install of the tarball", () => {
