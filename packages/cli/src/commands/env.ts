@@ -39,7 +39,8 @@ export const envCommands = commandGroup("environments", {
       const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
       await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
       await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups left`));
-      await session.out.done(`The environment ${id} is deleted.`);
+      if (session.out.isJson) await session.out.line("{}");
+      session.out.note(`The environment ${id} is deleted.`);
     });
   },
 });

@@ -129,12 +129,6 @@ export class Output {
       );
   }
 
-  /** Reports the end of a command without a result: a text on standard error, or with `--json` an empty object. */
-  async done(text: string): Promise<void> {
-    if (this.isJson) await this.line("{}");
-    else this.note(text);
-  }
-
   /** Writes a remark to standard error, except with `--json`. */
   note(text: string): void {
     if (!this.isJson) this.#shell.stderr.write(`${printable(text)}\n`);
