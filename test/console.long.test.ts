@@ -469,6 +469,33 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
+  it("shows characters that reorder text as code points, so no name looks like another", async () => {
+    const environment = await newEnvironment("initech");
+    const [name, shown] = ["left\u202Eright", "leftU+202Eright"];
+    const admin = adminOf(server.url);
+    await admin.importUserGroups({ environment, userGroups: [{ providedId: "acme" }] });
+    await admin.suspendUserGroup({ environment, userGroupId: "acme", reason: name });
+    await admin.createApiToken({ environment, displayName: name, role: ROLE_VALUES.read });
+    const { page, signIn, leave } = await openConsole(browser, server.url);
+    await signIn(ADMIN_TOKEN);
+    const show = (path: string, params: { readonly [name: string]: string }) =>
+      page.evaluate(
+        (hash) => {
+          location.hash = hash;
+        },
+        `#/${path}?${new URLSearchParams({ env: "initech/Customer", ...params })}`,
+      );
+    await show("groups", {});
+    await page.getByText(`Suspended: ${shown}`).waitFor();
+    await show("tokens", {});
+    await page.getByRole("link", { name: shown }).waitFor();
+    await show("audit", {});
+    await page.getByRole("cell", { name: shown }).waitFor();
+    await show("overview", { method: name });
+    await page.getByText(`Calls of ${shown}`).waitFor();
+    await leave();
+  });
+
   it("finds user groups, environments and pages from anywhere", async () => {
     const environment = await newEnvironment("cyberdyne");
     const { page, press, type, signIn, checkViews, picture, tabTo, leave } = await openConsole(browser, server.url);

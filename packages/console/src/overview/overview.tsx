@@ -5,6 +5,7 @@ import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
+import { Visible, visibleText } from "../parts/visible.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
@@ -45,8 +46,8 @@ export function OverviewPage({ params }: { readonly params: Params }) {
       title="Overview"
       beside={
         <p class="small">
-          {what === undefined ? "All calls" : `Calls of ${what}`} in the last hour, updated every {INTERVAL_MS / 1000}{" "}
-          seconds while the page is visible. Times are in UTC.
+          <Visible text={what === undefined ? "All calls" : `Calls of ${what}`} /> in the last hour, updated every{" "}
+          {INTERVAL_MS / 1000} seconds while the page is visible. Times are in UTC.
         </p>
       }
       actions={isRoot && <Choice method={method} of={of} hour={names} />}
@@ -111,14 +112,14 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
         <optgroup label="Methods">
           {methods.map((name) => (
             <option key={name} value={`${METHOD_PARAM} ${name}`}>
-              {name}
+              {visibleText(name)}
             </option>
           ))}
         </optgroup>
         <optgroup label="Environments">
           {environments.map((name) => (
             <option key={name} value={`${OF_PARAM} ${name}`}>
-              {name}
+              {visibleText(name)}
             </option>
           ))}
         </optgroup>

@@ -17,6 +17,7 @@ import { Form, SelectField, TextField } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { Page, Section, useSecret } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
+import { Visible } from "../parts/visible.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { inOrder, ORDERS, ROLES, summaryOf } from "../tokens/api-tokens.ts";
@@ -98,7 +99,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
               isHeading: true,
               of: ({ id, displayName }) => (
                 <a href={hrefOf("token", { env, id })}>
-                  {displayName} <span class="id">{id}</span>
+                  <Visible text={displayName} /> <span class="id">{id}</span>
                 </a>
               ),
             },

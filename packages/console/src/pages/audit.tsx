@@ -14,7 +14,7 @@ import { columnsFor } from "../parts/message.tsx";
 import { Page } from "../parts/page.tsx";
 import { type Column, ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
-import { Id } from "../parts/visible.tsx";
+import { Id, Visible } from "../parts/visible.tsx";
 import { useWatched } from "../parts/watch.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { failureOf } from "../session/failures.ts";
@@ -194,21 +194,26 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
         if (apiTokenId)
           return (
             <>
-              <a href={hrefOf("token", { env, id: apiTokenId })}>{apiTokenId}</a> {apiTokenDisplayName}{" "}
+              <a href={hrefOf("token", { env, id: apiTokenId })}>{apiTokenId}</a> <Visible text={apiTokenDisplayName} />{" "}
               {apiTokenRole && `(${apiTokenRole})`}
             </>
           );
         if (webhookId) return <a href={hrefOf("webhook", { env, id: webhookId })}>{webhookId}</a>;
         if (!exported) return "the environment";
         const prefix = exported.providedIdPrefix;
-        return `${countText(exported.count, "user group")}${prefix && `, ids starting with ${prefix}`}`;
+        return (
+          <Visible text={`${countText(exported.count, "user group")}${prefix && `, ids starting with ${prefix}`}`} />
+        );
       },
     },
     ...columnsFor(AuditEventSchema, ["changed_fields"]),
     {
       name: "By",
-      of: ({ actorId, actorDisplayName, role }) =>
-        `${actorDisplayName && actorDisplayName !== actorId ? `${actorDisplayName}, ` : ""}${actorId} (${role})`,
+      of: ({ actorId, actorDisplayName, role }) => (
+        <Visible
+          text={`${actorDisplayName && actorDisplayName !== actorId ? `${actorDisplayName}, ` : ""}${actorId} (${role})`}
+        />
+      ),
     },
     {
       name: "Request",

@@ -8,6 +8,7 @@ import { Form, TextField } from "./field.tsx";
 import { giveFocusBack } from "./focus.ts";
 import { announce, LiveRegion } from "./live.tsx";
 import { leave, leaving } from "./unsaved.ts";
+import { Visible } from "./visible.tsx";
 
 /** The properties of what can be closed. */
 export interface Closable {
@@ -115,7 +116,7 @@ export function ChangeDialog({
   );
   return (
     <Dialog title={title} onClose={() => leave(close)}>
-      {consequence && <p>{consequence}</p>}
+      {consequence && <p>{typeof consequence === "string" ? <Visible text={consequence} /> : consequence}</p>}
       <Form
         label={title}
         submit={button}

@@ -42,7 +42,12 @@ function Value({ field, value, text }: { readonly field: DescField; readonly val
 export function GroupState({ suspension }: Pick<UserGroupInfo, "suspension">) {
   if (!suspension) return <Badge tone="good">Active</Badge>;
   const { reason } = suspension;
-  return <Badge tone="warn">Suspended{reason && `: ${reason}`}</Badge>;
+  return (
+    <Badge tone="warn">
+      Suspended
+      {reason && <Visible text={`: ${reason}`} />}
+    </Badge>
+  );
 }
 
 /** Columns of a table of messages, by the names of their fields. */
