@@ -1,6 +1,5 @@
 import { envelope, http1, http2, rawBytes } from "@user-group-service/testing/http";
-import { frame, hpackField, PREFACE } from "@user-group-service/testing/http2-frames";
-import { framesIn } from "@user-group-service/testing/raw-socket";
+import { frame, framesIn, hpackField, PREFACE } from "@user-group-service/testing/http2-frames";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { afterEach, describe, expect, it } from "vitest";
 import { suiteServer } from "./support/opened.ts";

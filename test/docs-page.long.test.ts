@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import { ROOT } from "@user-group-service/testing/process";
 import { idle, residentBytesOf } from "@user-group-service/testing/process-usage";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
@@ -119,16 +119,16 @@ describe("unauthenticated clients of the page", () => {
 
   it("share one copy of its files, and are closed if they do not read", async () => {
     const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
-    const first = await rawConnect(server.url, "http/1.1");
-    first.send(ask);
+    const first = await openWire(server.url, "http/1.1");
+    first.push(ask);
     await waitFor("it is read once", () => first.received().byteLength > 1_700_000);
     await idle(server.pid);
     const before = residentBytesOf(server.pid);
     // Each requests the whole script, uncompressed, eight times.
-    const unread = await Promise.all(Array.from({ length: 200 }, () => rawConnect(server.url, "http/1.1")));
-    for (const { socket, send } of unread) {
-      socket.pause();
-      send(ask.repeat(8));
+    const unread = await Promise.all(Array.from({ length: 200 }, () => openWire(server.url, "http/1.1")));
+    for (const raw of unread) {
+      raw.socket.pause();
+      raw.push(ask.repeat(8));
     }
     await idle(server.pid);
     // 1,600 copies would be 2.7 GB.

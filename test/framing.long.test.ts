@@ -1,5 +1,5 @@
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import { http2 } from "@user-group-service/testing/http";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
@@ -18,10 +18,10 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
 
   /** Sends bytes until the server closes the connection. @returns the statuses and the whole output */
   async function answersTo(bytes: string, pace: (typeof PACES)[number] = "at once") {
-    const raw = await rawConnect(server.url, "http/1.1");
-    if (pace === "at once") raw.send(bytes);
-    else await raw.sendSlowly(bytes);
-    await waitFor("the connection is closed", () => raw.isClosed());
+    const raw = await openWire(server.url, "http/1.1");
+    if (pace === "at once") raw.push(bytes);
+    else await raw.pushSlowly(bytes);
+    await waitFor("the connection is closed", () => raw.isClosed);
     const text = raw.received().toString("latin1");
     return { statuses: [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status)), text };
   }
@@ -112,11 +112,11 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
   });
 
   it("are followed by the end of the connection, although the client keeps sending", async () => {
-    const raw = await rawConnect(server.url, "http/1.1");
-    raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n");
-    const trickle = setInterval(() => raw.send("a"), 50);
+    const raw = await openWire(server.url, "http/1.1");
+    raw.push("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n");
+    const trickle = setInterval(() => raw.push("a"), 50);
     try {
-      await waitFor("the connection is closed", () => raw.isClosed(), 20_000);
+      await waitFor("the connection is closed", () => raw.isClosed, 20_000);
     } finally {
       clearInterval(trickle);
     }
@@ -131,11 +131,11 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
       await http2(server.url, "/api/user?user_group_id=e", {
         headers: { authorization: `Token ${server.tokens.customer}` },
       });
-      const raw = await rawConnect(server.url, "http/1.1");
-      raw.send(put(server.tokens.customer));
+      const raw = await openWire(server.url, "http/1.1");
+      raw.push(put(server.tokens.customer));
       await waitFor("it is requested", () => raw.received().toString().endsWith("HTTP/1.1 100 Continue\r\n\r\n"));
       const body = '{"user_group_id":"e","name":"name"}';
-      raw.send(body + NEXT);
+      raw.push(body + NEXT);
       await waitFor("both have a response", () => raw.received().toString().split("HTTP/1.1 200").length === 3);
       raw.socket.destroy();
     });
@@ -190,11 +190,11 @@ describe.each(RUNTIMES)("an address of a proxy behind a thousand headers, on %s"
     const env = { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "3/1m" };
     const server = await newServer({ runtime, env });
     const guess = async (address: string) => {
-      const raw = await rawConnect(server.url, "http/1.1");
-      raw.send(
+      const raw = await openWire(server.url, "http/1.1");
+      raw.push(
         `GET /api/user HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Token wrong\r\n${"a: b\r\n".repeat(1500)}X-Forwarded-For: ${address}\r\n\r\n`,
       );
-      await waitFor("there is a response", () => raw.isClosed());
+      await waitFor("there is a response", () => raw.isClosed);
       return Number(/^HTTP\/1\.1 (\d{3})/.exec(raw.received().toString())?.[1]);
     };
     await waitFor("one address has guessed too often", async () => (await guess("192.0.2.1")) === 429);

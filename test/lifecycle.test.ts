@@ -1,8 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
+import { openWire } from "@user-group-service/testing/attacks/wire";
+import { HTTP2_GET } from "@user-group-service/testing/http2-frames";
 import { closeLater } from "@user-group-service/testing/opened";
-import { HTTP2_GET, rawConnect } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES, type Runtime } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -48,9 +49,9 @@ async function inFlight<T>(
 }
 
 async function isRefused({ url }: TestServer): Promise<boolean> {
-  const raw = await rawConnect(url);
-  raw.send(HTTP1_GET);
-  await waitFor("there is a response or an end", () => raw.isClosed() || raw.received().length > 0);
+  const raw = await openWire(url);
+  raw.push(HTTP1_GET);
+  await waitFor("there is a response or an end", () => raw.isClosed || raw.received().length > 0);
   raw.socket.destroy();
   return raw.received().length === 0;
 }
@@ -120,9 +121,9 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
 }
 
 async function connectAndSend({ url }: TestServer, bytes: string | Buffer) {
-  const raw = await rawConnect(url);
+  const raw = await openWire(url);
   closeLater(() => raw.socket.destroy());
-  if (bytes.length > 0) raw.send(bytes);
+  if (bytes.length > 0) raw.push(bytes);
   return raw;
 }
 
@@ -161,14 +162,14 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
         {
           ...{ grpc_method: "GetUserGroup", protocol: "rest" },
           call: async () =>
-            raw.send(`GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\n${authorization}\r\n\r\n`.repeat(20)),
+            raw.push(`GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\n${authorization}\r\n\r\n`.repeat(20)),
         },
       );
       server.signal("SIGTERM");
       await waitFor("new connections are refused", () => isRefused(server));
       proxy.allow(Number.POSITIVE_INFINITY);
       expect(await server.exited()).toBe(0);
-      await waitFor("the connection is closed", () => raw.isClosed());
+      await waitFor("the connection is closed", () => raw.isClosed);
       expect(responses()).toHaveLength(20);
       expect(responses().filter((text) => /^connection: close/im.test(text))).toEqual(responses().slice(-1));
     },

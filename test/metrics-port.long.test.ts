@@ -1,5 +1,5 @@
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import { envelope, http1, http2 } from "@user-group-service/testing/http";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -42,16 +42,16 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       port === "PORT" ? ([calls, operations] as const) : ([operations, calls] as const);
     const headers = { authorization: `Token ${server.tokens.customer}` };
     const sent = `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${headers.authorization}\r\n\r\n`;
-    const held = await Promise.all(Array.from({ length: 4 }, () => rawConnect(url)));
-    for (const raw of held) raw.send(sent);
+    const held = await Promise.all(Array.from({ length: 4 }, () => openWire(url)));
+    for (const raw of held) raw.push(sent);
     const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
     for (const raw of held) await waitFor("there is a response", () => whole.test(raw.received().toString()));
     // They have just been active, so the server closes none of them to make room.
-    const another = await rawConnect(url);
-    another.send(sent);
-    await waitFor("another one is closed", () => another.isClosed());
+    const another = await openWire(url);
+    another.push(sent);
+    await waitFor("another one is closed", () => another.isClosed);
     expect(another.received()).toHaveLength(0);
-    expect(held.map((raw) => raw.isClosed())).toEqual([false, false, false, false]);
+    expect(held.map((raw) => raw.isClosed)).toEqual([false, false, false, false]);
     expect((await http1(otherUrl, otherPath, { headers })).status).toBe(200);
     for (const { socket } of held) socket.destroy();
     await expect

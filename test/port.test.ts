@@ -1,4 +1,5 @@
-import { HTTP2_GET, type RawSocket, rawConnect } from "@user-group-service/testing/raw-socket";
+import { openWire, type Wire } from "@user-group-service/testing/attacks/wire";
+import { HTTP2_GET } from "@user-group-service/testing/http2-frames";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { type EndpointMethod, type NodeServer, type ServeOptions, serveNode } from "@user-group-service/transport";
@@ -8,13 +9,13 @@ import { sharedServer } from "./support/opened.ts";
 const HEADERS_FRAME = 1;
 const HTTP1_GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-const opened: RawSocket[] = [];
+const opened: Wire[] = [];
 afterEach(() => {
   for (const { socket } of opened.splice(0)) socket.destroy();
 });
 
-async function dial(url: string, first: Uint8Array | string = ""): Promise<RawSocket> {
-  const raw = await rawConnect(url, undefined, { first });
+async function dial(url: string, first: Uint8Array | string = ""): Promise<Wire> {
+  const raw = await openWire(url, undefined, { first });
   opened.push(raw);
   return raw;
 }
@@ -29,10 +30,10 @@ const open = (
     { host: "127.0.0.1", port: 0 },
   );
 
-const answeredHttp2 = (raw: RawSocket) =>
+const answeredHttp2 = (raw: Wire) =>
   waitFor("HTTP/2 responds", () => raw.frames().some(({ type, stream }) => type === HEADERS_FRAME && stream === 1));
 
-const answeredHttp1 = (raw: RawSocket, times = 1) =>
+const answeredHttp1 = (raw: Wire, times = 1) =>
   waitFor("HTTP/1.1 responds", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
 
 describe.each(RUNTIMES)("one port on %s", (runtime) => {
@@ -40,16 +41,16 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
 
   it("serves HTTP/2 if its preface arrives byte by byte", async () => {
     const raw = await dial(server.url);
-    await raw.sendSlowly(HTTP2_GET);
+    await raw.pushSlowly(HTTP2_GET);
     await answeredHttp2(raw);
   });
 
   it.each([1, 3, 14, 23, 24, 25, 33])("serves HTTP/2 if its first %i bytes arrive separately", async (length) => {
     const raw = await dial(server.url);
-    raw.send(HTTP2_GET.subarray(0, length));
+    raw.push(HTTP2_GET.subarray(0, length));
     await pause(20);
-    expect(raw.isClosed()).toBe(false);
-    raw.send(HTTP2_GET.subarray(length));
+    expect(raw.isClosed).toBe(false);
+    raw.push(HTTP2_GET.subarray(length));
     await answeredHttp2(raw);
   });
 
@@ -57,28 +58,28 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
     "serves the next request of a connection after a refused one to %s whose body arrives later",
     async (path) => {
       const raw = await dial(server.url);
-      raw.send(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`);
+      raw.push(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`);
       await answeredHttp1(raw);
-      raw.send("{}");
-      await raw.send(HTTP1_GET);
+      raw.push("{}");
+      await raw.push(HTTP1_GET);
       await answeredHttp1(raw, 2);
     },
   );
 
   it("serves HTTP/1.1 that arrives byte by byte, and keeps the connection open", async () => {
     const raw = await dial(server.url);
-    await raw.sendSlowly(HTTP1_GET);
+    await raw.pushSlowly(HTTP1_GET);
     await answeredHttp1(raw);
-    await raw.sendSlowly(HTTP1_GET);
+    await raw.pushSlowly(HTTP1_GET);
     await answeredHttp1(raw, 2);
-    expect(raw.isClosed()).toBe(false);
+    expect(raw.isClosed).toBe(false);
   });
 
   it.each(["POST", "PUT", "PRI", "PATCH"])("does not mistake %s for the HTTP/2 preface", async (method) => {
     const raw = await dial(server.url);
-    raw.send(method.slice(0, 1));
+    raw.push(method.slice(0, 1));
     await pause(5);
-    raw.send(`${method.slice(1)} / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`);
+    raw.push(`${method.slice(1)} / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`);
     await answeredHttp1(raw);
   });
 
@@ -86,10 +87,10 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
     "survives other bytes, such as %j",
     async (bytes) => {
       const raw = await dial(server.url);
-      raw.send(`${bytes}\r\n\r\n`);
+      raw.push(`${bytes}\r\n\r\n`);
       await waitFor(
         "it is rejected",
-        () => raw.isClosed() || raw.received().toString("latin1").startsWith("HTTP/1.1 400"),
+        () => raw.isClosed || raw.received().toString("latin1").startsWith("HTTP/1.1 400"),
       );
       expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
     },
@@ -99,9 +100,9 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
     for (const length of [0, 1, 10, 23]) {
       for (const leave of ["end", "resetAndDestroy"] as const) {
         const raw = await dial(server.url);
-        if (length > 0) raw.send(HTTP2_GET.subarray(0, length));
+        if (length > 0) raw.push(HTTP2_GET.subarray(0, length));
         raw.socket[leave]();
-        await waitFor("it is closed", () => raw.isClosed());
+        await waitFor("it is closed", () => raw.isClosed);
       }
     }
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
@@ -117,21 +118,21 @@ describe("a port with short timeouts", () => {
 
   it("closes a silent connection", async () => {
     const raw = await dial(port.url);
-    await waitFor("it is closed", () => raw.isClosed());
+    await waitFor("it is closed", () => raw.isClosed);
     expect(raw.received()).toHaveLength(0);
   });
 
   it.each([1, 14, 23])("closes a connection that sends only %i bytes of the preface", async (length) => {
     const raw = await dial(port.url);
-    raw.send(HTTP2_GET.subarray(0, length));
-    await waitFor("it is closed", () => raw.isClosed());
+    raw.push(HTTP2_GET.subarray(0, length));
+    await waitFor("it is closed", () => raw.isClosed);
   });
 
   it("closes a connection that sends its preface too slowly", async () => {
     const raw = await dial(port.url);
     let sent = 0;
-    const trickle = setInterval(() => raw.send(HTTP2_GET.subarray(sent, ++sent)), 50);
-    await waitFor("it is closed", () => raw.isClosed());
+    const trickle = setInterval(() => raw.push(HTTP2_GET.subarray(sent, ++sent)), 50);
+    await waitFor("it is closed", () => raw.isClosed);
     clearInterval(trickle);
     expect(raw.received()).toHaveLength(0);
   });
@@ -142,9 +143,9 @@ describe("a port with short timeouts", () => {
     await answeredHttp2(two);
     // A later silent connection is closed, and they are not.
     const silent = await dial(port.url);
-    await waitFor("the silent one is closed", () => silent.isClosed());
-    expect([one.isClosed(), two.isClosed()]).toEqual([false, false]);
-    one.send(HTTP1_GET);
+    await waitFor("the silent one is closed", () => silent.isClosed);
+    expect([one.isClosed, two.isClosed]).toEqual([false, false]);
+    one.push(HTTP1_GET);
     await answeredHttp1(one, 2);
   });
 });
@@ -166,9 +167,9 @@ describe("pipelined HTTP/1.1 requests", () => {
   it("are served one at a time, and all are answered", async () => {
     const raw = await dial(port.url, pipeline);
     await answeredHttp1(raw, 30);
-    raw.send(pipeline);
+    raw.push(pipeline);
     await answeredHttp1(raw, 60);
-    expect([most, raw.isClosed()]).toEqual([1, false]);
+    expect([most, raw.isClosed]).toEqual([1, false]);
   });
 
   it("do not delay requests of another connection", async () => {
@@ -179,8 +180,8 @@ describe("pipelined HTTP/1.1 requests", () => {
     });
     try {
       const [raw, other] = [await dial(own.url), await dial(own.url)];
-      raw.send(pipeline);
-      other.send(HTTP1_GET.replace("Host: x", "Host: x\r\nX-Other: yes"));
+      raw.push(pipeline);
+      other.push(HTTP1_GET.replace("Host: x", "Host: x\r\nX-Other: yes"));
       await answeredHttp1(raw, 30);
       await answeredHttp1(other);
       expect(order.indexOf("yes")).toBeLessThan(10);
@@ -191,7 +192,7 @@ describe("pipelined HTTP/1.1 requests", () => {
 
   it("are answered before a malformed request behind them", async () => {
     const raw = await dial(port.url, `${pipeline}GET / HTTP/1.1\r\nmalformed\r\n\r\n`);
-    await waitFor("it is closed", () => raw.isClosed());
+    await waitFor("it is closed", () => raw.isClosed);
     const statuses = raw
       .received()
       .toString("latin1")
@@ -221,14 +222,14 @@ describe("a port that drains", () => {
   it("responds to a request on a keep-alive HTTP/1.1 connection with Connection: close, and closes it", async () => {
     const port = await open({});
     const [idle, fresh] = [await dial(port.url), await dial(port.url)];
-    idle.send(HTTP1_GET);
+    idle.push(HTTP1_GET);
     await answeredHttp1(idle);
     expect(idle.received().toString("latin1")).not.toMatch(/connection: close/i);
     const drained = port.drain(600_000);
     try {
-      idle.send(HTTP1_GET);
-      fresh.send(HTTP1_GET);
-      await waitFor("both are closed", () => idle.isClosed() && fresh.isClosed());
+      idle.push(HTTP1_GET);
+      fresh.push(HTTP1_GET);
+      await waitFor("both are closed", () => idle.isClosed && fresh.isClosed);
       await drained;
       for (const raw of [idle, fresh]) {
         const last = raw
@@ -246,11 +247,11 @@ describe("a port that drains", () => {
   it("closes a silent HTTP/1.1 connection without a response", async () => {
     const port = await open({});
     const raw = await dial(port.url);
-    raw.send(HTTP1_GET);
+    raw.push(HTTP1_GET);
     await answeredHttp1(raw);
     try {
       await port.drain(60);
-      await waitFor("it is closed", () => raw.isClosed());
+      await waitFor("it is closed", () => raw.isClosed);
       expect(raw.received().toString("latin1").split("HTTP/1.1 ")).toHaveLength(2);
     } finally {
       port.destroy();
@@ -263,9 +264,9 @@ describe("a port that drains", () => {
     await answeredHttp1(raw);
     try {
       const drained = port.drain(60);
-      raw.send(HTTP1_GET);
+      raw.push(HTTP1_GET);
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
-      await waitFor("it is closed", () => raw.isClosed());
+      await waitFor("it is closed", () => raw.isClosed);
       expect(raw.received().toString("latin1").split("HTTP/1.1 200 ")).toHaveLength(3);
       await drained;
     } finally {
@@ -276,16 +277,16 @@ describe("a port that drains", () => {
   it("does not wait for connections that have sent nothing, or only part of the preface", async () => {
     const port = await open({ firstByteTimeoutMs: 600_000 });
     const raws = [await dial(port.url), await dial(port.url), await dial(port.url)];
-    raws[1]?.send("PRI * H");
-    raws[2]?.send(HTTP1_GET);
-    await answeredHttp1(raws[2] as RawSocket);
+    raws[1]?.push("PRI * H");
+    raws[2]?.push(HTTP1_GET);
+    await answeredHttp1(raws[2] as Wire);
     let drained = false;
     const draining = port.drain().then(() => {
       drained = true;
     });
     try {
       await waitFor("the port has drained", () => drained);
-      for (const raw of raws) await waitFor("the connection is closed", () => raw.isClosed());
+      for (const raw of raws) await waitFor("the connection is closed", () => raw.isClosed);
     } finally {
       port.destroy();
       await draining;

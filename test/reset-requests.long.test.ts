@@ -1,3 +1,4 @@
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import {
   FLAG,
   FRAME,
@@ -7,7 +8,6 @@ import {
   requestHeaders,
   uint32,
 } from "@user-group-service/testing/http2-frames";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
@@ -44,8 +44,8 @@ describe.each(VARIANTS)("requests that are reset in their first packet ($runtime
   const server = suiteServer({ runtime, tls });
   afterEach(async () => {
     // The same process still serves.
-    const raw = await rawConnect(server.url);
-    raw.send(Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]));
+    const raw = await openWire(server.url);
+    raw.push(Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]));
     await waitFor("it responds", () => raw.frames().some(({ type }) => type === FRAME.headers));
     raw.socket.destroy();
   });
@@ -72,21 +72,21 @@ describe.each(VARIANTS)("requests that are reset in their first packet ($runtime
       const perConnection = isFirst ? 12 : 60;
       const raws = [];
       for (let at = 0; at < requests.length; at += perConnection) {
-        const raw = await rawConnect(server.url);
+        const raw = await openWire(server.url);
         raws.push(raw);
         const frames = requests
           .slice(at, at + perConnection)
           .flatMap((fields, i) => [requestHeaders(2 * i + 1, fields), end(2 * i + 1)]);
-        if (isFirst) raw.send(Buffer.concat([HELLO, ...frames]));
+        if (isFirst) raw.push(Buffer.concat([HELLO, ...frames]));
         else {
-          raw.send(HELLO);
-          await waitFor("it has the server's SETTINGS", () => raw.received().length > 0 || raw.isClosed());
-          raw.send(Buffer.concat(frames));
+          raw.push(HELLO);
+          await waitFor("it has the server's SETTINGS", () => raw.received().length > 0 || raw.isClosed);
+          raw.push(Buffer.concat(frames));
         }
-        raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+        raw.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
       }
       for (const raw of raws) {
-        await waitFor("it is read", () => raw.isClosed() || raw.frames().some(isPong));
+        await waitFor("it is read", () => raw.isClosed || raw.frames().some(isPong));
         raw.socket.destroy();
       }
     }

@@ -1,5 +1,5 @@
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import { answerOn, envelope, openHttp2, pinged } from "@user-group-service/testing/http";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -58,17 +58,17 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
   });
 
   it("end an HTTP/1.1 connection if the response precedes the end of the request", async () => {
-    const raw = await rawConnect(server.url, "http/1.1");
+    const raw = await openWire(server.url, "http/1.1");
     const body = Buffer.alloc(2 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
     const head = `POST ${WATCH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/connect+proto\r\nContent-Length: ${body.byteLength}\r\n\r\n`;
-    raw.send(head);
-    raw.send(body);
+    raw.push(head);
+    raw.push(body);
     await waitFor("it is rejected", () => raw.received().includes("resource_exhausted"));
     // Otherwise the caller would reuse the connection, and lose the next call.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
     // Otherwise the next call on it would wait for the rest of this one.
-    await waitFor("the connection is closed", () => raw.isClosed());
+    await waitFor("the connection is closed", () => raw.isClosed);
     raw.socket.destroy();
   });
 

@@ -1,7 +1,7 @@
 import { unexpectedIn } from "@user-group-service/testing/attacks/unexpected";
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import { envelope, http2 } from "@user-group-service/testing/http";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -36,16 +36,16 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contai
 
   /** Sends a request over HTTP/1.1 and HTTP/2, and disconnects before the response. */
   async function leave({ path, type, body, pauseMs, way }: Leaving): Promise<void> {
-    const [overHttp1, overHttp2] = [await rawConnect(server.url, "http/1.1"), await rawConnect(server.url, "h2")];
+    const [overHttp1, overHttp2] = [await openWire(server.url, "http/1.1"), await openWire(server.url, "h2")];
     const length = `Content-Length: ${body.length + 1}`;
     const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\n${length}\r\n\r\n`;
-    overHttp1.send(Buffer.concat([Buffer.from(head), body]));
+    overHttp1.push(Buffer.concat([Buffer.from(head), body]));
     const headers = requestHeaders(1, { ":path": path, "content-type": type });
-    overHttp2.send(Buffer.concat([HELLO, headers, frame(FRAME.data, pauseMs === 5 ? FLAG.endStream : 0, 1, body)]));
+    overHttp2.push(Buffer.concat([HELLO, headers, frame(FRAME.data, pauseMs === 5 ? FLAG.endStream : 0, 1, body)]));
     await new Promise((resolve) => (pauseMs === 0 ? resolve(undefined) : setTimeout(resolve, pauseMs)));
     if (way === "end") for (const { socket } of [overHttp1, overHttp2]) socket.end();
     else if (way === "reset") {
-      overHttp2.send(numberFrame(FRAME.reset, 1, pauseMs === 0 ? 2 : 8));
+      overHttp2.push(numberFrame(FRAME.reset, 1, pauseMs === 0 ? 2 : 8));
       if (!secure) overHttp1.socket.resetAndDestroy();
     } else for (const { socket } of [overHttp1, overHttp2]) socket.destroy();
     await pause(100);

@@ -2,8 +2,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSync } from "node:zlib";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { envelope, type HttpAnswer, type HttpRequest, http1, http2, rawBytes } from "@user-group-service/testing/http";
-import { FLAG, FRAME, frame, HELLO, hpackBlock } from "@user-group-service/testing/http2-frames";
-import { framesIn } from "@user-group-service/testing/raw-socket";
+import { FLAG, FRAME, frame, framesIn, HELLO, hpackBlock } from "@user-group-service/testing/http2-frames";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

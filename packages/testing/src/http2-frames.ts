@@ -104,8 +104,19 @@ export class FrameReader {
   }
 }
 
+/** The frames in bytes. */
+export function framesIn(bytes: Buffer): ReceivedFrame[] {
+  return new FrameReader().push(bytes);
+}
+
 /** The connection preface and an empty SETTINGS frame. */
 export const HELLO = Buffer.concat([PREFACE, settings()]);
+
+/** The start of an HTTP/2 connection, and the headers of `GET /` on stream 1. */
+export const HTTP2_GET = Buffer.concat([
+  HELLO,
+  frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 1, Buffer.from([0x82, 0x86, 0x84, 0x41, 1, 0x78])),
+]);
 
 /** Builds the HEADERS frame of a request. Default pseudo-header fields apply unless given. */
 export function requestHeaders(

@@ -3,9 +3,9 @@ import { connect as connectHttp2, constants } from "node:http2";
 import { connect } from "node:net";
 import { queryObjects } from "node:v8";
 import { ConnectError } from "@connectrpc/connect";
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import { pinged } from "@user-group-service/testing/http";
 import { HELLO } from "@user-group-service/testing/http2-frames";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
@@ -53,10 +53,10 @@ it("answers an open connection before it has served all of the many connections 
   const server = await serveNode({ routes }, { host: "127.0.0.1", port: 0, tls: undefined });
   const session = connectHttp2(server.url);
   await pinged(session);
-  const flood = await Promise.all(Array.from({ length: 30 }, () => rawConnect(server.url)));
-  for (const { send } of flood) send(HELLO);
+  const flood = await Promise.all(Array.from({ length: 30 }, () => openWire(server.url)));
+  for (const raw of flood) raw.push(HELLO);
   await new Promise((resolve) => session.request({ ":path": "/" }).once("response", resolve));
-  const served = () => flood.filter(({ received }) => received().length > 0).length;
+  const served = () => flood.filter((raw) => raw.received().length > 0).length;
   expect(served()).toBeLessThan(15);
   await waitFor("all connections are served", () => served() === 30);
   for (const { socket } of flood) socket.destroy();
@@ -80,10 +80,10 @@ it("frees an answered request without a body while its connection is idle", asyn
     `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-content-encoding: nope`,
   ];
   for (const request of requests) {
-    const raw = await rawConnect(server.url, "http/1.1", { first: `${request}\r\nhost: x\r\n\r\n` });
+    const raw = await openWire(server.url, "http/1.1", { first: `${request}\r\nhost: x\r\n\r\n` });
     await waitFor("it is answered", () => raw.received().length > 0);
     await waitFor(`it is gone: ${request}`, () => queryObjects(IncomingMessage) <= before);
-    expect(raw.isClosed()).toBe(false);
+    expect(raw.isClosed).toBe(false);
     raw.socket.destroy();
   }
   server.destroy();

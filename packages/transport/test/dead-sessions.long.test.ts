@@ -1,7 +1,7 @@
+import { openWire } from "@user-group-service/testing/attacks/wire";
 import { http2On, openHttp2 } from "@user-group-service/testing/http";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
 import { descriptorsOf } from "@user-group-service/testing/process-usage";
-import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -31,14 +31,14 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     const open = [];
     for (const breaking of BREAKING) {
       for (const withStream of [true, false]) {
-        const raw = await rawConnect(port.url);
+        const raw = await openWire(port.url);
         open.push(raw);
         const begin = withStream ? [requestHeaders(1, { ":path": "/stream" })] : [];
-        raw.send(Buffer.concat([HELLO, ...begin, breaking]));
+        raw.push(Buffer.concat([HELLO, ...begin, breaking]));
       }
     }
     for (const raw of open) {
-      const reported = () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.goAway);
+      const reported = () => raw.isClosed || raw.frames().some(({ type }) => type === FRAME.goAway);
       await waitFor("the client receives GOAWAY for the protocol violation", reported);
       if (isClosed) raw.socket.destroy();
     }
@@ -48,38 +48,38 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
   });
 
   it("end if a header arrives byte by byte, on the first and on later requests", async () => {
-    const raws = [await rawConnect(port.url), await rawConnect(port.url)];
+    const raws = [await openWire(port.url), await openWire(port.url)];
     const [, later] = raws;
-    later?.send(Buffer.concat([HELLO, requestHeaders(1, {}, { endStream: true })]));
+    later?.push(Buffer.concat([HELLO, requestHeaders(1, {}, { endStream: true })]));
     await waitFor("the first request is answered", () => later?.frames().some(({ type }) => type === FRAME.headers));
     // The frame declares a long payload.
     const begin = (stream: number) => Buffer.from([0, 0x20, 0, FRAME.headers, FLAG.endHeaders, 0, 0, 0, stream]);
-    raws[0]?.send(Buffer.concat([HELLO, begin(1)]));
-    later?.send(begin(3));
+    raws[0]?.push(Buffer.concat([HELLO, begin(1)]));
+    later?.push(begin(3));
     const timer = setInterval(() => {
-      for (const raw of raws) if (!raw.isClosed()) raw.send(Buffer.of(0x82));
+      for (const raw of raws) if (!raw.isClosed) raw.push(Buffer.of(0x82));
     }, LOOK_MS / 3);
-    await waitFor("the server closes them", () => raws.every((raw) => raw.isClosed())).finally(() =>
+    await waitFor("the server closes them", () => raws.every((raw) => raw.isClosed)).finally(() =>
       clearInterval(timer),
     );
   });
 
   it("end if they reset streams too fast, even if they keep sending", async () => {
     const before = descriptorsOf(port.pid);
-    const raws = await Promise.all(Array.from({ length: 5 }, () => rawConnect(port.url)));
-    for (const raw of raws) raw.send(HELLO);
+    const raws = await Promise.all(Array.from({ length: 5 }, () => openWire(port.url)));
+    for (const raw of raws) raw.push(HELLO);
     let stream = -1;
     const flood = setInterval(() => {
       const frames = Array.from({ length: 200 }, () => {
         stream += 2;
         return [requestHeaders(stream, {}, { endStream: true }), numberFrame(FRAME.reset, stream, 8)];
       });
-      for (const raw of raws) if (raw.socket.writable) raw.send(Buffer.concat(frames.flat()));
+      for (const raw of raws) if (raw.socket.writable) raw.push(Buffer.concat(frames.flat()));
     }, 50);
     try {
       await waitFor(
         "the server closes their connections",
-        () => descriptorsOf(port.pid) <= before + 4 && raws.every((raw) => raw.isClosed()),
+        () => descriptorsOf(port.pid) <= before + 4 && raws.every((raw) => raw.isClosed),
       );
     } finally {
       clearInterval(flood);
@@ -88,10 +88,10 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
 
   it("end if their client has sent GOAWAY and then keeps the connection open", async () => {
     const before = descriptorsOf(port.pid);
-    const raws = await Promise.all(Array.from({ length: 5 }, () => rawConnect(port.url)));
+    const raws = await Promise.all(Array.from({ length: 5 }, () => openWire(port.url)));
     for (const raw of raws) {
       raw.socket.allowHalfOpen = true;
-      raw.send(Buffer.concat([HELLO, frame(FRAME.goAway, 0, 0, Buffer.alloc(8))]));
+      raw.push(Buffer.concat([HELLO, frame(FRAME.goAway, 0, 0, Buffer.alloc(8))]));
     }
     await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= before);
     for (const { socket } of raws) socket.destroy();
@@ -105,9 +105,9 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     });
     const ask = async () => (await http2On(session, "/")).status;
     expect(await ask()).toBe(200);
-    const mute = await rawConnect(port.url);
-    mute.send(HELLO);
-    await waitFor("the server closes the session that does not answer", () => mute.isClosed());
+    const mute = await openWire(port.url);
+    mute.push(HELLO);
+    await waitFor("the server closes the session that does not answer", () => mute.isClosed);
     await waitFor("the server has sent several PINGs", () => pings >= 5);
     expect(await ask()).toBe(200);
     session.destroy();

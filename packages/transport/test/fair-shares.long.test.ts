@@ -1,18 +1,18 @@
 import { constants } from "node:http2";
+import type { Wire } from "@user-group-service/testing/attacks/wire";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
-import type { RawSocket } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
 /** Reset codes of streams that the server ends. If it answers before the request is complete, the code is NO_ERROR. */
-const resetsOf = (raw: RawSocket) =>
+const resetsOf = (raw: Wire) =>
   raw
     .frames()
     .filter(({ type, payload }) => type === FRAME.reset && payload.readUInt32BE() !== constants.NGHTTP2_NO_ERROR);
-const textOf = (raw: RawSocket) => raw.received().toString("latin1");
-const statusOf = (raw: RawSocket) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
+const textOf = (raw: Wire) => raw.received().toString("latin1");
+const statusOf = (raw: Wire) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
 
 /** Odd numbers, like client stream ids. */
 const streamIds = (count: number) => Array.from({ length: count }, (_, i) => 2 * i + 1);
@@ -36,14 +36,14 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
   /** Sends the head and half of the body of a POST that never completes. */
   const startUpload = async (from?: string) => {
     const raw = await dial("http/1.1", from);
-    raw.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n");
-    raw.send(Buffer.alloc(10_000));
+    raw.push("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n");
+    raw.push(Buffer.alloc(10_000));
     await pause(50);
     return raw;
   };
-  const endUpload = async (raw: RawSocket) => {
-    raw.send(Buffer.alloc(10_000));
-    await waitFor("the server answers the upload", () => statusOf(raw) !== undefined || raw.isClosed());
+  const endUpload = async (raw: Wire) => {
+    raw.push(Buffer.alloc(10_000));
+    await waitFor("the server answers the upload", () => statusOf(raw) !== undefined || raw.isClosed);
     return statusOf(raw);
   };
   /** Sends nearly 1 MiB of a body on each of some HTTP/1.1 connections. */
@@ -51,27 +51,27 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     Promise.all(
       Array.from({ length: connections }, async () => {
         const raw = await dial("http/1.1", from);
-        raw.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n");
-        raw.send(Buffer.alloc(1_000_000));
+        raw.push("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n");
+        raw.push(Buffer.alloc(1_000_000));
         return raw;
       }),
     );
   /** Sends half bodies of an open method on 100 streams of each connection. */
   const shortHalfBodies = async (connections: number) => {
-    const opened: RawSocket[] = [];
+    const opened: Wire[] = [];
     for (let i = 0; i < connections; i++) {
       const raw = await dial();
       const half = streamIds(100).flatMap((stream) => [
         requestHeaders(stream, { ":path": "/open" }),
         frame(FRAME.data, 0, stream, Buffer.from("half")),
       ]);
-      raw.send(Buffer.concat([HELLO, ...half]));
+      raw.push(Buffer.concat([HELLO, ...half]));
       opened.push(raw);
     }
     for (const raw of opened) await pinged(raw);
     return opened;
   };
-  const refusedOf = (opened: readonly RawSocket[]) =>
+  const refusedOf = (opened: readonly Wire[]) =>
     opened.reduce((sum, raw) => sum + raw.frames().filter(({ type }) => type === FRAME.headers).length, 0);
   const closeAll = async () => {
     for (const { socket } of raws.splice(0)) socket.destroy();
@@ -105,12 +105,12 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
 
   it("the body of an unauthenticated request may arrive a little after its head, as with gRPC clients", async () => {
     const [overHttp2, overHttp1] = [await dial(), await dial("http/1.1")];
-    overHttp2.send(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/open" })]));
-    overHttp1.send("POST /open HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n");
+    overHttp2.push(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/open" })]));
+    overHttp1.push("POST /open HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n");
     await pinged(overHttp2);
     await pause(300);
-    overHttp2.send(frame(FRAME.data, FLAG.endStream, 1, Buffer.from("body")));
-    overHttp1.send("body");
+    overHttp2.push(frame(FRAME.data, FLAG.endStream, 1, Buffer.from("body")));
+    overHttp1.push("body");
     await waitFor("the server answers it", () => statusOn(overHttp2, 1) === "200" && statusOf(overHttp1) === "200");
   });
 
@@ -119,15 +119,12 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
       Buffer.concat(streams.map((stream) => requestHeaders(stream, { ":path": "/stream", ...fields })));
     const many = [await dial("h2", OTHER_CLIENT), await dial("h2", OTHER_CLIENT)];
     for (const raw of many) {
-      raw.send(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
+      raw.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
       await pinged(raw);
     }
-    await waitFor(
-      "the server refuses one stream too many",
-      () => statusOn(many[1] as RawSocket, STREAMS - 1) === "429",
-    );
+    await waitFor("the server refuses one stream too many", () => statusOn(many[1] as Wire, STREAMS - 1) === "429");
     const few = await dial();
-    few.send(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
+    few.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);
     // Half of the streams and one more, except the last.
     await waitFor("the server refuses one", () => statusOn(few, STREAMS + 1) === "429");
@@ -138,17 +135,17 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     for (const { payload } of resets()) expect(payload.readUInt32BE()).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     // The server frees their resources when it resets them.
     for (const raw of [...many, few]) {
-      raw.send(Buffer.concat(streamIds(STREAMS / 2 + 1).map((stream) => numberFrame(FRAME.reset, stream, 8))));
+      raw.push(Buffer.concat(streamIds(STREAMS / 2 + 1).map((stream) => numberFrame(FRAME.reset, stream, 8))));
       await pinged(raw);
     }
     // The server distinguishes clients of one proxy, even on shared connections.
     await closeAll();
     const proxy = await dial("h2", PROXY);
-    proxy.send(Buffer.concat([HELLO, open(streamIds(STREAMS), { "x-forwarded-for": "a" })]));
+    proxy.push(Buffer.concat([HELLO, open(streamIds(STREAMS), { "x-forwarded-for": "a" })]));
     await pinged(proxy);
     const next = 2 * STREAMS + 1;
-    proxy.send(open([next], { "x-forwarded-for": "b" }));
-    proxy.send(open([next + 2], { "x-forwarded-for": "a" }));
+    proxy.push(open([next], { "x-forwarded-for": "b" }));
+    proxy.push(open([next + 2], { "x-forwarded-for": "a" }));
     await pinged(proxy);
     await waitFor("client a has too many streams", () => statusOn(proxy, next + 2) === "429");
     await waitFor("the server has reset its oldest stream", () => resetsOf(proxy).some(({ stream }) => stream === 1));
@@ -159,19 +156,19 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
   it("connections that send header bytes slowly do not block other clients", async () => {
     const drip = async () => {
       const raw = await dial("http/1.1", OTHER_CLIENT);
-      raw.send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
+      raw.push("GET / HTTP/1.1\r\nHost: x\r\nX: ");
       return raw;
     };
     const dripping = await Promise.all(Array.from({ length: CONNECTIONS }, drip));
     const timer = setInterval(() => {
-      for (const raw of dripping) if (!raw.isClosed()) raw.send("a");
+      for (const raw of dripping) if (!raw.isClosed) raw.push("a");
     }, 100);
     try {
       await pause(300);
       for (let i = 0; i < 10; i++) {
         const raw = await dial("http/1.1");
-        raw.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        await waitFor("the server answers or closes it", () => raw.isClosed() || statusOf(raw) !== undefined);
+        raw.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        await waitFor("the server answers or closes it", () => raw.isClosed || statusOf(raw) !== undefined);
         expect(statusOf(raw)).toBe("200");
         // The attacker takes the connections again, and the server must free them again.
         dripping.push(await drip());
@@ -184,37 +181,35 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
 
   it("connections of a trusted proxy are never closed for other clients", async () => {
     const opened = await Promise.all(Array.from({ length: CONNECTIONS - 2 }, () => dial("h2", PROXY)));
-    for (const raw of opened) raw.send(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })]));
+    for (const raw of opened) raw.push(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })]));
     for (const raw of opened) await pinged(raw);
     const direct = [await dial("h2"), await dial("h2")];
     for (const raw of direct) {
-      raw.send(HELLO);
+      raw.push(HELLO);
       await pinged(raw);
     }
     const another = await dial("h2", PROXY);
-    another.send(HELLO);
+    another.push(HELLO);
     await pinged(another);
-    await waitFor("the server closes connections of the proxy's own client", () =>
-      direct.some((raw) => raw.isClosed()),
-    );
+    await waitFor("the server closes connections of the proxy's own client", () => direct.some((raw) => raw.isClosed));
     const late = await dial("http/1.1", OTHER_CLIENT);
-    late.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    await waitFor("the limit is reached", () => late.isClosed() || statusOf(late) !== undefined);
-    expect(opened.filter((raw) => raw.isClosed())).toEqual([]);
+    late.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await waitFor("the limit is reached", () => late.isClosed || statusOf(late) !== undefined);
+    expect(opened.filter((raw) => raw.isClosed)).toEqual([]);
     await closeAll();
   });
 
   it("answers 408 to headers that arrive byte by byte, on the first and later requests of a connection", async () => {
     const [first, later] = [await dial("http/1.1"), await dial("http/1.1")];
-    later.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    later.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     await waitFor("the server answers the first request", () => statusOf(later) === "200");
     await pause(HEADER_MS);
-    for (const raw of [first, later]) raw.send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
+    for (const raw of [first, later]) raw.push("GET / HTTP/1.1\r\nHost: x\r\nX: ");
     const timer = setInterval(() => {
-      for (const raw of [first, later]) if (!raw.isClosed()) raw.send("a");
+      for (const raw of [first, later]) if (!raw.isClosed) raw.push("a");
     }, 200);
     try {
-      await waitFor("the server closes them", () => first.isClosed() && later.isClosed());
+      await waitFor("the server closes them", () => first.isClosed && later.isClosed);
     } finally {
       clearInterval(timer);
     }

@@ -1,6 +1,13 @@
+import type { Wire } from "@user-group-service/testing/attacks/wire";
 import { http2On, openHttp2 } from "@user-group-service/testing/http";
-import { FLAG, FRAME, frame, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
-import type { framesIn, RawSocket } from "@user-group-service/testing/raw-socket";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  HELLO,
+  type ReceivedFrame,
+  requestHeaders,
+} from "@user-group-service/testing/http2-frames";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -16,13 +23,13 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
     const pieces = 120_000;
     const overHttp1 = await Promise.all([dial("http/1.1"), dial("http/1.1")]);
     const overHttp2 = await Promise.all([dial(), dial()]);
-    for (const raw of overHttp1) raw.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-    for (const raw of overHttp2) raw.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
+    for (const raw of overHttp1) raw.push("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (const raw of overHttp2) raw.push(Buffer.concat([HELLO, requestHeaders(1, {})]));
     const before = await heldBytes();
     const many = 10_000;
     const piece1 = Buffer.from("1\r\na\r\n".repeat(many));
     const piece2 = Buffer.concat(Array.from({ length: many }, () => frame(FRAME.data, 0, 1, Buffer.from("a"))));
-    const sendAll = (raw: RawSocket, bytes: Buffer) =>
+    const sendAll = (raw: Wire, bytes: Buffer) =>
       new Promise<void>((resolve) => raw.socket.write(bytes, () => resolve()));
     await Promise.all([
       ...overHttp1.map(async (raw) => {
@@ -42,8 +49,8 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
     ]);
     // Pieces that the server has not read yet take more memory.
     await waitFor("the server has joined the pieces", async () => (await heldBytes()) - before < 24 * MIB);
-    for (const raw of overHttp1) raw.send("0\r\n\r\n");
-    for (const raw of overHttp2) raw.send(frame(FRAME.data, FLAG.endStream, 1));
+    for (const raw of overHttp1) raw.push("0\r\n\r\n");
+    for (const raw of overHttp2) raw.push(frame(FRAME.data, FLAG.endStream, 1));
     for (const raw of overHttp1) await waitFor("the server answers", () => raw.received().includes("\r\n\r\n"));
     for (const raw of overHttp1) expect(raw.received().toString("latin1")).toMatch(/^HTTP\/1\.1 200/);
     for (const raw of overHttp2) await waitFor("the server answers", () => statusOn(raw, 1) === "200");
@@ -87,7 +94,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
 });
 
 /** The total that WINDOW_UPDATE frames granted to a stream. */
-function windowOf(frames: ReturnType<typeof framesIn>, stream: number): number {
+function windowOf(frames: readonly ReceivedFrame[], stream: number): number {
   return frames
     .filter((one) => one.type === FRAME.windowUpdate && one.stream === stream)
     .reduce((sum, { payload }) => sum + payload.readUInt32BE(), 0);

@@ -1,4 +1,4 @@
-import type { RawSocket } from "@user-group-service/testing/raw-socket";
+import type { Wire } from "@user-group-service/testing/attacks/wire";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -8,16 +8,16 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
   const { dial: dialAny, memory } = watchedPort(runtime, { tls: tls?.server }, 256);
   const dial = () => dialAny("http/1.1");
   const request = (bytes: number) => `GET / HTTP/1.1\r\nHost: x\r\nx-bytes: ${bytes}\r\n\r\n`;
-  const answers = (raw: RawSocket) => raw.received().toString("latin1").split("HTTP/1.1 200").length - 1;
+  const answers = (raw: Wire) => raw.received().toString("latin1").split("HTTP/1.1 200").length - 1;
 
   it("are answered in order, and the connection stays open", async () => {
     const raw = await dial();
     for (let turn = 1; turn <= 20; turn++) {
       const sizes = Array.from({ length: 16 }, (_, i) => turn + 100 * i);
-      raw.send(sizes.map(request).join(""));
+      raw.push(sizes.map(request).join(""));
       await waitFor("the server answers them", () => answers(raw) === 16 * turn && raw.received().at(-1) === 0x61);
     }
-    expect(raw.isClosed()).toBe(false);
+    expect(raw.isClosed).toBe(false);
     const lengths = [
       ...raw
         .received()
@@ -33,9 +33,9 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     const raw = await dial();
     const { served } = await memory();
     // The first never ends.
-    raw.send(`POST /stream HTTP/1.1\r\nHost: x\r\ncontent-length: 0\r\n\r\n${request(2).repeat(20)}`);
+    raw.push(`POST /stream HTTP/1.1\r\nHost: x\r\ncontent-length: 0\r\n\r\n${request(2).repeat(20)}`);
     const other = await dial();
-    other.send(request(2));
+    other.push(request(2));
     await waitFor("a later request is answered", () => answers(other) === 1);
     // The request on the other connection.
     expect((await memory()).served - served).toBe(1);
@@ -44,26 +44,26 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
   it("are served behind a long answer still being written, even if they are long", async () => {
     const raw = await dial();
     const length = 12 * MIB;
-    raw.send(request(length));
+    raw.push(request(length));
     await waitFor("its answer begins", () => raw.received().length > 0);
     raw.socket.pause();
     // Over TLS these are several records that arrive together.
     const body = "b".repeat(60_000);
-    raw.send(`POST / HTTP/1.1\r\nHost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}${request(3)}`);
+    raw.push(`POST / HTTP/1.1\r\nHost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}${request(3)}`);
     await waitFor("the client has sent them", () => raw.socket.writableLength === 0);
     raw.socket.resume();
     await waitFor(
       "the server answers all",
-      () => raw.isClosed() || (answers(raw) === 3 && raw.received().at(-3) === 0x61),
+      () => raw.isClosed || (answers(raw) === 3 && raw.received().at(-3) === 0x61),
     );
-    expect(raw.isClosed()).toBe(false);
+    expect(raw.isClosed).toBe(false);
   });
 
   it("close the connection if there are too many, after the accepted ones are answered", async () => {
     const raw = await dial();
     const { served } = await memory();
-    raw.send(request(2).repeat(2000));
-    await waitFor("the server closes it", () => raw.isClosed());
+    raw.push(request(2).repeat(2000));
+    await waitFor("the server closes it", () => raw.isClosed);
     const count = answers(raw);
     expect(count).toBeGreaterThanOrEqual(33);
     expect((await memory()).served - served).toBe(count);
@@ -76,18 +76,18 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     const connect = "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n";
     for (const count of [0, 1, 2, 20]) {
       const raw = await dial();
-      raw.send(request(2).repeat(count) + connect);
-      await waitFor("the connection is closed", () => raw.isClosed());
+      raw.push(request(2).repeat(count) + connect);
+      await waitFor("the connection is closed", () => raw.isClosed);
       expect(answers(raw)).toBe(count);
     }
     const raw = await dial();
-    raw.send(request(12 * MIB));
+    raw.push(request(12 * MIB));
     await waitFor("a long answer begins", () => raw.received().length > 0);
     raw.socket.pause();
-    raw.send(connect);
+    raw.push(connect);
     await waitFor("the client has sent it", () => raw.socket.writableLength === 0);
     raw.socket.resume();
-    await waitFor("the connection is closed", () => raw.isClosed());
+    await waitFor("the connection is closed", () => raw.isClosed);
     expect(raw.received().length).toBeGreaterThan(12 * MIB);
   });
 
@@ -97,7 +97,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     for (let i = 0; i < 20; i++) {
       const raw = await dial();
       raw.socket.pause();
-      raw.send(request(10_000).repeat(2000));
+      raw.push(request(10_000).repeat(2000));
     }
     await waitFor("the server serves them", async () => (await memory()).served - before.served >= 20 * 33);
     const after = await memory();
@@ -108,12 +108,12 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
 
   it("take little memory while they are refused behind an unread answer", async () => {
     const raws = await Promise.all(Array.from({ length: 4 }, dial));
-    for (const raw of raws) raw.send(request(12 * MIB));
+    for (const raw of raws) raw.push(request(12 * MIB));
     await waitFor("their answers begin", () => raws.every((raw) => raw.received().length > 0));
     for (const raw of raws) raw.socket.pause();
     await memory();
     const before = await memory();
-    for (const raw of raws) raw.send("GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n".repeat(4000));
+    for (const raw of raws) raw.push("GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n".repeat(4000));
     await waitFor("the client has sent them", () => raws.every(({ socket }) => socket.writableLength === 0));
     const after = await memory();
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(8 * MIB);

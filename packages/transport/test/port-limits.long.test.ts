@@ -16,18 +16,18 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
   it.sequential("limit the number of streams and their duration", async () => {
     const [one, two] = [await dial(), await dial()];
     const open = (streams: number[]) => streams.map((stream) => requestHeaders(stream, { ":path": "/stream" }));
-    one.send(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
+    one.push(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
     await pinged(one);
-    two.send(Buffer.concat([HELLO, ...open([1, 3])]));
+    two.push(Buffer.concat([HELLO, ...open([1, 3])]));
     await waitFor("the server refuses the seventh", () => statusOn(two, 3) === "429");
     const http1 = await dial("http/1.1");
-    http1.send("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    http1.push("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
     await waitFor("the server refuses it over HTTP/1.1 too", () =>
       http1.received().toString("latin1").startsWith("HTTP/1.1 429"),
     );
     expect(one.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(0);
     await waitFor("their deadline passes", () => one.frames().filter(({ type }) => type === FRAME.reset).length >= 5);
-    one.send(Buffer.concat(open([11])));
+    one.push(Buffer.concat(open([11])));
     await pinged(one);
     expect(statusOn(one, 11)).toBeUndefined();
   });
@@ -36,11 +36,11 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
     for (let i = 0; i < 79; i++) await dial(i % 2 === 0 ? "h2" : "http/1.1");
     await waitFor("another client connects", async () => {
       const raw = await dial("http/1.1");
-      raw.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-      await waitFor("the server answers or closes it", () => raw.isClosed() || raw.received().length > 0);
+      raw.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+      await waitFor("the server answers or closes it", () => raw.isClosed || raw.received().length > 0);
       return raw.received().length > 0;
     });
-    expect(raws.filter((raw) => !raw.isClosed()).length).toBeLessThanOrEqual(80);
+    expect(raws.filter((raw) => !raw.isClosed).length).toBeLessThanOrEqual(80);
     for (const { socket } of raws.splice(0)) socket.destroy();
   });
 
@@ -51,7 +51,7 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
       [large, "HTTP/1.1 431"],
     ] as const) {
       const raw = await dial("http/1.1");
-      raw.send(`GET / HTTP/1.1\r\nHost: x\r\nx: ${value}\r\n\r\n`);
+      raw.push(`GET / HTTP/1.1\r\nHost: x\r\nx: ${value}\r\n\r\n`);
       await waitFor("the server answers", () => raw.received().toString("latin1").startsWith(expected));
     }
     const answer = (value: string) =>

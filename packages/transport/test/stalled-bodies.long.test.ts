@@ -1,5 +1,5 @@
+import type { Wire } from "@user-group-service/testing/attacks/wire";
 import { FRAME, frame, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
-import type { RawSocket } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -10,15 +10,15 @@ describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, 
 
   it("are answered with a timeout, whether they have no piece or one", async () => {
     const none = await dial();
-    none.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
+    none.push(Buffer.concat([HELLO, requestHeaders(1, {})]));
     const one = await dial();
-    one.send(Buffer.concat([HELLO, requestHeaders(1, {}), frame(FRAME.data, 0, 1, Buffer.from("half"))]));
+    one.push(Buffer.concat([HELLO, requestHeaders(1, {}), frame(FRAME.data, 0, 1, Buffer.from("half"))]));
     const http1 = await dial("http/1.1");
-    http1.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+    http1.push("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
     for (const raw of [none, one]) {
       await waitFor("the server answers with a timeout", () => statusOn(raw, 1) === "408");
       // The connection still serves other requests.
-      raw.send(requestHeaders(3, { ":method": "GET" }, { endStream: true }));
+      raw.push(requestHeaders(3, { ":method": "GET" }, { endStream: true }));
       await waitFor("the server answers the next request", () => statusOn(raw, 3) === "200");
       await waitFor("the server resets the first request", () =>
         raw.frames().some(({ type, stream }) => type === FRAME.reset && stream === 1),
@@ -27,7 +27,7 @@ describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, 
     await waitFor("the server answers with a timeout over HTTP/1.1", () =>
       http1.received().toString("latin1").startsWith("HTTP/1.1 408"),
     );
-    await waitFor("and closed", () => http1.isClosed());
+    await waitFor("and closed", () => http1.isClosed);
   });
 
   it("take limited memory", async () => {
@@ -39,16 +39,16 @@ describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, 
       ...streams.flatMap((stream) => [requestHeaders(stream, {}), frame(FRAME.data, 0, stream, half)]),
       frame(FRAME.ping, 0, 0, Buffer.alloc(8)),
     ]);
-    for (let i = 0; i < 150; i++) (await dial()).send(sent);
+    for (let i = 0; i < 150; i++) (await dial()).push(sent);
     for (const raw of raws)
       await waitFor(
         "the server has read it",
-        () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.ping),
+        () => raw.isClosed || raw.frames().some(({ type }) => type === FRAME.ping),
       );
     expect((await heldBytes()) - before).toBeLessThan(160 * MIB);
-    const areAnswered = (raw: RawSocket) =>
+    const areAnswered = (raw: Wire) =>
       raw.frames().filter(({ type }) => type === FRAME.headers).length === streams.length;
-    for (const raw of raws) await waitFor("the server answers all", () => raw.isClosed() || areAnswered(raw));
+    for (const raw of raws) await waitFor("the server answers all", () => raw.isClosed || areAnswered(raw));
     expect(raws.some(areAnswered)).toBe(true);
     for (const { socket } of raws.splice(0)) socket.destroy();
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);

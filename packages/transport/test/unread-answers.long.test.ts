@@ -14,16 +14,16 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     const streams = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
     const windows = settings([4, 100]);
     const requests = streams.map((stream) => requestHeaders(stream, { "x-bytes": "125000" }, { endStream: true }));
-    for (let i = 0; i < 15; i++) (await dial()).send(Buffer.concat([HELLO, windows, ...requests]));
+    for (let i = 0; i < 15; i++) (await dial()).push(Buffer.concat([HELLO, windows, ...requests]));
     const pings = setInterval(() => {
-      for (const raw of raws) if (!raw.isClosed()) raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+      for (const raw of raws) if (!raw.isClosed) raw.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
     }, 100);
     try {
       // Reading one byte now and then is no progress.
       const trickle = setInterval(() => {
-        for (const raw of raws) if (!raw.isClosed()) raw.send(numberFrame(FRAME.windowUpdate, 1, 1));
+        for (const raw of raws) if (!raw.isClosed) raw.push(numberFrame(FRAME.windowUpdate, 1, 1));
       }, 500);
-      for (const raw of raws) await waitFor("the server closes it", () => raw.isClosed());
+      for (const raw of raws) await waitFor("the server closes it", () => raw.isClosed);
       clearInterval(trickle);
     } finally {
       clearInterval(pings);
@@ -43,15 +43,15 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     const overHttp2 = await dial();
     const pipelined = await dial("http/1.1");
     for (const { socket } of [overHttp2, pipelined]) socket.pause();
-    overHttp2.send(Buffer.concat([HELLO, windows, window, ...requests]));
-    pipelined.send("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
+    overHttp2.push(Buffer.concat([HELLO, windows, window, ...requests]));
+    pipelined.push("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
     await waitFor("the server answers them", async () => (await memory()).served > served);
     // A client that does not read does not notice that its connection is closed.
     await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= open);
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of [overHttp2, pipelined]) {
       raw.socket.resume();
-      await waitFor("the server closes it", () => raw.isClosed());
+      await waitFor("the server closes it", () => raw.isClosed);
     }
   });
 });

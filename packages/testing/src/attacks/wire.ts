@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { framesIn, type ReceivedFrame } from "../http2-frames.ts";
 
 /** A connection on which a test controls every byte. */
 export class Wire {
@@ -52,6 +53,18 @@ export class Wire {
     if (!this.isClosed && this.socket.writable) this.socket.write(bytes);
   }
 
+  /** Sends bytes one by one, each in its own packet. */
+  async pushSlowly(bytes: Uint8Array | string): Promise<void> {
+    for (const byte of Buffer.from(bytes as string)) {
+      await new Promise<void>((resolve) => this.socket.write(Buffer.of(byte), () => setTimeout(resolve, 1)));
+    }
+  }
+
+  /** The HTTP/2 frames received so far. */
+  frames(): ReceivedFrame[] {
+    return framesIn(this.received());
+  }
+
   close(): void {
     this.socket.destroy();
   }
@@ -60,20 +73,33 @@ export class Wire {
 /** Timeout for a peer that reads nothing, in milliseconds. */
 const PATIENCE_MS = 20_000;
 
-/** Starts to connect to a URL. Over TLS, it uses the ALPN protocol and accepts every certificate. */
-export function connectTo(url: string, alpn: "h2" | "http/1.1", localAddress = "127.0.0.1"): Socket {
-  const { hostname: host, port, protocol } = new URL(url);
-  const where = { host, port: Number(port), noDelay: true, localAddress };
-  return protocol === "https:"
-    ? connectTls({ ...where, ALPNProtocols: [alpn], rejectUnauthorized: false })
-    : connectTcp(where);
+/** Options of a connection. */
+interface WireOptions {
+  /** The client address, within 127.0.0.0/8. */
+  readonly localAddress?: string;
+  /** Bytes to send as soon as the connection is open. */
+  readonly first?: Uint8Array | string;
 }
 
-/** Connects to a URL; over TLS, with the given ALPN protocol. */
-export async function openWire(url: string, protocol: "h2" | "http/1.1"): Promise<Wire> {
-  const socket = connectTo(url, protocol);
-  await once(socket, "encrypted" in socket ? "secureConnect" : "connect");
-  return new Wire(socket);
+/**
+ * Connects to a URL, and waits until the connection is open or closed. Over TLS, it uses the ALPN protocol and accepts every
+ * certificate.
+ */
+export async function openWire(
+  url: string,
+  alpn: "h2" | "http/1.1" = "h2",
+  { localAddress = "127.0.0.1", first = "" }: WireOptions = {},
+): Promise<Wire> {
+  const { hostname: host, port, protocol } = new URL(url);
+  const where = { host, port: Number(port), noDelay: true, localAddress };
+  const isSecure = protocol === "https:";
+  const socket = isSecure
+    ? connectTls({ ...where, ALPNProtocols: [alpn], rejectUnauthorized: false })
+    : connectTcp(where);
+  const wire = new Wire(socket);
+  if (first.length > 0) socket.write(first);
+  await once(socket, isSecure ? "secureConnect" : "connect", { signal: wire.ended }).catch(() => {});
+  return wire;
 }
 
 /** Connects by TCP without TLS. */

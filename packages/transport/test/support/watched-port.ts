@@ -1,5 +1,5 @@
+import { openWire, type Wire } from "@user-group-service/testing/attacks/wire";
 import { FRAME, frame } from "@user-group-service/testing/http2-frames";
-import { type RawSocket, rawConnect } from "@user-group-service/testing/raw-socket";
 import type { Runtime } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, expect } from "vitest";
@@ -23,9 +23,9 @@ export interface Memory {
 export interface WatchedPort {
   readonly port: OwnPort;
   /** The connections that `dial` opened for the current test. */
-  readonly raws: RawSocket[];
+  readonly raws: Wire[];
   /** Opens a connection that closes after the test. Default: HTTP/2, from 127.0.0.1. */
-  dial(alpn?: "h2" | "http/1.1", localAddress?: string): Promise<RawSocket>;
+  dial(alpn?: "h2" | "http/1.1", localAddress?: string): Promise<Wire>;
   memory(): Promise<Memory>;
   /** Memory use after a garbage collection. */
   heldBytes(): Promise<number>;
@@ -38,7 +38,7 @@ export interface WatchedPort {
  */
 export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib = 128): WatchedPort {
   const port = suitePort(runtime, options, heapMib);
-  const raws: RawSocket[] = [];
+  const raws: Wire[] = [];
   afterEach(async () => {
     for (const { socket } of raws.splice(0)) socket.destroy();
     expect(port.output()).not.toMatch(/uncaught|unhandled|warning|heap/i);
@@ -49,9 +49,9 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
   /** On a connection of its own. If the port is full, it tries again. */
   const memory = () =>
     waitFor("the port reports its memory use", async () => {
-      const raw = await rawConnect(port.url, "http/1.1");
-      raw.send("GET /memory HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-      await waitFor("the port answers", () => raw.isClosed());
+      const raw = await openWire(port.url, "http/1.1");
+      raw.push("GET /memory HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      await waitFor("the port answers", () => raw.isClosed);
       const text = raw.received().toString();
       return text === "" ? undefined : (JSON.parse(text.slice(text.indexOf("\r\n\r\n"))) as Memory);
     });
@@ -59,7 +59,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     port,
     raws,
     dial: async (alpn, localAddress) => {
-      const raw = await rawConnect(port.url, alpn, { localAddress });
+      const raw = await openWire(port.url, alpn, { localAddress });
       raws.push(raw);
       return raw;
     },
@@ -74,15 +74,15 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
 }
 
 /** Sends a PING and waits for its answer. The port has then read all bytes sent before. */
-export async function pinged(raw: RawSocket): Promise<void> {
+export async function pinged(raw: Wire): Promise<void> {
   const pings = () => raw.frames().filter(({ type }) => type === FRAME.ping).length;
   const before = pings();
-  raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+  raw.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
   await waitFor("the port answers the PING", () => pings() > before);
 }
 
 /** The status of a stream's answer, which HPACK sends indexed or literally. Undefined before the answer arrives. */
-export function statusOn(raw: RawSocket, stream: number): string | undefined {
+export function statusOn(raw: Wire, stream: number): string | undefined {
   const headers = raw.frames().find((one) => one.type === FRAME.headers && one.stream === stream);
   if (!headers) return undefined;
   return headers.payload[0] === 0x88 ? "200" : /\d{3}/.exec(headers.payload.subarray(0, 6).toString("latin1"))?.[0];
