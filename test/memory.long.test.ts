@@ -1,8 +1,8 @@
 import { forSuite } from "@user-group-service/testing/opened";
 import { beforeAll, expect, it } from "vitest";
-import { newApiTokenId } from "../src/domain/api-token.ts";
 import type { ChangeBy } from "../src/domain/audit.ts";
 import type { Environment } from "../src/domain/environment.ts";
+import { newResourceId } from "../src/domain/token.ts";
 import { byId, byToken, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
@@ -18,7 +18,7 @@ describeWithRedis("the memory of a group in Redis", () => {
   );
   /** As of an issued API token over the network. */
   const by = (): ChangeBy => ({
-    actorId: newApiTokenId(),
+    actorId: newResourceId(),
     actorName: "Back end of Acme",
     role: "manage",
     method: "RotateUserGroupToken",

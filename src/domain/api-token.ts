@@ -2,7 +2,6 @@ import type { ChangeBy } from "./audit.ts";
 import type { Environment } from "./environment.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type { Role } from "./role.ts";
-import { randomBase62 } from "./token.ts";
 
 /** An issued API token, without its secret, which is not stored. Times are in milliseconds since 1970. */
 export interface ApiToken {
@@ -72,19 +71,6 @@ export interface ValidApiToken {
   readonly expiresInMs: number;
   /** The time since its last use, in milliseconds. Infinity if no use is known. */
   readonly unusedForMs: number;
-}
-
-/** The length of an id, which has about 95 random bits. */
-const ID_LENGTH = 16;
-
-/** Generates an id of an API token. */
-export function newApiTokenId(): string {
-  return randomBase62(ID_LENGTH);
-}
-
-/** Whether a text has the form of an id of an API token. */
-export function isApiTokenId(text: string): boolean {
-  return /^[0-9A-Za-z]{16}$/.test(text);
 }
 
 /** The key of an API token in the store. */

@@ -107,6 +107,19 @@ export function randomBase62(length: number): string {
   return text;
 }
 
+/** The length of an id, which has about 95 random bits. */
+const ID_LENGTH = 16;
+
+/** Generates an id of an API token or a webhook. */
+export function newResourceId(): string {
+  return randomBase62(ID_LENGTH);
+}
+
+/** Whether a text has the form of an id of an API token or a webhook. */
+export function isResourceId(text: string): boolean {
+  return /^[0-9A-Za-z]{16}$/.test(text);
+}
+
 function fromBase62(text: string, start: number, length: number): number {
   let value = 0;
   for (let i = start; i < start + length; i++) value = value * 62 + BASE62.indexOf(text.charAt(i));

@@ -3,7 +3,6 @@ import type { ChangeBy } from "./audit.ts";
 import { DAY_MS, HOUR_MS } from "./durations.ts";
 import type { Environment } from "./environment.ts";
 import type { Page, PageRequest } from "./page.ts";
-import { randomBase62 } from "./token.ts";
 
 /** The maximum number of webhooks of an environment. */
 export const MAX_WEBHOOKS = 20;
@@ -244,21 +243,8 @@ export const TEST_INTERVAL_MS = 5000;
 /** The remaining days at which an API token is reported as expiring. */
 export const EXPIRY_DAYS = [30, 7, 1] as const;
 
-/** The length of an id, which has about 95 random bits. */
-const ID_LENGTH = 16;
-
 /** The number of random bytes of a secret. */
 const SECRET_BYTES = 32;
-
-/** Generates an id of a webhook. */
-export function newWebhookId(): string {
-  return randomBase62(ID_LENGTH);
-}
-
-/** Whether a text has the form of an id of a webhook. */
-export function isWebhookId(text: string): boolean {
-  return /^[0-9A-Za-z]{16}$/.test(text);
-}
 
 /** Generates a secret in the form of Standard Webhooks. */
 export function newWebhookSecret(): string {

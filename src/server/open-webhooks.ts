@@ -2,7 +2,8 @@ import type { Config } from "../config/config.ts";
 import type { ApiTokenStore } from "../domain/api-token.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { EventStore } from "../domain/store.ts";
-import { DELIVERY_OUTCOMES, newWebhookId, type TestResult, type WebhookTarget } from "../domain/webhook.ts";
+import { newResourceId } from "../domain/token.ts";
+import { DELIVERY_OUTCOMES, type TestResult, type WebhookTarget } from "../domain/webhook.ts";
 import type { Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { GroupDeps } from "../store/groups/group-record.ts";
@@ -76,7 +77,7 @@ export function openWebhooks(
   return {
     start: () => engine.start(),
     async sendTest(environment: Environment, target: WebhookTarget): Promise<TestResult> {
-      const event = { id: `test-${newWebhookId()}`, type: TEST_TYPE, time: Date.now(), webhookId: target.webhook.id };
+      const event = { id: `test-${newResourceId()}`, type: TEST_TYPE, time: Date.now(), webhookId: target.webhook.id };
       const sender = new Sender({ allowed });
       try {
         return await sendEvent(sender, environment, target, { event });

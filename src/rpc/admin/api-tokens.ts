@@ -4,11 +4,11 @@ import {
   type UpdateApiTokenRequest,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Principal } from "../../auth/api-tokens.ts";
-import { type ApiTokenChange, isApiTokenId } from "../../domain/api-token.ts";
+import type { ApiTokenChange } from "../../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import type { Role } from "../../domain/role.ts";
-import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../../domain/token.ts";
+import { apiTokenDigest, environmentNumberOf, isResourceId, USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
@@ -56,7 +56,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
         unusedSince: timeOf(request.unusedSince),
       };
       const scope = ["ListApiTokens", environmentPath(environment), ...Object.values(filter).map(String)];
-      const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, isApiTokenId, scope));
+      const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, isResourceId, scope));
       return { apiTokens: items.map(apiTokenMessage), nextPageToken: nextPageToken(next, scope) };
     },
 

@@ -1,16 +1,14 @@
 import {
   type ApiToken,
   type ApiTokenStore,
-  isApiTokenId,
   MAX_API_TOKENS,
   MAX_GRACED,
-  newApiTokenId,
   type RevocationListener,
   USE_INTERVAL_MS,
 } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
 import { ApiTokenNotFound, RecordUnreadable } from "../../domain/errors.ts";
-import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
+import { apiTokenDigest, isResourceId, newApiToken, newResourceId } from "../../domain/token.ts";
 import { type Audit, changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { environmentOf } from "../environments.ts";
@@ -76,16 +74,16 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   };
 
   /** The argument `issuer`: only API tokens have such ids. */
-  const issuerOf = (id: string) => (isApiTokenId(id) ? id : "");
+  const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
   /** @throws ApiTokenNotFound if the id is malformed. It may be a token that was sent by mistake, so it must not be logged */
   const requireId = (id: string): void => {
-    if (!isApiTokenId(id)) throw new ApiTokenNotFound();
+    if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
 
   return {
     async create(environment, { displayName, role, expireTime, creator }, by) {
-      const [id, token] = [newApiTokenId(), newApiToken(environment.number)];
+      const [id, token] = [newResourceId(), newApiToken(environment.number)];
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-api-token", CREATE_API_TOKEN, {
         id,
         digest: apiTokenDigest(token),

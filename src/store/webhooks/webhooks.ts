@@ -1,12 +1,11 @@
 import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, environmentPath } from "../../domain/environment.ts";
 import { WebhookNotFound, WebhookTestLimited } from "../../domain/errors.ts";
+import { isResourceId, newResourceId } from "../../domain/token.ts";
 import {
-  isWebhookId,
   MAX_DELIVERIES,
   MAX_SECRETS,
   MAX_WEBHOOKS,
-  newWebhookId,
   newWebhookSecret,
   SECRET_GRACE_MS,
   TEST_INTERVAL_MS,
@@ -33,7 +32,7 @@ import { deliveryFrom, formatSecrets, sealSecret, targetFrom, targetFromAnswer }
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
   /** @throws WebhookNotFound if the id is malformed */
   const requireId = (id: string): string => {
-    if (!isWebhookId(id)) throw new WebhookNotFound();
+    if (!isResourceId(id)) throw new WebhookNotFound();
     return id;
   };
 
@@ -67,7 +66,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
   return {
     async create(environment, { displayName, url, eventTypes }, by) {
       const { number } = environment;
-      const [id, secret] = [newWebhookId(), newWebhookSecret()];
+      const [id, secret] = [newResourceId(), newWebhookSecret()];
       // Workers find the environment before it has the webhook.
       const member = environmentMember(environmentPath(environment), number);
       await client.change("list-webhooks", ADD_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });

@@ -1,11 +1,6 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import {
-  MAX_API_TOKENS,
-  type NewApiToken,
-  newApiTokenId,
-  type RevocationListener,
-} from "../../../src/domain/api-token.ts";
+import { MAX_API_TOKENS, type NewApiToken, type RevocationListener } from "../../../src/domain/api-token.ts";
 import type { Environment, ListedEnvironment } from "../../../src/domain/environment.ts";
 import {
   ApiTokenChanged,
@@ -14,7 +9,7 @@ import {
   EnvironmentNotFound,
   StoreUnavailable,
 } from "../../../src/domain/errors.ts";
-import { apiTokenDigest, environmentNumberOf, newApiToken } from "../../../src/domain/token.ts";
+import { apiTokenDigest, environmentNumberOf, newApiToken, newResourceId } from "../../../src/domain/token.ts";
 import { followRevocations } from "../../../src/store/api-tokens/revocation-feed.ts";
 import { CREATE_API_TOKEN, REVOKE_API_TOKENS, ROTATE_API_TOKEN } from "../../../src/store/scripts.ts";
 import { BY, testApiTokens, testEnvironments } from "../stores.ts";
@@ -433,7 +428,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
         // The end of another revocation changes nothing.
-        await fails(store().revoke(environment, newApiTokenId(), BY, { issued: true }), ApiTokenNotFound);
+        await fails(store().revoke(environment, newResourceId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
           await fails(create({ creator: id }, environment), ApiTokenChanged);
           await fails(store().rotate(environment, other.apiToken.id, { rotator: id }), ApiTokenChanged);

@@ -6,12 +6,12 @@ import {
   WebhookNotFound,
   WebhookTestLimited,
 } from "../../../src/domain/errors.ts";
+import { newResourceId } from "../../../src/domain/token.ts";
 import {
   type Claim,
   DISABLE_AFTER_MS,
   MAX_DELIVERIES,
   MAX_WEBHOOKS,
-  newWebhookId,
   type Settlement,
   type Webhook,
 } from "../../../src/domain/webhook.ts";
@@ -48,7 +48,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   };
   const claimOf = (environment: Environment, { id }: Pick<Webhook, "id">): Claim => ({
     ...{ environment, id },
-    holder: newWebhookId(),
+    holder: newResourceId(),
   });
   const attemptOf = (outcome: "delivered" | "status", eventTime = 1_700_000_000_000) => ({
     ...{ eventId: "17", eventType: "user_group.updated", eventTime, outcome, durationMs: 12.4, retryMs: 60_000 },
@@ -88,7 +88,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
 
     it("refuse unknown and malformed ids, and environments in deletion", async () => {
       const environment = await newEnvironment();
-      for (const id of [newWebhookId(), "", "x", "__proto__", "a:b"]) {
+      for (const id of [newResourceId(), "", "x", "__proto__", "a:b"]) {
         await fails(webhooks().get(environment, id), WebhookNotFound);
         await fails(webhooks().update(environment, id, {}, BY), WebhookNotFound);
         await fails(webhooks().delete(environment, id, BY), WebhookNotFound);

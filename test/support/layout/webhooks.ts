@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { newWebhookId } from "../../../src/domain/webhook.ts";
+import { newResourceId } from "../../../src/domain/token.ts";
 import { TokenCipher } from "../../../src/store/encryption.ts";
 import { webhookKey } from "../../../src/store/keys.ts";
 import { redisDeliveries } from "../../../src/store/webhooks/deliveries.ts";
@@ -19,7 +19,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
     // The environment has a later event.
     const { webhook: other } = await webhooks().create(environment, VALUES, BY);
     const { id } = webhook;
-    const claim = () => redisDeliveries(deps()).claim({ environment, id, holder: newWebhookId() });
+    const claim = () => redisDeliveries(deps()).claim({ environment, id, holder: newResourceId() });
     const key = webhookKey(environment.number, id);
     return { environment, id, other, secret, claim, key, secrets: (await redis().hget(key, "secrets")) ?? "" };
   };
