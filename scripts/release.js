@@ -1,5 +1,6 @@
-// Builds everything that a release publishes, into an empty folder: npm run release -- FOLDER [NAMES]
-// It takes the published names from the file NAMES, by default release.json. It needs python3 with PyPI, helm, and go with
+// Builds everything that a release publishes, into an empty folder: npm run release -- FOLDER [NAMES [PLATFORMS]]
+// It takes the published names from the file NAMES, by default release.json. It builds the Terraform provider for PLATFORMS,
+// such as linux/amd64,windows/arm64; by default for all platforms, which takes about three minutes the first time. It needs python3 with PyPI, helm, and go with
 // its module proxy. All files are in one folder, as on the page of a release, so SHA256SUMS also checks downloaded files.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -21,6 +22,9 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const names = JSON.parse(readFileSync(process.argv[3] ?? join(ROOT, "release.json"), "utf8"));
 const { version } = JSON.parse(read("package.json"));
+const platforms = (
+  process.argv[4] ?? "darwin/amd64,darwin/arm64,linux/amd64,linux/arm64,windows/amd64,windows/arm64"
+).split(",");
 
 const folder = resolve(process.argv[2] ?? "release");
 mkdirSync(folder, { recursive: true });
@@ -124,16 +128,16 @@ function buildTerraformProvider() {
   const license = join(staging, "LICENSE");
   copyFileSync(join(ROOT, "LICENSE"), license);
   const flags = ["-trimpath", "-ldflags=-s -w", "-buildvcs=false"];
-  for (const GOOS of ["darwin", "linux", "windows"])
-    for (const GOARCH of ["amd64", "arm64"]) {
-      const file = GOOS === "windows" ? `${program}.exe` : program;
-      const env = { ...process.env, CGO_ENABLED: "0", GOOS, GOARCH };
-      run("go", ["build", ...flags, "-o", file, "."], join(ROOT, "packages/terraform-provider"), env);
-      // A zip file contains the times of its files. With a fixed time, the same sources give the same checksum.
-      for (const path of [file, license]) utimesSync(path, 2 ** 30, 2 ** 30);
-      const zip = join(folder, `${prefix}_${version}_${GOOS}_${GOARCH}.zip`);
-      run("python3", ["-m", "zipfile", "-c", zip, file, license]);
-    }
+  for (const platform of platforms) {
+    const [GOOS, GOARCH] = platform.split("/");
+    const file = GOOS === "windows" ? `${program}.exe` : program;
+    const env = { ...process.env, CGO_ENABLED: "0", GOOS, GOARCH };
+    run("go", ["build", ...flags, "-o", file, "."], join(ROOT, "packages/terraform-provider"), env);
+    // A zip file contains the times of its files. With a fixed time, the same sources give the same checksum.
+    for (const path of [file, license]) utimesSync(path, 2 ** 30, 2 ** 30);
+    const zip = join(folder, `${prefix}_${version}_${GOOS}_${GOARCH}.zip`);
+    run("python3", ["-m", "zipfile", "-c", zip, file, license]);
+  }
   const manifest = { version: 1, metadata: { protocol_versions: ["6.0"] } };
   writeFileSync(join(folder, `${prefix}_${version}_manifest.json`), `${JSON.stringify(manifest, undefined, 2)}\n`);
   writeFileSync(join(folder, `${prefix}_${version}_SHA256SUMS`), checksums(`${prefix}_`));

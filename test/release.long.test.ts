@@ -17,6 +17,9 @@ const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as {
   readonly terraformProvider: string;
 };
 
+/** The platform of this machine, and another one. */
+const PLATFORMS = [`${process.platform}/${process.arch.replace("x64", "amd64")}`, "windows/arm64"];
+
 /** The names of a fork, which differ from those of the repository. The names in the Go modules cannot differ. */
 const FORK = {
   repository: "https://git.example.org/acme/groups",
@@ -43,14 +46,14 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
   beforeAll(() => {
     const file = `${release}.json`;
     writeFileSync(file, JSON.stringify(FORK));
-    run(ROOT, "node", "scripts/release.js", release, file);
+    // The first compilation takes half a minute for each platform, so not all of them.
+    run(ROOT, "node", "scripts/release.js", release, file, PLATFORMS.join());
     rmSync(file);
-    // The first compilation for each platform takes minutes.
-  }, 900_000);
+  }, 600_000);
   afterAll(() => rmSync(release, { recursive: true }));
 
   it("names every file in its checksums, and does not overwrite a release", () => {
-    expect(run(release, "sha256sum", "--check", "SHA256SUMS").match(/: OK$/gm)).toHaveLength(16);
+    expect(run(release, "sha256sum", "--check", "SHA256SUMS").match(/: OK$/gm)).toHaveLength(12);
     const { status, stderr } = spawnSync("node", ["scripts/release.js", release], { cwd: ROOT, encoding: "utf8" });
     expect([status, stderr]).toEqual([1, expect.stringContaining("is not empty")]);
   });
@@ -94,9 +97,7 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
   it("builds the files that a Terraform registry requires, with the checksums that it verifies", () => {
     const prefix = `terraform-provider-ugs_${version}_`;
     const zips = filesOf(/\.zip$/);
-    expect(zips).toEqual(
-      ["darwin", "linux", "windows"].flatMap((os) => ["amd64", "arm64"].map((arch) => `${prefix}${os}_${arch}.zip`)),
-    );
+    expect(zips.sort()).toEqual(PLATFORMS.map((platform) => `${prefix}${platform.replace("/", "_")}.zip`).sort());
     const checked = run(release, "sha256sum", "--check", `${prefix}SHA256SUMS`);
     const listed = [...zips, `${prefix}manifest.json`];
     expect([...checked.matchAll(/^(.*): OK$/gm)].map(([, name]) => name)).toEqual(listed.sort());
