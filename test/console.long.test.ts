@@ -470,7 +470,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
   });
 
   it("shows characters that reorder text as code points, so no name looks like another", async () => {
-    const environment = await newEnvironment("hooli");
+    const environment = await newEnvironment("vandelay");
     const [name, shown] = ["left\u202Eright", "leftU+202Eright"];
     const admin = adminOf(server.url);
     await admin.importUserGroups({ environment, userGroups: [{ providedId: "acme" }] });
@@ -483,7 +483,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
         (hash) => {
           location.hash = hash;
         },
-        `#/${path}?${new URLSearchParams({ env: "hooli/Customer", ...params })}`,
+        `#/${path}?${new URLSearchParams({ env: "vandelay/Customer", ...params })}`,
       );
     await show("groups", {});
     await page.getByText(`Suspended: ${shown}`).waitFor();
