@@ -29,7 +29,7 @@ function programsOf({ path, body, options = "", typescript, python, go }: Call):
 
 const service = createUserGroupServiceClient({
   url: "${url}",
-  token: process.env.API_TOKEN,
+  token: process.env.API_TOKEN ?? "",
 });
 const made = await service.${typescript[0]};
 console.log(made.${typescript[1]});`,
