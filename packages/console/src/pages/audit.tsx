@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
@@ -71,7 +72,7 @@ export function AuditPage({ params }: { readonly params: Params }) {
   );
   return (
     <Page title="Audit">
-      <section class="card">
+      <section class="card filters">
         <Form label="Filter events" submit="Show" act={filter} beside={follow}>
           <div class="columns">
             {NAMES.map((name) => (
@@ -186,17 +187,21 @@ function isTemporary(error: unknown): boolean {
 
 function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
   return [
-    ...columnsFor(AuditEventSchema, ["create_time", "method"]),
+    ...columnsFor(AuditEventSchema, ["create_time"]),
+    {
+      name: "Event",
+      of: ({ method, changedFields }) => <TwoLines first={method} second={changedFields.join(", ")} />,
+    },
     {
       name: "Subject",
       of: ({ userGroupId, apiTokenId, apiTokenDisplayName, apiTokenRole, webhookId, exported }) => {
         if (userGroupId) return <Id id={userGroupId} href={hrefOf("group", { env, id: userGroupId })} />;
         if (apiTokenId)
           return (
-            <>
-              <a href={hrefOf("token", { env, id: apiTokenId })}>{apiTokenId}</a> <Visible text={apiTokenDisplayName} />{" "}
-              {apiTokenRole && `(${apiTokenRole})`}
-            </>
+            <TwoLines
+              first={<a href={hrefOf("token", { env, id: apiTokenId })}>{apiTokenId}</a>}
+              second={[apiTokenDisplayName, apiTokenRole].filter(Boolean).join(", ")}
+            />
           );
         if (webhookId) return <a href={hrefOf("webhook", { env, id: webhookId })}>{webhookId}</a>;
         if (!exported) return "the environment";
@@ -206,22 +211,42 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
         );
       },
     },
-    ...columnsFor(AuditEventSchema, ["changed_fields"]),
     {
       name: "By",
-      of: ({ actorId, actorDisplayName, role }) => (
-        <Visible
-          text={`${actorDisplayName && actorDisplayName !== actorId ? `${actorDisplayName}, ` : ""}${actorId} (${role})`}
-        />
-      ),
+      of: ({ actorId, actorDisplayName, role }) => {
+        // The role of ADMIN_TOKEN and of the service is also their id.
+        const [first, ...rest] = new Set([actorDisplayName || actorId, actorId, role]);
+        return <TwoLines first={first} second={rest.join(", ")} />;
+      },
     },
     {
       name: "Request",
-      of: ({ requestId, peerAddress }) => (
-        <>
-          {peerAddress} {requestId && <code class="small">{requestId}</code>}
-        </>
-      ),
+      of: ({ requestId, peerAddress }) => <TwoLines first={peerAddress} second={requestId} isId />,
     },
   ];
+}
+
+/** The content of a cell, and a detail below it. @param isId whether the detail is an id, which stays on one line */
+function TwoLines({
+  first,
+  second,
+  isId = false,
+}: {
+  readonly first: ComponentChildren;
+  readonly second: string;
+  readonly isId?: boolean;
+}) {
+  return (
+    <>
+      {typeof first === "string" ? <Visible text={first} /> : first}
+      {second !== "" && (
+        <>
+          <br />
+          <span class={isId ? "small id" : "small"}>
+            <Visible text={second} />
+          </span>
+        </>
+      )}
+    </>
+  );
 }

@@ -64,7 +64,7 @@ function Ending({ params }: { readonly params: Params }) {
           />
           <TextField
             label="Viewer"
-            hint="The viewer_id of the sessions. Empty: all sessions of the user group."
+            hint="The viewer_id of the sessions. Empty: all viewers."
             value={viewer}
             onValue={setViewer}
             maxLength={limitOf(AdminService.method.revokeViewerSessions, "viewer_id")}
