@@ -107,7 +107,8 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
           width: 1.75,
           ...(lines.length === 1 && { fill: () => colorOf(i).replace("rgb(", "rgba(").replace(")", ", 0.12)") }),
           spanGaps: true,
-          points: { show: false },
+          // The first sample alone makes no line.
+          points: { show: (self: uPlot) => self.data[0].length === 1, size: 7, fill: () => colorOf(i) },
         })),
       ],
       cursor: {
@@ -146,7 +147,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
   }, []);
   useEffect(() => {
     const [first = 0, last = 0] = [ends[0], ends.at(-1)];
-    const { from, to } = period ?? { from: first / 1000, to: last / 1000 };
+    const { from, to } = period ?? { from: Math.min(first / 1000, last / 1000 - 60), to: last / 1000 };
     plot.current?.batch(() => {
       plot.current?.setData(dataOf(ends, lines), false);
       plot.current?.setScale("x", { min: from, max: Math.max(to, from + MIN_ZOOM) });
