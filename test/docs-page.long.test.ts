@@ -117,7 +117,7 @@ async function tryGet(page: Page, userGroupId: string): Promise<{ status: string
 describe("unauthenticated clients of the page", () => {
   const server = suiteServer(() => ({}));
 
-  it("share one copy of its files, and are closed if they do not read", async () => {
+  it("share one copy of its files if they do not read", async () => {
     const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
     const first = await openWire(server.url, "http/1.1");
     first.push(ask);
@@ -133,6 +133,10 @@ describe("unauthenticated clients of the page", () => {
     await idle(server.pid);
     // 1,600 copies would be 2.7 GB.
     expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
+    // Each has sent its requests, and finds the beginning of the first response.
+    for (const raw of unread) raw.socket.resume();
+    await waitFor("all are answered", () => unread.every((raw) => raw.received().byteLength > 0));
+    for (const raw of unread) expect(raw.received().toString("latin1", 0, 15)).toBe("HTTP/1.1 200 OK");
     const answer = await fetch(`${server.url}/docs/`);
     expect(answer.status).toBe(200);
     for (const { socket } of [first, ...unread]) socket.destroy();
