@@ -2,8 +2,8 @@ import { create } from "@bufbuild/protobuf";
 import { createClient, createRouterTransport } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { allEnvironments, environmentsWith } from "./results.ts";
+import { EnvironmentNameSchema, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 
 it("finds an environment on the last page of the list", async () => {
   const names = Array.from({ length: 2500 }, (_, i) => `customer-${i}`);
@@ -18,4 +18,21 @@ it("finds an environment on the last page of the list", async () => {
   });
   const all = await allEnvironments(createClient(AdminService, transport), new AbortController().signal);
   expect(environmentsWith(all, "MER-2499").map(({ name }) => name)).toEqual(["customer-2499"]);
+});
+
+it.each([
+  [20, false],
+  [21, true],
+])("reports that it has not searched all names after 20 of %i pages", async (pages, isCut) => {
+  const transport = createRouterTransport(({ rpc }) => {
+    rpc(AdminService.method.lookupUserGroup, () => ({ userGroup: { providedId: "acme" } }));
+    rpc(AdminService.method.listUserGroups, ({ nameContains, pageToken }) => {
+      const next = Number(pageToken) + 1;
+      return { nextPageToken: nameContains !== "" && next < pages ? String(next) : "" };
+    });
+  });
+  const request = { environment: create(EnvironmentNameSchema, { name: "customer" }), text: "acme" };
+  const found = await findGroups(createClient(AdminService, transport), request, new AbortController().signal);
+  expect(found.groups.map(({ providedId }) => providedId)).toEqual(["acme"]);
+  expect(found.isCut).toBe(isCut);
 });

@@ -16,6 +16,13 @@ const PAUSE_MS = 150;
 
 type Request = { readonly environment: Session["caller"]["environment"]; readonly text: string };
 
+/** User groups that match a text. */
+export interface FoundGroups {
+  readonly groups: readonly UserGroupInfo[];
+  /** Whether the search stopped before it had compared the names of all user groups. */
+  readonly isCut: boolean;
+}
+
 /**
  * Finds user groups by their id, a prefix of their id, or a part of their name, in this order.
  *
@@ -25,17 +32,18 @@ export async function findGroups(
   admin: Session["admin"],
   { environment, text }: Request,
   signal: AbortSignal,
-): Promise<UserGroupInfo[]> {
+): Promise<FoundGroups> {
   await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   signal.throwIfAborted();
   const byPrefix = admin.listUserGroups({ environment, providedIdPrefix: text, pageSize: MAX_RESULTS }, { signal });
-  const found = await Promise.all([
+  const [byId, withPrefix, named] = await Promise.all([
     groupOf(admin, { environment, text }, signal),
-    byPrefix.then(({ userGroups }) => userGroups),
+    byPrefix,
     namedGroups(admin, { environment, text }, signal),
   ]);
-  const byId = new Map(found.flat().map((group) => [group.providedId, group]));
-  return [...byId.values()].slice(0, MAX_RESULTS);
+  const found = [...byId, ...withPrefix.userGroups, ...named.groups];
+  const groups = [...new Map(found.map((group) => [group.providedId, group])).values()];
+  return { groups: groups.slice(0, MAX_RESULTS), isCut: named.isCut };
 }
 
 /** The user group with an id, if there is one. */
@@ -51,16 +59,16 @@ async function groupOf(admin: Session["admin"], { environment, text }: Request, 
 
 /** The first user groups whose names contain a text. */
 async function namedGroups(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
-  const found: UserGroupInfo[] = [];
+  const groups: UserGroupInfo[] = [];
   let pageToken = "";
-  for (let pages = 0; pages < MAX_PAGES && found.length < MAX_RESULTS; pages++) {
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
     const request = { environment, nameContains: text, pageSize: MAX_RESULTS, pageToken };
     const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
-    found.push(...userGroups);
+    groups.push(...userGroups);
     pageToken = nextPageToken;
-    if (pageToken === "") break;
+    if (pageToken === "" || groups.length >= MAX_RESULTS) return { groups, isCut: false };
   }
-  return found;
+  return { groups, isCut: true };
 }
 
 /** Reads all environments. @throws ConnectError */

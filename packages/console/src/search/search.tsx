@@ -61,12 +61,12 @@ export function Search() {
   const wanted = text.trim();
   const isSearched = isOfAll && environment !== undefined && wanted !== "";
   const groups = useAnswer(`search ${isSearched} ${wanted}`, async (abort) =>
-    isSearched ? findGroups(admin, { environment, text: wanted }, abort) : [],
+    isSearched ? findGroups(admin, { environment, text: wanted }, abort) : undefined,
   );
   const all = useAnswer("environments to search", async (abort) => (isRoot ? allEnvironments(admin, abort) : []));
   const { path, isOfEnvironment, link } = PAGES.find((each) => each.path === route.value.path) ?? {};
   const targets: readonly Target[] = [
-    ...(groups.value ?? []).map((group) => ({
+    ...(groups.value?.groups ?? []).map((group) => ({
       href: hrefOf("group", { env, id: group.providedId }),
       icon: UsersRound,
       content: (
@@ -164,6 +164,7 @@ export function Search() {
       )}
       <p class="small" role="status">
         {isBusy ? "Searching …" : countText(targets.length, "result")}
+        {!isBusy && groups.value?.isCut && ". Not all names were searched: filter the list of user groups by name."}
       </p>
       {isOfAll && (
         <CheckField
