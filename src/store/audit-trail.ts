@@ -25,10 +25,10 @@ import { READ_EVENTS } from "./scripts.ts";
 /** The maximum number of events that a page with a filter reads. */
 const READ_FOR_FILTER = 4000;
 
-/** The maximum number of events that one script reads for the feed: 1.2 ms. */
+/** The maximum number of events that one script reads for the feed. The script takes 1.2 ms. */
 const MAX_FEED_EVENTS = 250;
 
-/** The number of days that one script reads for the feed: 0.6 ms without events. */
+/** The maximum number of days that one script reads for the feed. If they have no events, the script takes 0.6 ms. */
 const MAX_FEED_DAYS = 200;
 
 /** The number of days that are read in parallel. */
@@ -73,7 +73,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
     const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
-    // If a stream has more events, those before its last read event are unknown.
+    // A stream with more events was not read to its end. Its events before the last one that was read are unknown.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
     const events = streams.flat().filter(({ id }) => Number(id) >= known);
@@ -141,7 +141,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
               if (expected !== undefined && Number(event.id) !== expected) throw new AuditEventsExpired();
               expected = undefined;
               const next = `${number}.${event.id}`;
-              // The next page begins with this event: the events after it are not read yet.
+              // The next page begins with this event, because the events after it are not read yet.
               if (read++ === READ_FOR_FILTER || (!isWhole && e === events.length - 1)) return { items, next };
               if (!isWanted(event, filter)) continue;
               if (items.length === size) return { items, next };

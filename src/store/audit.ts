@@ -8,7 +8,7 @@ import { keyMissing } from "./encryption.ts";
 import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
-/** The streams of a day expire within this time, in milliseconds, so that Redis does not free all of them at once. */
+/** The retention differs by environment, up to this time in milliseconds. So Redis does not free all streams of a day at once. */
 const SPREAD_MS = HOUR_MS;
 
 /** Default of `maxUpdates`. */
@@ -103,7 +103,7 @@ export async function changeEnvironment<Arg extends string>(
   return requireNoRefusal(await sendChange(change, operation, script, args));
 }
 
-/** Writes an event on its own. @throws the errors of `changeEnvironment` */
+/** Writes an event without another change. @throws the errors of `changeEnvironment` */
 export async function writeEvent(
   change: EnvironmentChange,
   { subject, changedFields }: { readonly subject: string; readonly changedFields: string },

@@ -40,7 +40,7 @@ export interface EncryptedToken {
   readonly isPacked: boolean;
 }
 
-/** A stored secret that is not a token. The text also has the nonce. */
+/** A stored secret that is not a token. The text also contains the nonce. */
 type SealedSecret = Omit<EncryptedToken, "isPacked">;
 
 /** Encryption binds secrets to this number. An environment that is created again under the same name has another number. */

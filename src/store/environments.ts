@@ -25,12 +25,12 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
- * The number of an environment depends on its name. Candidates come from a digest of name, tag and attempt, and the creation of a
- * record claims the first free one. A deleted environment keeps its record and its number forever. So every walk over the
- * candidates of a name reads the same numbers, and finds the only environment of that name that is not deleted.
+ * The number of an environment depends on its name. A digest of name, tag and attempt gives the candidates for the number. The
+ * creation of a record claims the first free candidate. A deleted environment keeps its record and its number forever. So every
+ * walk over the candidates of a name reads the same numbers, and finds the only environment of that name that is not deleted.
  *
- * The list of environments has one entry for each, with its path and number. Listing and look-ups both read it. A creation adds the
- * entry, then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets `deleted`, and removes the
+ * The list of environments has one entry for each, with its path and number. Listing and look-ups read this list. A creation adds
+ * the entry, then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets `deleted`, and removes the
  * entry. A later environment of the same name has another number, so it has another entry. Each step is one script, and replicas
  * have to confirm it. If a process ends between two steps, the record decides: an entry without an environment is ignored, and a
  * look-up without an entry walks the candidates and adds the entry.
@@ -39,7 +39,7 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
 /** The number of candidates that are read in parallel, after the first one. */
 const CANDIDATES_AT_ONCE = 16;
 
-/** The maximum number of candidates of a name: so many times it can be created and deleted. */
+/** The maximum number of candidates of a name. It limits how often an environment of this name can be created again. */
 const MAX_CANDIDATES = 10_000;
 
 /** The limits of a deletion: groups or API tokens per script, groups per call, and the duration of a call in milliseconds. */
@@ -149,7 +149,7 @@ export function redisEnvironments({
     mayFollowDeleted: boolean,
   ): Promise<Stored & { isCreated: boolean }> => {
     const path = environmentPath(name);
-    // The list finds it even if the record of a deleted environment before it is lost.
+    // The list contains the environment even if the record of an earlier candidate is lost.
     const found = await lookUp(name).catch(unlessNotFound);
     if (found) return { ...found, isCreated: false };
     for (;;) {
@@ -179,7 +179,7 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // Without a number: all is deleted; or gone: another call has deleted the rest.
+      // No number: this call has deleted everything. `gone`: another call has deleted the rest.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }

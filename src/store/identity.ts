@@ -141,7 +141,7 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, one shard may be down. The reads include the time.
+    // In a Cluster, one shard may be down. There is one read per mark, and one of the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 

@@ -76,7 +76,7 @@ export const KEYS = {
   environment: environmentKey,
   ids: idsKey,
   group: (number: number, { id }: KeyArgs) => groupKey(number, id),
-  /** The group with the id or, without one, the part of the index that has its token. */
+  /** The group with the id. Without an id: the part of the index that contains the token. */
   target: (number: number, { id, currentDigest }: KeyArgs) =>
     id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
   /** A script without a new token reads no index. */
@@ -115,7 +115,7 @@ export function fromMember(member: string): { readonly path: string; readonly nu
 
 /**
  * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys. The function
- * `publish` of scripts has the same name. Plain PUBLISH reaches all nodes of a Cluster. With sharded pub/sub, workers would have to
+ * `publish` of scripts repeats this name. Plain PUBLISH reaches all nodes of a Cluster. With sharded pub/sub, workers would have to
  * follow the slot of the channel.
  */
 export const REVOKED_CHANNEL = "ug:revoked";

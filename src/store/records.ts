@@ -38,7 +38,7 @@ export function optionalIntegerOf(record: StoredRecord, field: string, what?: st
   return record[field] === undefined ? undefined : integerOf(record, field, what);
 }
 
-/** Reads a record after a change. @throws RecordUnreadable with the outcome `unknown`, because the change may be made */
+/** Reads a record after a change. @throws RecordUnreadable with the outcome `unknown`, because Redis may have made the change */
 export function afterChange<T>(read: () => T): T {
   try {
     return read();

@@ -57,7 +57,7 @@ export const RESOLVE_SESSION = defineScript("read", resolveSession, {
   args: "viewer",
 });
 
-/** `contains` must be empty: then the script reads one key only. */
+/** `contains` must be empty, because otherwise the script reads further keys. */
 export const LIST_IDS = defineScript("read", listIds, {
   keys: "ids",
   args: "from idPrefix count contains",
@@ -166,7 +166,7 @@ export const DELETE_GROUP = environmentScript(deleteGroup, {
   allowOom: true,
 });
 
-/** Redis also runs it when memory is full, because it takes a group from its viewers. */
+/** Redis also runs it when memory is full, because it ends the access of viewers. */
 export const SUSPEND_GROUP = environmentScript(suspendGroup, {
   keys: "group",
   args: "id reason message untilTime",

@@ -10,7 +10,7 @@ interface TokenSecret {
   readonly expireTime: number | undefined;
 }
 
-/** The secrets of an API token: the current one, and those with a grace period, which may be over. @throws RecordUnreadable */
+/** Decodes the secrets of an API token. The grace period of a previous secret may be over. @throws RecordUnreadable */
 function secretsFrom(record: StoredRecord, what: string): readonly [current: TokenSecret, ...previous: TokenSecret[]] {
   const expireTime = optionalIntegerOf(record, "expire_time", what);
   const words = record["previous"]?.split(" ") ?? [];
@@ -52,7 +52,7 @@ export function apiTokenFrom(id: string, record: StoredRecord, now: number): Api
  * Finds the secret with a digest.
  *
  * @param now Redis' clock
- * @returns its expiry, and whether a rotation replaced it. Undefined if it has expired, or the API token has no such secret
+ * @returns its expiry, and whether a rotation replaced it. Undefined if the secret has expired or does not exist
  * @throws RecordUnreadable
  */
 export function secretFrom(id: string, record: StoredRecord, { digest, now }: { digest: string; now: number }) {

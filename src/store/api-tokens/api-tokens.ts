@@ -32,8 +32,8 @@ const READ_AT_ONCE = 50;
 const REVOKED_AT_ONCE = 50;
 
 /**
- * Time after a step of a revocation in which API tokens issue no others, in milliseconds. The next step begins within it. The last
- * step does not end it, because another revocation may be in progress.
+ * The pause after a step of a revocation, in milliseconds. During the pause, API tokens cannot issue others. The next step begins
+ * before the pause ends. The last step does not end the pause, because another revocation may be in progress.
  */
 const PAUSE_MS = 5000;
 
@@ -47,7 +47,11 @@ interface ApiTokenDeps {
 
 /** API tokens in Redis. */
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
-  /** Decodes the API token in the answer of a change, and reports its secrets. @throws ApiTokenNotFound if it has expired */
+  /**
+   * Decodes the API token in the answer of a change, and passes its digests to the listener.
+   *
+   * @throws ApiTokenNotFound if the API token has expired
+   */
   const changedToken = (id: string, answer: readonly string[]): ApiToken => {
     const [state, now, digests = ""] = answer;
     if (state === "done") for (const digest of digests.split(" ")) listener.revoked(digest);
@@ -76,7 +80,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   /** The argument `issuer`: only API tokens have such ids. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
-  /** @throws ApiTokenNotFound if the id is malformed. It may be a token that was sent by mistake, so it must not be logged */
+  /** @throws ApiTokenNotFound if the id is malformed. The caller may have sent a secret by mistake, so the id must not be logged */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
@@ -102,7 +106,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       const read = async (id: string) => {
         const answer = await client.ask("list-api-tokens", READ, { key: apiTokenKey(number, id) });
         const record = recordFromAnswer(answer);
-        // It has expired, or another call has revoked it since the ids were read.
+        // The API token has expired, or another call has revoked it since the ids were read.
         return isEmpty(record) ? [] : [apiTokenFrom(id, record, Number(answer[1]))];
       };
       const readOrSkip = (id: string) =>
@@ -159,7 +163,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         revoked += Number(answer[2]);
       };
       await revokeSome([id], issued ? PAUSE_MS : undefined);
-      // If the pause ends before the last step, they may issue others. The next reading finds those.
+      // If the pause ends before the last step, these API tokens may issue others. The next `issuedBy` finds them.
       for (let ids = [""]; issued && ids.length > 0; ) {
         ids = await issuedBy(id, number);
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)
@@ -181,7 +185,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         const record = await of(apiTokenKey(number, entry));
         return [String(Date.now()), environment["path"] ?? "", entry, ...Object.entries(record).flat()] as string[];
       };
-      // This read precedes the change of the call.
+      // The call makes its change after this read, so the outcome of an error is `not_made`.
       const args = { ...keys, digest };
       const answer = await client.ask("api-token", FIND_API_TOKEN, args, { outcome: "not_made", whileMoving });
       const record = recordFromAnswer(answer, 3);

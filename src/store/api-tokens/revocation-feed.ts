@@ -11,13 +11,13 @@ import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 /** Delay before a lost subscription is replaced, in milliseconds. */
 const RETRY_MS = 100;
 
-/** Delay after Redis refused a subscription, in milliseconds. An operator must change the rights of its user. */
+/** Delay after Redis refused a subscription, in milliseconds. An operator must first grant rights to the user of Redis. */
 const REFUSED_MS = 10_000;
 
 /** Interval of checks of the connection and of the role of its node, in milliseconds. */
 const CHECK_MS = 5000;
 
-/** Timeout of this check, in milliseconds. */
+/** Timeout of a check, in milliseconds. */
 const SILENCE_MS = 1000;
 
 export interface FeedListener extends RevocationListener {
@@ -61,7 +61,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
-      // An empty message has no effect. It shows whether the user may publish: scripts ignore this error.
+      // An empty message has no effect. If the user may not publish, this call fails. Scripts ignore that error.
       await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();
@@ -103,7 +103,7 @@ async function waitForLoss(redis: Redis, node: StoreNode, nodes: StoreNodes): Pr
     // After a failover, the name of the node may lead to another Redis.
     const isMoved = node.reads.losses !== losses || !nodes.masters().includes(node);
     if (isMoved || over.signal.aborted) return;
-    // The check: a second subscription has no effect, but Redis answers it.
+    // A second subscription has no effect, but Redis answers it.
     await redis.subscribe(REVOKED_CHANNEL);
   }
 }

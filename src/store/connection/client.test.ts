@@ -8,7 +8,7 @@ import { ADD_MEMBER } from "../scripts.ts";
 import { type StoreClient, type StoreClientOptions, type StoreObserver, type TimedCall, Timeouts } from "./client.ts";
 import { openEmbedded } from "./embedded/embedded.ts";
 
-/** What `ADD_MEMBER` adds. */
+/** The arguments of `ADD_MEMBER`. */
 const MEMBER = { key: "set", member: "member" };
 
 const clients: StoreClient[] = [];
@@ -72,7 +72,7 @@ describe("a change after Redis' clock was set", () => {
     vi.spyOn(Date, "now").mockImplementation(() => now() + jump);
     expect(await change(client)).toBe(jump > 0 ? 2 : 1);
     for (let i = 0; i < 5; i++) expect(await change(client)).toBe(1);
-    // And back again.
+    // Set the clock back to its real time.
     vi.restoreAllMocks();
     expect(await change(client)).toBe(jump > 0 ? 1 : 2);
     expect(await change(client)).toBe(1);
@@ -125,7 +125,7 @@ describe("the timeouts of calls", () => {
     const timeouts = new Timeouts(30);
     const expired: string[] = [];
     const calls = begin(timeouts, "abcdefg", expired);
-    // From the middle, the start and the end of the list.
+    // Remove calls from the middle, the start and the end of the list.
     for (const name of "dag") timeouts.remove(calls.find((call) => call.name === name) as Call);
     expect(expired).toEqual([]);
     await waitFor("the others expire", () => expired.length === 4);
@@ -174,7 +174,7 @@ describe("the timeouts of calls in a busy process", () => {
       const timeouts = new Timeouts(100);
       const expired: string[] = [];
       const [call] = begin(timeouts, "a", expired);
-      // Before, in or after the turn of the check.
+      // The pause ends before, in or after the turn of the check.
       await pause(round % 10);
       if (round % 2) await setImmediate();
       block(120);
@@ -189,7 +189,7 @@ describe("the timeouts of calls in a busy process", () => {
     const timeouts = new Timeouts(10);
     const expired: string[] = [];
     const [call] = begin(timeouts, "a", expired);
-    // Arrives with the reads of the next turn, after the timers.
+    // The answer arrives with the reads of the next turn, after the timers.
     const { port1, port2 } = new MessageChannel();
     port1.once("message", () => timeouts.remove(call as Call));
     port2.postMessage("answer");

@@ -62,7 +62,7 @@ const CHANGE_SHARE = 0.9;
 /** The number of checks for expired calls within the timeout. The interval is at least 5 ms and at most 50 ms. */
 const CHECKS = 20;
 
-/** The maximum number of attempts of a change. It is repeated if it was too late by Redis' clock and the call has time left. */
+/** The maximum number of attempts of a change. A change that reached Redis after its deadline is repeated if the call has time left. */
 const MAX_ATTEMPTS = 3;
 
 /** The connections to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
@@ -146,8 +146,9 @@ export class StoreClient implements StoreProbe {
 
   /**
    * Makes a change in one round trip, by a script with a deadline at the node of its first key. With `minReplicas`, a second round
-   * trip waits for the replicas. The script is sent again if it was too late by Redis' clock, or if another node has the key. After
-   * StoreUnavailable, the change is not made any more. The outcome of the error says whether it may have been made before.
+   * trip waits for the replicas. The script is sent again if it was too late by Redis' clock, or if another node has the key. After the
+   * call has failed with StoreUnavailable, Redis no longer makes the change. The outcome of the error states whether Redis may have
+   * made it before.
    *
    * @throws the errors of `run`; TooFewReplicas if the change is committed
    */
@@ -380,10 +381,10 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
 /**
  * Sends a command or a script.
  *
- * @param args of a command, its key first; of a script as `argumentsOf` returns them
- * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but another key of
- *   the slot may not have. To a script, that key would be missing: it could create a group twice, or not find a token. So only
- *   commands and scripts with one key are sent. Others wait until the whole slot has arrived.
+ * @param args the arguments of a command, its key first, or of a script, as `argumentsOf` returns them
+ * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but other keys of
+ *   the slot may not have arrived. If a script needs such a key, it could create a group twice, or not find a token. So only
+ *   commands and scripts with one key are sent. Other scripts wait until the whole slot has arrived.
  * @throws KeysMoving if the script must wait
  */
 export function send<T>(
@@ -474,7 +475,7 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // After the reads of this turn, so an answer that has arrived is not late.
+    // The check runs after the reads of this turn, so an answer that has arrived is not late.
     setImmediate(this.#check);
   };
 

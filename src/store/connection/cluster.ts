@@ -40,7 +40,7 @@ const REFRESH_DELAY_MS = 20;
 /** The shortest interval between two CLUSTER SLOTS, in milliseconds, even if many calls fail. */
 const REFRESH_INTERVAL_MS = 500;
 
-/** The number of nodes that get CLUSTER SLOTS at the same time. */
+/** The number of nodes that receive CLUSTER SLOTS at the same time. */
 const QUERIED_NODES = 3;
 
 /** A range of slots and the node that has them. */
@@ -64,7 +64,7 @@ export class ClusterNodes implements StoreNodes {
   #isCovered = false;
   #isRefreshing = false;
   #isRefreshRequested = false;
-  /** The time of the last CLUSTER SLOTS by `performance.now()`, and the number of nodes that got it so far. */
+  /** The time of the last CLUSTER SLOTS by `performance.now()`, and the number of nodes that have received it so far. */
   #lastQuery = Number.NEGATIVE_INFINITY;
   #queries = 0;
   #isClosed = false;
@@ -139,7 +139,7 @@ export class ClusterNodes implements StoreNodes {
 
   /** Returns the node to which a call is redirected, when it is ready or after `CONNECT_TIMEOUT_MS`. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
-    // A node leaves out the host if the other node has the same one.
+    // If both nodes have the same host, the redirection contains no host.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
     if (kind === "moved") this.#slots[slot] = node;
@@ -160,7 +160,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // A node of REDIS_URL may have no slots. It is closed then.
+          // A node of REDIS_URL may have no slots. `#adopt` then closes it.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),

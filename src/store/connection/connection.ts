@@ -16,7 +16,7 @@ export interface NodeOptions {
   readonly minReplicas?: number;
   /** Receives connection errors, at most one per attempt. StoreMisconfigured: Redis cannot be used with this configuration. */
   readonly onError: (error: Error) => void;
-  /** Checks the Redis behind a new connection. Changes are sent once it has settled. Default: no check. */
+  /** Checks the Redis behind a new connection. Changes are sent after the check has settled. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
   /** Called when a connection is ready. */
   readonly onReady: () => void;
@@ -97,12 +97,12 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       const checked = requireUsable(redis, { isCluster: destination.topology === "cluster", waits: minReplicas > 0 });
       const requested = Promise.all([
         readClock(redis),
-        // If it fails and the connection stays open, the service checks again later.
+        // If this check fails and the connection stays open, the service checks again later.
         checkConnection?.(redis).catch(() => {}),
       ]).then(([clock]) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      // If the check fails, reading the clock may fail, too. Only the error of the check is reported.
+      // If `checked` rejects, reading the clock may fail, too. Only the error of `checked` is reported.
       requested.catch(() => {});
       await checked;
       await requested;
@@ -116,8 +116,8 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
 }
 
 /**
- * Runs scripts on a connection. They cost less CPU than those of ioredis. The connection sends the text of a script until Redis has
- * answered it once, and its digest after that.
+ * Runs scripts on a connection, with less CPU than ioredis. The connection sends the text of a script until Redis has answered it
+ * once. After that, it sends the digest of the script.
  */
 function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   const known = new Set<string>();
@@ -174,8 +174,8 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 }
 
 /**
- * Replaces a connection after Redis refused a change with READONLY, if its destination leads to a primary. The node was demoted.
- * While the destination leads to a replica, the connection stays open, because it still answers reads.
+ * Replaces the connection to a demoted node. Redis has refused a change with READONLY, and the destination leads to a primary now.
+ * While the destination leads to a replica, the connection stays open, because the replica still answers reads.
  *
  * @returns the ioredis option `reconnectOnError`. It always returns false, because the connection is replaced here
  */

@@ -24,13 +24,13 @@ describe("an error of Redis", () => {
     ["NOGROUP No such key", "NOGROUP"],
     ["a script failed", undefined],
     ["ERR REMOVED 1 127.0.0.1:6381", "ERR"],
-    // A code in the input of a caller does not count.
+    // Redis repeats the input of the caller. A code in this input does not count.
     ["ERR unknown command 'x', with args beginning with: 'a' MOVED 1 10.0.0.1:6379 ", "ERR"],
     ["ERR unknown command `x`, with args beginning with: `MOVED 1 10.0.0.1:6379`, ", "ERR"],
     ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],
   ])("%s has the code %s", (text, word) => expect(errorCodeOf(refusal(text))).toBe(word));
 
-  it("has a code only if Redis answered it", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
+  it("has a code only if Redis returned the error", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
 
   it.each([
     ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],

@@ -20,7 +20,7 @@ export class KeysMoving extends NotSent {
   }
 }
 
-/** A change that is committed, but that too few replicas confirmed. The cause has the reason. */
+/** A change that is committed, but that too few replicas confirmed. The cause contains the reason. */
 export class NotConfirmed extends Error {
   override readonly name = "NotConfirmed";
   constructor(cause: unknown) {
@@ -58,7 +58,7 @@ const CODES = [
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/** One of these codes, otherwise the first word. After a quotation mark, Redis repeats the input of callers. */
+/** One of these codes, otherwise the first word. No code after a quotation mark counts, because it may be input of a caller. */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
 /** The code of a Redis error, such as NOAUTH. Undefined for any other error. */
@@ -94,7 +94,10 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
   "READONLY",
 ]);
 
-/** The codes with which a script fails only before its first write: it reads its keys first, and Redis checks for writes first. */
+/**
+ * The codes with which a script fails only before its first write. A script reads its keys before that, and Redis checks the
+ * conditions of writes only at the first write.
+ */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
 /** The codes with which Redis refuses a command or a script before it runs. */
@@ -111,7 +114,7 @@ function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
-/** Whether a failed command or script has changed nothing. A script may fail after a write with any other error. */
+/** Whether an error shows that the command or script changed nothing. With any other error, a script may have written before. */
 export function changedNothing(error: Error): boolean {
   const code = errorCodeOf(error);
   if (!error.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(code);
@@ -128,7 +131,7 @@ export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** Where to send a command that did not run. `wait`: later, to the node that has the slot then. */
+/** Where to send a command that did not run. `wait`: later, to the node that has the slot by then. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };

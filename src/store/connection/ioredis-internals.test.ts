@@ -4,7 +4,7 @@ import { listen, waitFor } from "@user-group-service/testing/wait";
 import { AbstractConnector, Command, Redis, type RedisOptions } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 
-/** Answers of a Redis, by the names of commands. All others are answered with OK. */
+/** Answers of a Redis, by the names of commands. The server answers all other commands with OK. */
 const ANSWERS: Readonly<Record<string, string>> = { info: bulk("role:master\r\nloading:0\r\n"), get: bulk("é") };
 
 /** The listener, and the ioredis clients. */
@@ -115,7 +115,7 @@ describe("the connectors of ioredis:", () => {
     await waitFor("it is destroyed", () => redis.stream.destroyed);
   });
 
-  it("`check` of a connector gets the answer of INFO, and its false closes the connection", async () => {
+  it("`check` of a connector receives the answer of INFO, and a result of false closes the connection", async () => {
     const server = await fakeRedis();
     const requested: unknown[] = [];
     const check = (info: unknown) => requested.push(info) > 1;
@@ -124,7 +124,7 @@ describe("the connectors of ioredis:", () => {
     expect(server.connections).toBe(2);
   });
 
-  it("`firstError` of a connector is the error of a stream that closes before ioredis has it", async () => {
+  it("`firstError` of a connector is the error of a stream that closes before ioredis receives the stream", async () => {
     const server = await fakeRedis();
     class Failing extends Connector {
       override async connect() {
@@ -185,7 +185,7 @@ interface FakeRedis {
   /** The received commands, without CLIENT. */
   readonly commands: string[][];
   connections: number;
-  /** Whether it holds back its answers until `speak`. */
+  /** Whether the server delays its answers until `speak`. */
   isSilent: boolean;
   speak(): void;
 }
@@ -243,7 +243,7 @@ function bulk(text: string): string {
   return `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 }
 
-/** A client with the options of the connections. */
+/** Opens a client with the options of the store's connections. */
 function opens({ port }: FakeRedis, options: RedisOptions = {}): Redis {
   const redis = new Redis({
     ...{ port, host: "127.0.0.1", enableOfflineQueue: false, maxRetriesPerRequest: 0, retryStrategy: () => 5 },

@@ -14,8 +14,8 @@ export interface NodeCall<T> {
 /** The nodes of one Redis, a master behind Sentinels, or a Cluster. */
 export interface StoreNodes {
   /**
-   * Sends a call to the node that has a key. If that node redirects the call, or cannot run it yet, it has not run: the call is
-   * sent again to the other node, or later.
+   * Sends a call to the node that has a key. If that node redirects the call, or cannot run it yet, the call has not run. It is
+   * then sent again, to the other node or later.
    *
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */
@@ -39,8 +39,8 @@ export class StoreNode {
   /** The connection for reads, and for changes if they do not wait for replicas. */
   readonly reads: StoreConnection;
   /**
-   * The connection for changes. If changes wait for replicas, it is a separate one, because WAIT delays every later command of
-   * its connection.
+   * The connection for changes. If changes wait for replicas, they have a separate connection, because WAIT delays every later
+   * command of its connection.
    */
   readonly changes: StoreConnection;
   /** These connections, without duplicates. */

@@ -14,7 +14,7 @@ export interface OpenOptions
   extends StoreClientOptions,
     Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">>,
     Partial<Readonly<RedisSecrets>> {
-  /** The wait for the missing shards of a Cluster before it is used without them, in milliseconds. Default: 5000. */
+  /** How long to wait for missing shards before the service uses a Cluster without them, in milliseconds. Default: 5000. */
   readonly shardsMs?: number;
 }
 

@@ -22,7 +22,7 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // The interval of checks while Redis loads its data. Its own estimate is in whole seconds.
+    // The interval of checks while Redis loads its data. The estimate of Redis is in whole seconds.
     maxLoadingRetryTime: 100,
   };
 }
@@ -113,8 +113,8 @@ const SWITCH_CHANNEL = "+switch-master";
 
 /**
  * The Sentinels of a master. Each new connection queries them for the master. When a Sentinel announces another master, the
- * connections to the old one are closed. While no Sentinel answers, the last known master is used if it still is a master. So the
- * service works without Sentinels.
+ * connections to the old one are closed. While no Sentinel answers, new connections use the last known master, if it still is a
+ * master. So the service works without Sentinels.
  *
  * The Sentinel support of ioredis writes to standard error when a Sentinel is down, and closes connections at the failover of any
  * master (5.11.1).

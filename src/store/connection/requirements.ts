@@ -51,7 +51,7 @@ return failed`;
 /** The digest of a script that does not exist. */
 const NO_SCRIPT = "0".repeat(40);
 
-/** The first words of the error for a command that the user may not run in a script: of Redis 7.0, and since 7.2. */
+/** The first words of the error for a command that the user may not run in a script, in Redis 7.0, and in 7.2 and later. */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 /** The use of a connection. */
@@ -115,7 +115,7 @@ function deniedOf(answer: unknown): string[] {
 
 const none = (): string[] => [];
 
-/** Returns rights as missing if the error says so. */
+/** Returns a handler that reports these rights as missing if Redis denied them. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
     if (errorCodeOf(error) === "NOPERM") return [...rights];

@@ -22,7 +22,7 @@ export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promis
 }
 
 function answersOverTls(host: HostPort): Promise<boolean> {
-  // This connection sends no secret, so any certificate will do.
+  // This connection sends no secret, so it accepts any certificate.
   const socket = connectTls({
     ...host,
     ...(isIP(host.host) ? {} : { servername: host.host }),

@@ -50,11 +50,11 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       const hasData = stream.bytesRead !== bytesRead;
       silent = hasData || redis.commandQueue.length === 0 ? 0 : silent + 1;
       bytesRead = stream.bytesRead;
-      // The first check may come right after a command was sent.
+      // The first check may run immediately after a command was sent.
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
-    // After the reads of this turn, so that an answer that arrived while the process was busy counts.
+    // The check runs after the reads of this turn. So it counts answers that arrived while the process was busy.
     const timer = setInterval(() => setImmediate(check), silenceMs / CHECKS);
     stream.once("close", () => clearInterval(timer));
   });

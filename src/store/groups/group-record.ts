@@ -49,7 +49,7 @@ export const FIELD = {
   properties: "p",
   /** Missing if the group does not expire. */
   expireTime: "e",
-  /** Time of the suspension. Missing if the group was never suspended, or resumed. */
+  /** Time of the suspension. Missing if the group was never suspended, or was resumed. */
   suspendTime: "z",
   suspensionReason: "w",
   suspensionMessage: "h",
@@ -145,7 +145,7 @@ const SUSPENSION_FIELDS = [
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
 /**
- * Whether only Redis' clock decides if the group is suspended, because it has a time that is close to now.
+ * Whether only Redis' clock decides if the group is suspended, because the record has a time that is close to `now`.
  *
  * @param now the clock of this worker, in milliseconds since 1970
  */
@@ -233,10 +233,10 @@ export function viewerFromRecord(
   };
 }
 
-/** The latest day that a date with a year of four digits has. */
+/** The first day of the year 10000, counted from 1970. Earlier dates have a year of at most four digits. */
 const MAX_DAY = 2_932_897;
 
-/** Day of the last resolve. A damaged one counts as unset, because it must not prevent a resolve. */
+/** Day of the last resolve. An invalid day counts as unset, because it must not prevent a resolve. */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);
   return day > 0 && day < MAX_DAY ? day : undefined;

@@ -44,7 +44,7 @@ interface Plan {
   readonly fields: ChangedFields;
   /** The new token. Undefined if the group keeps its token. */
   readonly given: GivenToken | undefined;
-  /** Whether the group must not expire before the change, which would resume it. */
+  /** Whether the group must not have expired. Otherwise, its new expiry time would resume it. */
   readonly unlessExpired: boolean;
 }
 
@@ -60,7 +60,7 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
-    // If all fail, Redis is unavailable. Each further batch would wait for a timeout.
+    // If all imports of a batch fail, Redis is unavailable. Each further batch would wait for a timeout.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
   while (outcomes.length < groups.length) {
@@ -141,7 +141,7 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // An import with an old snapshot must not replace this token. So its time is not before that of the previous token.
+    // An import with an old snapshot must not replace the new token. So its time is not before that of the previous token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));

@@ -48,7 +48,7 @@ import {
 /** Time for retries with a request id, in milliseconds. */
 export const REQUEST_TTL_MS = DAY_MS;
 
-/** Stored length of a viewer's digest. It must be unique in a group. */
+/** Stored length of a viewer's digest, in characters. Stored digests must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
 
 interface Found extends GroupAnswer {
@@ -77,7 +77,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { record: recordFromAnswer(answer), providedId, now: Number(answer[1]) };
   };
 
-  /** Does the same as `RESOLVE_TOKEN` by single commands. */
+  /** Does the same as `RESOLVE_TOKEN` with single commands. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);

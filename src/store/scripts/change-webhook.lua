@@ -1,4 +1,4 @@
--- Sets the fields of a webhook to the extra arguments, and forgets its failures. With `secret`, it adds a secret instead: the
+-- Sets the fields of a webhook to the extra arguments, and removes its failures. With `secret`, it adds a secret instead: the
 -- secrets before it sign until `graceMs` after their replacement, and the newest `maxSecrets` stay. With `since`, it moves the
 -- cursor back to this time in microseconds.
 -- Returns `WebhookNotFound`; `same` if nothing changed; or `done` and the record.

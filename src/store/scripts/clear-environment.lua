@@ -1,6 +1,6 @@
 -- Deletes up to `count` groups, or all API tokens, of an environment in deletion. The last step marks the record as deleted. The
 -- record stays, so no other environment gets its number.
--- Returns `done` and the number of remaining groups; without a number after the last step.
+-- Returns `done` and the number of remaining groups; or only `done` after the last step.
 local ids, apiTokens = prefix .. 'ids', prefix .. 'api-tokens'
 local found = redis.call('ZRANGEBYLEX', ids, '-', '+', 'LIMIT', '0', count)
 for _, id in ipairs(found) do

@@ -1,6 +1,6 @@
 /** The text of a script. */
 declare module "*.lua" {
   const text: string;
-  // biome-ignore lint/style/noDefaultExport: what an import of a text gives
+  // biome-ignore lint/style/noDefaultExport: an import of a text file has its content as the default
   export default text;
 }

@@ -1,5 +1,5 @@
 -- Stores the result of an attempt by the `holder` of the lease. `outcome` is empty if no event was sent. A success moves the cursor
--- from `from` to `to`, unless it was moved in the meantime, and extends the lease by `leaseMs`. A failure gives back the lease and
+-- from `from` to `to`, unless another change has moved it, and extends the lease by `leaseMs`. A failure releases the lease and
 -- sets the time of the next attempt, or disables the webhook after `disableAfterMs` of failures. `entry` is the entry of the log of
 -- deliveries, which has at most `maxDeliveries`.
 -- Returns `lost` if the lease has another holder; or `done` and the record.

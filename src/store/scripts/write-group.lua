@@ -1,7 +1,7 @@
 -- Writes a group, if the version of its last change is `expectedVersion` (empty: it must not exist). An empty `digest` keeps its
 -- token. The extra arguments are fields and values to set. If `unlessExpired` is set, the group must not have expired.
 -- Returns one of
---   `changed`, and the record of a group that must not exist
+--   `changed`; with an empty `expectedVersion`, also the record of the existing group
 --   `unreadable`, `EnvironmentFull`
 --   `TokenTaken`: another group has the token
 --   `done`, and the version and team id of a new group

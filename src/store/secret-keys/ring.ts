@@ -5,7 +5,7 @@ import { TOKEN_KEYS_KEY } from "../keys.ts";
 import { recordFromAnswer, type StoredRecord } from "../records.ts";
 import { NOTE_KEY_USE } from "../scripts.ts";
 
-/** Interval in which a process records the key that it encrypts with, in milliseconds. */
+/** Interval at which a process records the key that it encrypts with, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
 
 /** A value that identifies a key without revealing it. */

@@ -78,8 +78,8 @@ export function redisSigningKeys({
     },
 
     /**
-     * Encrypts the private keys of an environment with the first key of the ring. If another call changes them at the same time, they
-     * stay as they are: a later call finds them.
+     * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at the same time,
+     * this call writes nothing, and a later call must encrypt them.
      *
      * @param isDryRun whether it only reads
      * @returns `uses`: ids of the keys that encrypted the private keys; `failed`: ids of private keys that it cannot decrypt
@@ -90,7 +90,7 @@ export function redisSigningKeys({
       const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
       if (moved.length > 0 && !isDryRun) {
         const texts = moved.flatMap((key) => [key.kid, textOf(environment, { ...key, sealed: undefined })]);
-        // With another version, a concurrent replacement does not write the former texts again.
+        // The new version prevents a concurrent replacement from writing the former texts again.
         const change = { field: VERSION, expected: version, extraArgs: [...texts, VERSION, `${Number(version) + 1}`] };
         await client.change("reencrypt", REPLACE_FIELDS, { key: signingKeysKey(environment.number), ...change });
       }

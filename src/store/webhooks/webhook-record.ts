@@ -10,7 +10,7 @@ import {
 import type { TokenCipher } from "../encryption.ts";
 import { integerOf, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
 
-/** A secret as a record holds it. */
+/** A stored secret of a webhook. */
 interface StoredSecret {
   readonly keyId: string;
   readonly text: string;
@@ -18,7 +18,7 @@ interface StoredSecret {
   readonly expireTime: number | undefined;
 }
 
-/** What the secrets of webhooks are decrypted with. */
+/** The cipher and the environment of the secrets of webhooks. */
 interface WebhookContext {
   readonly cipher: TokenCipher;
   readonly environment: Environment;

@@ -36,7 +36,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     return id;
   };
 
-  /** A new secret as the record holds it. */
+  /** Encrypts a new secret in the format of the record. */
   const sealed = (environment: Environment, id: string, secret: string): string =>
     formatSecrets([sealSecret(cipher, environment, id, secret)]);
 
@@ -67,7 +67,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     async create(environment, { displayName, url, eventTypes }, by) {
       const { number } = environment;
       const [id, secret] = [newResourceId(), newWebhookSecret()];
-      // Workers find the environment before it has the webhook.
+      // Add the environment to the list first, so that workers find its first webhook.
       const member = environmentMember(environmentPath(environment), number);
       await client.change("list-webhooks", ADD_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });
       const fields = {

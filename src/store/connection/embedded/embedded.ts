@@ -59,7 +59,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
-/** Names the errors of a command like ioredis names errors of Redis. */
+/** Gives the errors of a command the name that ioredis gives to errors of Redis. */
 function refusing(run: MockCommand): MockCommand {
   return (...args) =>
     run(...args).catch((error: Error) => {
@@ -166,7 +166,7 @@ function streamsOf(redis: Redis) {
   };
 }
 
-/** An element of such a list as Redis returns it: the id and the fields. */
+/** Converts an element of such a list to the form that Redis returns: the id and the fields. */
 function entryOf(event: string): [string, string[]] {
   const length = event.indexOf(" ");
   return [event.slice(0, length), JSON.parse(event.slice(length))];

@@ -1,4 +1,4 @@
-/** Types for the used part of fengari, which has none: the C functions of Lua 5.3, on a state or a thread. */
+/** Types for the used part of fengari, which has no types of its own: the C functions of Lua 5.3, on a state or a thread. */
 declare module "fengari" {
   /** A state of Lua, or one of its threads. */
   interface LuaState {
@@ -35,6 +35,6 @@ declare module "fengari" {
     };
     readonly lualib: { luaL_openlibs(state: LuaState): void };
   };
-  // biome-ignore lint/style/noDefaultExport: what Node and the bundle give of a CommonJS package
+  // biome-ignore lint/style/noDefaultExport: Node and the bundle export a CommonJS package as the default
   export default fengari;
 }
