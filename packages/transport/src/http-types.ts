@@ -23,11 +23,11 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading further requests of its HTTP/2 connection because a caller has many waiting calls. Returns a function that
-   * continues, for each connection that was read. An HTTP/1.1 connection serves one request at a time anyway.
+   * Stops reading the HTTP/2 connection of the request because a caller has many waiting calls. Returns, for each connection
+   * that it stopped, a function that resumes reading. It does not stop HTTP/1.1, which serves one request at a time.
    *
-   * @param isFirst whether no connection is stopped for the caller. Then this also stops the others that were stopped for it
-   * before, so that the same turn of the event loop does not read them
+   * @param isFirst whether no connection is stopped for the caller yet. If so, this also stops all connections that were
+   *   stopped for the caller before, so that the same turn of the event loop does not read them
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }

@@ -153,15 +153,18 @@ describe("an endpoint", () => {
       ["gzip", gzipSync, "gzip"],
       ["BR", brotliCompressSync, "gzip;q=0, br"],
       ["identity", (text: string) => Buffer.from(text), "deflate, GZIP ; q=0.5"],
-    ])("of %s decompresses them, and compresses its answer where it is accepted", async (name, compress, accepted) => {
-      const fields = { "content-encoding": name, "accept-encoding": accepted };
-      const { headers, body } = await put(compress("some longer text"), fields);
-      expect(bodies).toEqual(["some longer text"]);
-      expect(headers["content-encoding"]).toBe(accepted.endsWith("br") ? "br" : "gzip");
-      expect(headers).toMatchObject({ vary: "accept, accept-encoding", "content-length": String(body.length) });
-      const inflate = headers["content-encoding"] === "br" ? brotliDecompressSync : gunzipSync;
-      expect(inflate(body as Uint8Array).toString()).toBe("x".repeat(50));
-    });
+    ])(
+      "of %s decompresses them, and compresses the response with an accepted encoding",
+      async (name, compress, accepted) => {
+        const fields = { "content-encoding": name, "accept-encoding": accepted };
+        const { headers, body } = await put(compress("some longer text"), fields);
+        expect(bodies).toEqual(["some longer text"]);
+        expect(headers["content-encoding"]).toBe(accepted.endsWith("br") ? "br" : "gzip");
+        expect(headers).toMatchObject({ vary: "accept, accept-encoding", "content-length": String(body.length) });
+        const inflate = headers["content-encoding"] === "br" ? brotliDecompressSync : gunzipSync;
+        expect(inflate(body as Uint8Array).toString()).toBe("x".repeat(50));
+      },
+    );
 
     it.each([
       ["x", "no-store", undefined],
@@ -196,7 +199,7 @@ describe("an endpoint", () => {
 
     it.each([
       ["an unknown encoding", Buffer.from("a"), "zip", 415],
-      ["another encoding than it says", Buffer.from("a"), "gzip", 400],
+      ["another encoding than declared", Buffer.from("a"), "gzip", 400],
       ["more than the limit", Buffer.alloc(101), "identity", 413],
       ["more than the limit once decompressed", gzipSync(Buffer.alloc(101)), "gzip", 413],
     ])("refuses %s", async (_title, body, encoding, status) => {
@@ -214,7 +217,7 @@ describe("an endpoint", () => {
 });
 
 it("awaits a thenable decision of another library", async () => {
-  // biome-ignore lint/suspicious/noThenProperty: this is what such a promise is
+  // biome-ignore lint/suspicious/noThenProperty: a thenable is an object with this property
   const authorize = () => ({ then: (_resolve: unknown, reject: (reason: unknown) => void) => reject(new Error("no")) });
   const { route, seen } = routerWith({ authorize: authorize as never });
   expect((await (await route()).serve(request("{}"))).status).toBe(500);

@@ -56,7 +56,7 @@ describe.each(FORMS)("$name", (form) => {
   const run = (script: Script, options?: RequestOptions) => same(requestOf(form, talk({ script }), options));
   const send = (options: RequestOptions, message: Spoken = MESSAGE) => same(requestOf(form, message, options));
 
-  it("answers", async () => {
+  it("answers like Connect", async () => {
     const { status, effects } = await send({});
     expect(status).toBe(200);
     expect(effects.map(({ where }) => where)).toEqual(["interceptor", "implementation", "after"]);
@@ -99,7 +99,7 @@ describe.each(FORMS)("$name", (form) => {
     await run({ answer: "unserializable value" });
   });
 
-  it("passes header fields and trailers on", async () => {
+  it("passes on header fields and trailers like Connect", async () => {
     const fields: FieldList = [
       ["x-one", "1"],
       ["x-two", "a"],
@@ -148,7 +148,7 @@ describe.each(FORMS)("$name", (form) => {
     await run({ size: 300_000 }, { headers: accept(form, "gzip") });
   });
 
-  it("takes compression", async () => {
+  it("handles compression like Connect", async () => {
     for (const compression of ["gzip", "br", "identity"] as const) {
       await send({ compression });
       await send({ compression, cuts: [2, 7, 11] });
@@ -169,9 +169,9 @@ describe.each(FORMS)("$name", (form) => {
     }
   });
 
-  it("takes deadlines", async () => {
+  it("handles deadlines like Connect", async () => {
     const name = form.protocol.startsWith("grpc") ? "grpc-timeout" : "connect-timeout-ms";
-    // No deadline exceeds 596 hours: Connect's adapter passes it to a timer that cannot wait longer.
+    // No deadline exceeds 596 hours, because the timer of Connect's adapter cannot wait longer.
     const grpcTimes = "1H 60M 1000S 500H 10S 10000m 9000000u 0S 1n 1s -1S 123456789S 1.5S S".split(" ");
     const times = "1000 3600000 3600001 0 2000000000 10000000000 -1 1.5 1e3 abc".split(" ");
     for (const time of [...grpcTimes, "1 S", ...times, "", "5000, 6000"]) await send({ headers: [[name, time]] });

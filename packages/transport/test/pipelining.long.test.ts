@@ -102,7 +102,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     await waitFor("the server serves them", async () => (await memory()).served - before.served >= 20 * 33);
     const after = await memory();
     expect(after.served - before.served).toBeLessThan(20 * 200);
-    // Served requests take 330 KB of answers a connection.
+    // The answers to served requests take 330 KB per connection.
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(20 * MIB);
   });
 

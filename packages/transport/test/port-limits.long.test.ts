@@ -13,7 +13,7 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
     tls: tls?.server,
   });
 
-  it.sequential("limit the number of streams and their duration", async () => {
+  it.sequential("limits the number of streams and their duration", async () => {
     const [one, two] = [await dial(), await dial()];
     const open = (streams: number[]) => streams.map((stream) => requestHeaders(stream, { ":path": "/stream" }));
     one.push(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
@@ -32,7 +32,7 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
     expect(statusOn(one, 11)).toBeUndefined();
   });
 
-  it.sequential("limit connections: silent ones are closed for new ones", async () => {
+  it.sequential("closes silent connections at the limit, to accept new ones", async () => {
     for (let i = 0; i < 79; i++) await dial(i % 2 === 0 ? "h2" : "http/1.1");
     await waitFor("another client connects", async () => {
       const raw = await dial("http/1.1");
@@ -44,7 +44,7 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
     for (const { socket } of raws.splice(0)) socket.destroy();
   });
 
-  it.sequential("accept 32 KiB of header fields, and no more", async () => {
+  it.sequential("accepts 32 KiB of header fields, and no more", async () => {
     const [fits, large] = ["a".repeat(31 * 1024), "a".repeat(40 * 1024)];
     for (const [value, expected] of [
       [fits, "HTTP/1.1 200"],

@@ -206,7 +206,7 @@ const ODD_VALUES: readonly unknown[] = [
   { ...create(PlainSchema), choice: { case: "none", value: 1 } },
 ];
 
-/** A message with a value in a field of this kind. */
+/** Forms of a value for a field of this kind: the value itself, and in a list or maps. */
 function asHeldBy({ fieldKind }: DescField, value: unknown): unknown[] {
   if (fieldKind === "list") return [value, [value]];
   if (fieldKind === "map") return [value, { a: value }, { __proto__: null, 7: value }];

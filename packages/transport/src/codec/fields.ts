@@ -15,7 +15,7 @@ export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/** Creates a function that returns the fields of a type that satisfy `isSuch` or may contain such a field at any depth. */
+/** Creates a function that returns the fields of a type for which `isSuch` is true, or that may contain such a field at any depth. */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
     if (isSuch(field)) return true;

@@ -18,7 +18,7 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Encodes and decodes the messages of a method. Throws ConnectError. */
 export interface Serialization {
-  /** Decodes plain messages, as most are. Returns undefined for all others, which `parse` decodes. */
+  /** Decodes plain messages, which are the most frequent. Returns undefined for all others, which `parse` decodes. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
   /** Encodes a message after `headroom` bytes of undefined content. A string is sent as UTF-8. */
@@ -57,7 +57,7 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   const serialize = (message: Message, headroom: number) => {
     try {
       const text = toText?.(message);
-      // One UTF-16 unit has at most three bytes in UTF-8, so few texts must be measured.
+      // One UTF-16 unit has at most three bytes in UTF-8, so only few texts must be measured.
       const isShort =
         text !== undefined && (text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes);
       if (isShort) return headroom === 0 ? text : Buffer.concat([Buffer.alloc(headroom), Buffer.from(text)]);

@@ -4,7 +4,7 @@ import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
 /** Checks for the well-known types of which protobuf-es accepts invalid JSON. */
 const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
-  // protobuf-es only checks the beginning.
+  // protobuf-es only checks the beginning of the text.
   ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
   ["google.protobuf.Timestamp", isTimeOfDay],
 ]);

@@ -29,7 +29,7 @@ describe("ClientBudget", () => {
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
       (client, i) => charge(client, `${client}${i}`) !== undefined,
     );
-    // With a sixth holding, b would hold as many as a.
+    // With a sixth holding, b would have as many holdings as a.
     expect(admitted).toEqual([true, true, true, true, true, false, true]);
     expect(evicted).toHaveLength(6);
     expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
@@ -41,7 +41,7 @@ describe("ClientBudget", () => {
     fill("b", 4);
     for (let i = 0; i < 100; i++) expect(charge("a", "more")).toBeUndefined();
     expect(evicted).toEqual([]);
-    // Two clients that hold the same do not evict each other, which would never end.
+    // Two clients with equal holdings do not evict each other. Otherwise the evictions would never end.
     expect(charge("b", "b4")).toBeDefined();
     expect(evicted).toEqual(["a0"]);
     expect([charge("b", "b5"), charge("a", "a6")]).toEqual([undefined, undefined]);
@@ -96,7 +96,7 @@ describe("ClientBudget", () => {
     if (!large || !small) return expect.unreachable();
     small.resize(40 * UNIT_BYTES);
     expect(evicted).toEqual([]);
-    // It still holds less.
+    // Client b still holds less than client a.
     small.resize(50 * UNIT_BYTES);
     expect(evicted).toEqual(["large"]);
     const other = charge("a", "other", { bytes: 20 * UNIT_BYTES });

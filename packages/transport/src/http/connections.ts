@@ -25,7 +25,7 @@ class Connection implements Holding {
   http1: Socket | undefined;
   session: Http2Session | undefined;
   #bytesRead = -1;
-  /** The time of the first call of `isIdle` with that number. */
+  /** The time at which `isIdle` first read this number of bytes. */
   #silentSince = 0;
 
   constructor(socket: Socket) {
@@ -34,7 +34,7 @@ class Connection implements Holding {
 
   /**
    * Whether no HTTP/1.1 request is in flight, and no byte has arrived for this time. The time counts from the first call of
-   * this method after the last byte.
+   * this method after the last byte has arrived.
    */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
@@ -163,7 +163,7 @@ export class Http1Connection {
   #latest: ServerResponse | undefined;
   /** Passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;
-  /** The pipelined requests that have arrived with the current one. While there are any, no more bytes are read. */
+  /** The pipelined requests that have arrived with the current one. While one of them waits, no more bytes are read. */
   readonly #pipelined: Incoming[] = [];
   /** Responds to a request that node:http has refused. Called after the pipelined requests before it. */
   #refuseLast: (() => void) | undefined;
@@ -203,7 +203,7 @@ export class Http1Connection {
       const pipelined = this.#pipelined;
       if (this.#isOver) return 0;
       const [latest, [req]] = [this.#latest, incoming];
-      // A refused request stays the latest until its body has arrived. The next one comes after that.
+      // A refused request stays the latest until its body has arrived. The parser passes on the next request after that.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
       // Only node:http can pass on a request for another protocol, and only at once.
       if (this.#isClosing || req.upgrade) {

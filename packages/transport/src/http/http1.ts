@@ -138,7 +138,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     connection.writesOverTime(res);
     const { writeHead } = res;
     res.writeHead = ((...args: never[]) => {
-      // Connect's adapter then stops reading, so the next request would wait behind the unread rest.
+      // Connect's adapter stops reading when it responds. The next request would wait behind the unread rest of the body.
       if (!req.complete) connection.closeAfter(res);
       this.readEnd();
       return Reflect.apply(writeHead, res, args);
@@ -150,8 +150,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     this.readEnd();
-    // A client without 100 Continue may or may not send the body (RFC 9110, 10.1.1), so the start of the next request is
-    // unknown.
+    // A client that has received no 100 Continue may or may not send the body (RFC 9110, 10.1.1). So the start of the next
+    // request is unknown.
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);
     res.writeHead(status, headers);

@@ -15,7 +15,7 @@ it.each([
   ["::ffff:0:1", "::ffff:0:1"],
   ["::1", "::1"],
   [undefined, ""],
-])("%s is written as %s", (address, plain) => {
+])("formats the peer address %s as %s", (address, plain) => {
   expect(plainAddress(address)).toBe(plain);
 });
 
@@ -45,7 +45,7 @@ function silentClient(port: number): Socket {
   return socket;
 }
 
-it("ends a session without an answer to a PING, but none that is paused", async () => {
+it("ends a session that does not answer a PING, but not a paused session", async () => {
   const limits = { ...DEFAULT_LIMITS, deadSessionCheckMs: 10 };
   const server = createServer();
   const port = await listen(server);
@@ -59,7 +59,7 @@ it("ends a session without an answer to a PING, but none that is paused", async 
   const paused = await open(() => connect(`http://127.0.0.1:${port}`));
   await once(paused.client, "remoteSettings");
   const resume = pauseSession(paused.session, "flood");
-  // A client that answers nothing. Its session began later, so the paused one would end first.
+  // A client that answers nothing. Its session began later, so without the pause the paused session would end first.
   const silent = await open(() => silentClient(port));
   silent.client.resume();
   await once(silent.socket, "close");

@@ -52,8 +52,8 @@ export function endConnection(session: Http2Session): void {
 }
 
 /**
- * Stops reading a session because of a caller's calls. Returns a function that continues; undefined if the session is not read
- * already. Best effort: node:http2 itself starts to read again after a write that the kernel could not take at once.
+ * Stops reading a session because of a caller's calls. Returns a function that resumes reading; undefined if the session is
+ * already paused or closed. Best effort: node:http2 itself starts to read again after a write that the kernel could not take at once.
  */
 export function pauseSession(session: Http2Session, caller: string): (() => void) | undefined {
   const peer = peers.get(session);

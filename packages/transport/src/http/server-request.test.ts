@@ -26,7 +26,7 @@ async function buffersMib(): Promise<number> {
   return process.memoryUsage().arrayBuffers / MIB;
 }
 
-/** A request whose body comes from a stream, and whose response is dropped. */
+/** A request whose body comes from a stream. It drops its response. */
 class SourceRequest extends ServerRequest {
   readonly httpMethod = "POST";
   readonly target = "/";
@@ -115,7 +115,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Sends 1 MiB of each of many requests without their rest. Returns their results and the open sources. */
+/** Sends only the first MiB of the body of many requests. Returns their results and the open sources. */
 async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
   const { ends, receive } = receiver(maxBytes, wantedBytes);
   const sources: PassThrough[] = [];

@@ -106,7 +106,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   /** Ends a request whose client neither reads the response nor ends the request. */
   protected abstract abandon(reason: EvictionReason): void;
 
-  /** Whether the client need not be charged for the request any more. */
+  /** Whether the charge of the request can end. */
   isOver(): boolean {
     return this.isWritten;
   }
@@ -203,7 +203,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   private async answer(): Promise<void> {
     const { route } = this;
-    // node:http2 keeps a stream, and with it this request, until the next major garbage collection. The call must not stay.
+    // node:http2 keeps a stream, and with it this request, until the next major garbage collection. The request must not keep
+    // the call in memory for that time.
     this.route = undefined;
     if (!route) return;
     // A stream that the client has reset emits `end` although its body is incomplete.

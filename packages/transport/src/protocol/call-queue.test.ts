@@ -9,7 +9,7 @@ afterEach(() => {
 
 const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnections: () => [] };
 
-/** A queue whose worker is busy: as many calls have begun in this turn as may. */
+/** A queue whose worker is busy: the maximum number of calls has begun in this turn. */
 function busyQueue(options: CallQueueOptions = {}) {
   const callerOf = ({ target }: RequestHead) => {
     const [group = "", name = ""] = target.split("/");
@@ -54,7 +54,7 @@ it("lets callers take turns, and begins the calls of each in their order", async
   expect([order.length, queue.length, queue.tryBegin()]).toEqual([103, 0, true]);
 });
 
-it("refuses a call only when the queue is full, and then the oldest call of the caller with the most", async () => {
+it("refuses a call only if the queue is full, and then the oldest call of the caller with the most calls", async () => {
   const refused: string[] = [];
   const { order, wait } = busyQueue({ maxCalls: 3 });
   const calls = ["flood 1", "flood 2", "flood 3", "flood 4", "b", "c", "d"].map(async (name) => {
@@ -114,7 +114,7 @@ it("makes room when bodies arrive for waiting calls", async () => {
   // Each counts as 16 calls of 4 KiB.
   fat.unreadBytes = 60 * 1024;
   await turns(1);
-  // The small calls leave room for 31 others. Of the 31, and of the small calls, 8 begin in this turn.
+  // The small calls leave room for 31 large ones. In this turn, 8 large and 8 small calls begin.
   expect(queue.length).toBe(500 + 31 - 16);
   await turns(100);
   expect(order).toEqual(Array(500).fill("small"));

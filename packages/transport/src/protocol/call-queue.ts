@@ -8,15 +8,19 @@ const MAX_AT_ONCE = 64;
 
 /**
  * The number of waiting calls that begin in one turn. They take about a millisecond, so that the calls of other callers are read
- * soon. If other work makes a turn long, such as requests that do not wait or refusals, more begin: as many in each millisecond.
- * On Deno, a turn takes longer.
+ * soon. On Deno, a turn takes longer.
  */
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
+
+/**
+ * The number of calls that begin per millisecond of a long turn, if it exceeds `PER_TURN`. Refusals, or requests that do not wait,
+ * can make a turn long.
+ */
 const PER_MS = 3;
 
 /**
- * The number of waiting calls, in equal parts for the groups and the callers of a group. If a caller has more, its connections are
- * not read: each call that is read costs memory and garbage collections.
+ * The number of waiting calls, in equal parts for the groups and the callers of a group. If a caller has more than its part, its
+ * connections are not read, because each call that is read costs memory and garbage collections.
  */
 const READ_AHEAD = 256;
 
@@ -24,8 +28,8 @@ const READ_AHEAD = 256;
 const RESUMED_PER_TURN = 4;
 
 /**
- * The maximum number of waiting calls, for each that may begin, that one turn takes from the queue. Calls that are too late are
- * refused, which costs about as much as beginning them.
+ * The maximum number of waiting calls that one turn takes from the queue, per call that may begin. Calls that are too late are
+ * refused, and a refusal costs about as much as the begin of a call.
  */
 const TAKEN_PER_BEGUN = 4;
 
@@ -82,7 +86,7 @@ interface Waiting {
 class Line {
   readonly key: string;
   readonly calls: Waiting[] = [];
-  /** Functions that continue to read its paused connections, oldest first. */
+  /** Functions that resume reading its paused connections, oldest first. */
   readonly paused: (() => void)[] = [];
   /** Whether the other connections of the caller were paused with the first one. */
   hasPausedOthers = false;
@@ -129,7 +133,7 @@ export class CallQueue {
   #ended = 0;
   /** The number of calls that began in this turn of the event loop. */
   #begun = 0;
-  /** The number of paused connections that were continued in this turn. */
+  /** The number of paused connections that were resumed in this turn. */
   #resumed = 0;
   #isScheduled = false;
   #turnBegan = 0;
@@ -206,7 +210,8 @@ export class CallQueue {
    * Makes room for a new call: refuses the oldest call of the caller with the most calls. The clients of newer calls are more likely to
    * wait for the answer. Returns false if the new call itself must be refused.
    *
-   * @param group the group of the new call, and its line. They lose a call unless another is larger, with the new call
+   * @param group the group of the new call, and its line. They lose a call, unless another group or line is larger even if the
+   *   new call is counted
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -218,7 +223,7 @@ export class CallQueue {
     return true;
   }
 
-  /** @param line the line that loses a call. If it is empty, the next one does */
+  /** @param line the line that loses a call. If it is empty, the next line of the group loses one */
   #refuseOldest(group: Group, line: Line): void {
     const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
     this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
@@ -280,7 +285,7 @@ export class CallQueue {
 
   /**
    * Begins the oldest call of the next caller. If that call is too late, refuses it and begins the newest, because the other old
-   * ones would be late. The next call of the group, and of the caller, begins after those of the others.
+   * calls would be too late. The next turn of the group, and of the caller, comes after those of the others.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;
@@ -304,9 +309,9 @@ export class CallQueue {
   }
 
   /**
-   * Continues to read a paused connection if further calls should be read, or if the turns have taken as many calls as it may
-   * have. Otherwise calls of other connections, such as of HTTP/1.1, could keep it paused. Without a waiting call, none may stay
-   * paused.
+   * Resumes reading a paused connection if further calls should be read, or if the turns have taken as many calls as a connection
+   * may have. Otherwise, calls of other connections, such as those of HTTP/1.1, could keep it paused. If no call of the caller
+   * waits, resumes all its connections.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;

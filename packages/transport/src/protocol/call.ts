@@ -182,7 +182,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly message: Message;
-  /** The call, also of a spread copy. */
+  /** The call. A spread copy of the request contains it, too. */
   readonly call: Call;
 
   constructor(call: Call, { desc }: UnaryMethod, message: Message) {

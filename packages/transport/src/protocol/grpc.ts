@@ -34,7 +34,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // A text that is too long was not read to its end, so it may not decode.
+    // A text that is too long was not read to its end, so decoding it may fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;

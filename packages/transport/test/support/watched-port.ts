@@ -46,7 +46,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     expect((await memory()).failures).toBe(0);
   });
 
-  /** On a connection of its own. If the port is full, it tries again. */
+  /** Reads the memory use over a new connection. If the port is full, tries again. */
   const memory = () =>
     waitFor("the port reports its memory use", async () => {
       const raw = await openWire(port.url, "http/1.1");

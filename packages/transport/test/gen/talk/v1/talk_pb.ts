@@ -57,7 +57,7 @@ export type Talk = Message<"talk.v1.Talk"> & {
   nested?: Talk | undefined;
 
   /**
-   * Instructions for the test service, as JSON. Empty: it only answers.
+   * Instructions for the test service, as JSON. If it is empty, the service only responds.
    *
    * @generated from field: string script = 7;
    */
