@@ -179,7 +179,7 @@ function eventFrom(entry: Entry): AuditEvent {
   return decoded(entry).event;
 }
 
-/** An event, and whether it created a user group. @throws RecordUnreadable */
+/** Decodes an entry to its event. `isCreation`: whether the event created a user group. @throws RecordUnreadable */
 function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
   const [id = ""] = streamId.split("-");
   const record = recordFromAnswer(fields, 0);

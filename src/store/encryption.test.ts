@@ -60,7 +60,7 @@ describe("the cipher", () => {
     expect(decrypt(cipher, encrypt(cipher, text), text, { ...HOME })).toBe(text);
   });
 
-  it("packs tokens in the format of this service, and no others", () => {
+  it("packs only tokens in the format of this service", () => {
     for (const each of ours) expect(encrypt(cipher, each)).toMatchObject({ isPacked: true });
     for (const each of ours) expect(encrypt(cipher, each).text).toMatch(/^[\w-]{54}$/);
     for (const each of foreign) expect(encrypt(cipher, each).isPacked).toBe(false);

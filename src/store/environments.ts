@@ -31,9 +31,9 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
  *
  * The list of environments has one entry for each, with its path and number. Listing and look-ups read this list. A creation adds
  * the entry, then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets `deleted`, and removes the
- * entry. A later environment of the same name has another number, so it has another entry. Each step is one script, and replicas
- * have to confirm it. If a process ends between two steps, the record decides: an entry without an environment is ignored, and a
- * look-up without an entry walks the candidates and adds the entry.
+ * entry. A later environment of the same name has another number, so it has another entry. Each step is one script, which
+ * replicas have to confirm. If a process ends between two steps, the record decides. Look-ups ignore an entry without an
+ * environment. If the entry is missing, a look-up walks the candidates and adds the entry.
  */
 
 /** The number of candidates that are read in parallel, after the first one. */

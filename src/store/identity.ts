@@ -21,7 +21,7 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 /** The accepted loss of data, in milliseconds. A failover or a crash loses the last second or two. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of further keys in a Cluster. Each shard has at least one if the Cluster has at most this number of equal shards. */
+/** The number of further keys in a Cluster. Each shard has at least one key if the Cluster has at most this number of equal shards. */
 const SLOT_PARTS = 16;
 
 /** The value of a key with an identity. */

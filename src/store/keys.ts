@@ -115,7 +115,7 @@ export function fromMember(member: string): { readonly path: string; readonly nu
 
 /**
  * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys. The function
- * `publish` of scripts repeats this name. Plain PUBLISH reaches all nodes of a Cluster. With sharded pub/sub, workers would have to
+ * `publish` of scripts contains the same name. Plain PUBLISH reaches all nodes of a Cluster. With sharded pub/sub, workers would have to
  * follow the slot of the channel.
  */
 export const REVOKED_CHANNEL = "ug:revoked";

@@ -77,7 +77,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return issued;
   };
 
-  /** The argument `issuer`: only API tokens have such ids. */
+  /** The argument `issuer`. Empty if the id is not that of an API token. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
   /** @throws ApiTokenNotFound if the id is malformed. The caller may have sent a secret by mistake, so the id must not be logged */

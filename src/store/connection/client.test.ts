@@ -61,7 +61,7 @@ describe("a change after Redis' clock was set", () => {
     return length;
   };
 
-  // Longer than a change on a busy machine, and shorter than every jump.
+  // The timeout is longer than a change on a busy machine, and shorter than every jump.
   const timeoutMs = 20_000;
 
   it.each([HOUR_MS, -HOUR_MS, 25_000, 24 * 365 * HOUR_MS])("by %i ms is repeated at most once", async (jump) => {

@@ -56,7 +56,7 @@ export interface DataCheck {
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may run its change. The rest is for the answer. */
+/** The share of a call's remaining time in which Redis may run its change. The rest of the time is for the answer. */
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within the timeout. The interval is at least 5 ms and at most 50 ms. */
@@ -89,7 +89,7 @@ export class StoreClient implements StoreProbe {
     this.#shared = { timeouts: new Timeouts(timeoutMs), observe, traceOf };
   }
 
-  /** The same connections, with other options. */
+  /** Returns a client with other options on the same connections. */
   with(changed: Partial<StoreClientOptions>): StoreClient {
     return new StoreClient(this.nodes, { ...this.#options, ...changed });
   }
@@ -180,7 +180,7 @@ export class StoreClient implements StoreProbe {
 
   /**
    * Checks that at least one node answers reads, or that all nodes accept changes. One node is enough for reads, because the
-   * service serves the other nodes while one is replaced.
+   * service uses the other nodes while one is replaced.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */

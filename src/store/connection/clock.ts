@@ -13,7 +13,7 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
  * An estimate of Redis' clock that is never ahead of it. So a deadline by this clock is never later in Redis than in this process.
  *
  * Redis reads its clock between the command and the answer. This gives a lower and an upper bound for the difference of the two
- * clocks. If the estimate is outside of these bounds, it is set to the lower one, so it follows a clock that drifts or is set.
+ * clocks. An estimate outside of these bounds is set to the lower bound. So it follows a clock that drifts or is set.
  */
 export class RedisClock {
   /** Redis' milliseconds since 1970 minus `performance.now()`. */

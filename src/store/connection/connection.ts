@@ -177,7 +177,7 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
  * Replaces the connection to a demoted node. Redis has refused a change with READONLY, and the destination leads to a primary now.
  * While the destination leads to a replica, the connection stays open, because the replica still answers reads.
  *
- * @returns the ioredis option `reconnectOnError`. It always returns false, because the connection is replaced here
+ * @returns the ioredis option `reconnectOnError`. It always returns false, because this function replaces the connection itself
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;

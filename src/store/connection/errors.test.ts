@@ -84,7 +84,7 @@ describe("an error of Redis", () => {
   ])("%s changed nothing: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
 });
 
-it("a script in a migrating slot was not sent, and waits", () => {
+it("treats a script in a migrating slot as not sent, and lets it wait", () => {
   expect(new KeysMoving()).toBeInstanceOf(NotSent);
   expect(redirectionOf(new KeysMoving())).toEqual({ kind: "wait" });
   expect(redirectionOf(new NotSent("TRYAGAIN"))).toBeUndefined();

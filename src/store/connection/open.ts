@@ -50,7 +50,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     isCheckingScheme = true;
     fault ??= await wrongScheme(read.target);
     isCheckingScheme = false;
-    // The connection may be ready by then.
+    // The connection may have become ready during the check of the scheme.
     if (!fault && isStarting) options.onError?.(error);
   };
   const nodes = openNodes(read.target, {

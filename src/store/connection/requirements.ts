@@ -56,7 +56,7 @@ const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure i
 
 /** The use of a connection. */
 interface RequirementOptions {
-  /** Whether it connects to a node of a Cluster. */
+  /** Whether the connection leads to a node of a Cluster. */
   readonly isCluster: boolean;
   /** Whether changes wait for replicas. */
   readonly waits: boolean;
@@ -69,7 +69,7 @@ interface RequirementOptions {
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // ASKING affects the next command. The next one here has no key.
+    // ASKING affects the next command. The next command of this connection has no key.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),

@@ -72,7 +72,7 @@ export const FIELD = {
   /** Digest of the last token with a grace period, which may be over. */
   graceDigest: "x",
   graceUntil: "y",
-  /** Generation of new viewer sessions: the time of the last revocation of sessions. Missing if there was none. */
+  /** Generation of new viewer sessions: the time of the last revocation of sessions. Missing if there was no revocation. */
   generation: "s",
   /** Oldest valid generation of viewer sessions. Missing if all are valid. */
   firstGeneration: "b",

@@ -37,7 +37,7 @@ describe("notes of last resolves", () => {
     expect(written).toHaveLength(50);
   });
 
-  it("drops its notes after one failed write, and writes later ones", async () => {
+  it("drops its notes after one failed write, and writes later notes", async () => {
     let isAway = true;
     const { client, written } = newClient(async () => {
       if (isAway) throw new Error("away");

@@ -5,7 +5,7 @@ if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone', now
 local today = math.floor(now / 86400000)
 for i = extra, #ARGV, 3 do
   local group = string.sub(environment, 1, -12) .. 'group:' .. ARGV[i]
-  -- pcall: one unreadable record must not prevent the others.
+  -- pcall: an unreadable record must not prevent the notes of other groups.
   local found = redis.pcall('HMGET', group, 'g', 'l')
   local day = math.min(tonumber(ARGV[i + 2]), today)
   if found[1] == ARGV[i + 1] and (tonumber(found[2] or '') or 0) < day then

@@ -10,7 +10,7 @@ local function holderOf(digest)
   return redis.call('HGET', bucket, field)
 end
 
--- Whether a group other than `id` has a token, as its current one or in its grace period.
+-- Whether a group other than `id` has a token, as its current token or as one in its grace period.
 local function isTaken(digest, id)
   local holder = holderOf(digest)
   if not holder or holder == id then return false end
@@ -18,7 +18,7 @@ local function isTaken(digest, id)
   return record[1] == digest or record[2] == digest and (tonumber(record[3] or '0') or 0) > now
 end
 
--- The index entries of a group for up to two digests (false: none), as a list of bucket, field, bucket, field.
+-- Returns the index entries of a group for up to two digests, as a list of bucket, field, bucket, field. A digest may be false.
 local function entriesOf(id, first, second)
   local entries = {}
   for _, digest in ipairs({first, second}) do
@@ -33,14 +33,14 @@ local function removeEntries(entries)
   for i = 1, #entries, 2 do redis.call('HDEL', entries[i], entries[i + 1]) end
 end
 
--- The index entries that a group loses when it gets another token. `record` has its fields `d`, `x` and `s`.
+-- The index entries to remove when a group gets another token. `record` has its fields `d`, `x` and `s`.
 local function obsoleteEntries(id, record, digest, graceMs)
   local previous = record[2] and record[2] ~= digest and record[2]
   return entriesOf(id, previous, graceMs == '0' and record[1] ~= digest and record[1])
 end
 
--- The next generation of a group's viewer sessions. Generations are times. If Redis loses the last one, a counter would issue it
--- again, and revoked sessions would become valid.
+-- The next generation of a group's viewer sessions. Generations are times. If Redis lost the last generation, a counter would
+-- issue it again, and revoked sessions would become valid.
 local function nextGeneration(last)
   return string.format('%.0f', math.max(now, (tonumber(last or '0') or 0) + 1.0))
 end
