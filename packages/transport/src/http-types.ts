@@ -34,7 +34,7 @@ export interface RequestHead {
 
 /** A request whose body has been read. */
 export interface HttpRequest extends RequestHead {
-  /** Empty until it has been read. Endpoints get it decompressed. */
+  /** Empty until the body has been read. Endpoints receive a decompressed body. */
   body: Buffer;
 }
 

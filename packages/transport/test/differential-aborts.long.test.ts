@@ -14,7 +14,7 @@ import { http1Pieces, type RawRequest, writeTo } from "./support/differential-wi
 const pair = await openPair({ readMaxBytes: 1_000_000 });
 afterAll(() => pair.close());
 beforeEach(() => {
-  // Connect's adapter logs disconnected callers there.
+  // Connect's adapter logs disconnected callers to the console.
   vi.spyOn(console, "error").mockReturnValue();
 });
 afterEach(async () => {
@@ -82,14 +82,14 @@ describe.each(FORMS)("a disconnected caller: $name", (form) => {
       await waitFor("its signal aborts", () => where(pair[name]).includes("failure"));
       expect(where(pair[name])).toEqual(["interceptor", "implementation", "aborted", "failure"]);
     }
-    // One code for every disconnected caller. Connect uses Canceled, Aborted, Internal or none.
+    // The port uses one code for every disconnected caller. Connect uses Canceled, Aborted, Internal or none.
     expect(pair.ours.effects[2]).toEqual({ where: "aborted", code: Code.Canceled, name: "ConnectError" });
   });
 });
 
 describe.each(FORMS)("a deadline: $name", (form) => {
   it("aborts the signal", async () => {
-    // Long enough for the call to start on a busy machine.
+    // The deadline is long enough for the call to start on a busy machine.
     const headers = form.protocol.startsWith("grpc")
       ? [["grpc-timeout", "300m"] as const]
       : [["connect-timeout-ms", "300"] as const];

@@ -10,7 +10,7 @@ const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1500);
 
 const pair = await openPair();
 beforeAll(() => {
-  // Connect's adapter logs disconnected callers there.
+  // Connect's adapter logs disconnected callers to the console.
   vi.spyOn(console, "error").mockReturnValue();
 });
 afterAll(() => pair.close());

@@ -90,7 +90,7 @@ describe("differences that one exchange does not show", () => {
     await pair.close();
   });
 
-  it("lets the caller finish an upload that it answered early, and reads the rest", async () => {
+  it("reads the rest of an upload that it answered early, so that the caller can finish", async () => {
     const pair = await openPair();
     const large = requestOf(form, talk({ text: "a".repeat(200_000) }), { withLength: false });
     for (const candidate of [pair.ours, pair.connect]) {
@@ -109,7 +109,7 @@ describe("differences that one exchange does not show", () => {
     await pair.close();
   });
 
-  it("passes headers to a call that are not a Headers instance, but can be converted to one", () => {
+  it("passes headers to a call in an object that is not a Headers instance, but converts to one", () => {
     const ours = new RecordHeaders({ a: "1" });
     expect(ours).not.toBeInstanceOf(Headers);
     expect([...new Headers(ours)]).toEqual([["a", "1"]]);

@@ -40,7 +40,7 @@ describe.each(FORMS)("options of $name", (form) => {
       { grpcWeb: false },
       { connect: false },
       { grpc: false, grpcWeb: false },
-      // As if they were omitted: both support gzip and Brotli, for example, and neither limits request messages.
+      // An undefined option is like an omitted one. Both servers then support gzip and Brotli, and do not limit requests.
       { acceptCompression: undefined as never },
       UNSET as never,
       { shutdownSignal: AbortSignal.abort() },

@@ -33,7 +33,7 @@ const EVERY_FIELD = spread(
 );
 const PLAIN_MESSAGES = fc.sample(messages(PlainSchema, { depth: 3, maxFields: 30 }), { seed: 5, numRuns: 12 });
 
-/** Distributes fields over as many messages, each with a value other than its default. */
+/** Distributes fields over `count` messages. Each field has a value other than its default. */
 function spread(fields: readonly DescField[], count: number): Talk[] {
   const all = Array.from({ length: count }, () => talk({}));
   fields.forEach((field, i) => {

@@ -96,7 +96,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     const before = await heldBytes();
     const opened = await shortHalfBodies(3);
     await waitFor("the server refuses nearly all of them", () => refusedOf(opened) >= 300 - STREAMS);
-    // The same holds for one address.
+    // The upload succeeds although it comes from the same address.
     expect(await endUpload(upload)).toBe("200");
     await waitFor("the server answers the others with a timeout", () => refusedOf(opened) === 300);
     await closeAll();

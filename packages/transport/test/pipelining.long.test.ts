@@ -59,7 +59,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect(raw.isClosed).toBe(false);
   });
 
-  it("close the connection if there are too many, after the accepted ones are answered", async () => {
+  it("close the connection if they are too many, after the answers to the accepted requests", async () => {
     const raw = await dial();
     const { served } = await memory();
     raw.push(request(2).repeat(2000));
@@ -106,7 +106,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(20 * MIB);
   });
 
-  it("take little memory while they are refused behind an unread answer", async () => {
+  it("take little memory if the server refuses them behind an unread answer", async () => {
     const raws = await Promise.all(Array.from({ length: 4 }, dial));
     for (const raw of raws) raw.push(request(12 * MIB));
     await waitFor("their answers begin", () => raws.every((raw) => raw.received().length > 0));

@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("unread responses on %s", (runtime) => {
 
   it("answers every call of a client that reads on all streams of one connection", async () => {
     const session = await open();
-    // All responses together exceed 10 MB, which is node:http2's own default, and fit the budget of the runtime.
+    // All responses together exceed the default limit of node:http2, 10 MB, but not the budget of the runtime.
     const streams = runtime === "node" ? 250 : 200;
     const outcomes: Outcome[] = [];
     let left = 4 * streams;

@@ -160,7 +160,7 @@ describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, re
         }
       }
     }
-    // Both outcomes must occur.
+    // The run must cover both outcomes.
     expect([written > 200, failed > 500]).toEqual([true, true]);
   });
 
@@ -206,7 +206,7 @@ const ODD_VALUES: readonly unknown[] = [
   { ...create(PlainSchema), choice: { case: "none", value: 1 } },
 ];
 
-/** Forms of a value for a field of this kind: the value itself, and in a list or maps. */
+/** The value itself and, for a list or a map, also values that contain it as an element. */
 function asHeldBy({ fieldKind }: DescField, value: unknown): unknown[] {
   if (fieldKind === "list") return [value, [value]];
   if (fieldKind === "map") return [value, { a: value }, { __proto__: null, 7: value }];

@@ -31,7 +31,7 @@ export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: D
   };
 }
 
-/** The presence rule of a field: when it counts as set. */
+/** The presence rule of a field: the condition under which the field counts as set. */
 export interface Presence {
   readonly name: string;
   /** The name of its oneof. */

@@ -12,7 +12,8 @@ interface Arrival {
 
 /**
  * Begins to serve new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
- * requests, which take about 2 ms. If all of 80 new connections were served in one turn, the calls of others would wait 200 ms.
+ * requests, which take about 2 ms. If all of 80 new connections were served in one turn, the calls of other clients would wait
+ * 200 ms.
  */
 export class Arrivals {
   readonly #waiting: Arrival[] = [];
@@ -20,7 +21,7 @@ export class Arrivals {
   /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN`. */
   #served = 0;
 
-  /** Serves a connection in this turn, or in a later one. Drops it if it is closed by then. */
+  /** Serves a connection in this turn, or in a later one. If the connection has closed before its turn, drops it. */
   add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
     this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
     this.#serve();
@@ -30,7 +31,7 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
-      // A closed connection takes no turn. Otherwise a client that opens and closes connections would delay all new ones.
+      // A closed connection uses no place in a turn. Otherwise, a client that opens and closes connections would delay all new ones.
       if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);

@@ -23,7 +23,7 @@ function open(max: number, isIdle?: (name: string) => boolean) {
 }
 
 describe("ClientBudget", () => {
-  it("evicts the oldest holdings of the largest client until all clients hold the same", () => {
+  it("evicts the oldest holdings of the largest client until all clients have equal holdings", () => {
     const { evicted, charge, fill } = open(10);
     fill("a", 10);
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
@@ -140,10 +140,10 @@ describe("ClientBudget", () => {
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();
     let admitted = 0;
-    // All clients would hold the same, so one search must suffice.
+    // All clients would have equal holdings, so one search must suffice.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
-    // Only a guard: a search of all clients for each charge takes minutes.
+    // The limit is generous. A search of all clients for each charge would take minutes.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   });
 });

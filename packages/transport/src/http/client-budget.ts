@@ -7,9 +7,9 @@ export type EvictionReason = "timeout" | "over-budget";
 export interface Holding {
   /** Ends the holding. Its charge is already released. */
   evict(reason: EvictionReason): void;
-  /** Whether it can end without harm. Idle holdings are evicted first. Default: no holding is idle. */
+  /** Whether evicting the holding does no harm. Idle holdings are evicted first. Default: no holding is idle. */
   isIdle?(): boolean;
-  /** Whether it is finished, although its charge is not released. Checked at intervals and before an eviction. Default: no. */
+  /** Whether the holding is finished, although its charge is not released. Checked at intervals and before an eviction. Default: no. */
   isOver?(): boolean;
 }
 
@@ -53,7 +53,7 @@ const SEARCHED = 32;
  * A budget that all clients share. Each client is charged for its holdings.
  *
  * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest. But if the
- * charge would give the charged client as many units, that client loses an idle holding itself, or is refused. So a client
+ * charged client would then have as many units, that client itself loses an idle holding, or is refused. So a client
  * with few units is never refused because of other clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.

@@ -167,7 +167,7 @@ export class Http1Connection {
   readonly #pipelined: Incoming[] = [];
   /** Responds to a request that node:http has refused. Called after the pipelined requests before it. */
   #refuseLast: (() => void) | undefined;
-  /** Whether it serves no more requests. */
+  /** Whether the connection serves no more requests. */
   #isOver = false;
   /** Whether the next request is the last. */
   #isClosing = false;
@@ -217,7 +217,7 @@ export class Http1Connection {
     };
   }
 
-  /** One request in each turn of the event loop, so that the requests of other connections are read in between. */
+  /** Serves one request in each turn of the event loop, so that the requests of other connections are read in between. */
   readonly #serveLater = () => void setImmediate(this.#serveNext);
 
   readonly #serveNext = () => {
@@ -238,7 +238,7 @@ export class Http1Connection {
 
   /**
    * Whether to serve a request. The connection closes after the last pipelined request that may wait, and after a request for
-   * another protocol, because the parser drops the rest of its packet. The client repeats ignored requests on a new
+   * another protocol, because the parser drops the rest of the packet. The client repeats ignored requests on a new
    * connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
@@ -271,7 +271,7 @@ export class Http1Connection {
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
-  /** Closes the connection after the requests ahead of a CONNECT, which gets no answer. */
+  /** Closes the connection after the requests ahead of a CONNECT. The CONNECT receives no response. */
   refuseTunnel(): void {
     // The last pipelined request closes the connection.
     if (this.#pipelined.length > 0) return;
@@ -305,7 +305,7 @@ export class Http1Connection {
       socket.destroy();
       return;
     }
-    // After a parse error, the parser fails again for the rest of the data.
+    // After a parse error, the parser reports an error again for the rest of the data.
     if (this.#isBroken) {
       // Deno adds the same listener again for each chunk.
       const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];

@@ -13,7 +13,7 @@ import {
   ServerRequest,
 } from "./server-request.ts";
 
-/** Whether node:http is Node's: it writes headers and a string body at once, and it needs `readEnd`. */
+/** Whether the runtime is Node. Its node:http writes headers and a string body at once, and needs `readEnd`. */
 const IS_NODE = !("Deno" in globalThis);
 
 /** The longest body that is converted to a string, in bytes. Converting a longer body costs more than a second write. */
@@ -167,7 +167,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     } else {
       res.end(bodyBytes(body));
     }
-    // The kernel takes most responses at once. A response that waits in a pipeline has no socket yet.
+    // The kernel accepts most responses at once. A response that waits in a pipeline has no socket yet.
     const isTaken = res.writableFinished || (res.socket !== null && req.socket.writableLength === 0);
     if (!isTaken) this.chargeResponse(body.length);
     // If the connection closed with unread bytes, the client could lose the response. So the rest is read and discarded.

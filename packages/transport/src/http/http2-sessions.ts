@@ -93,7 +93,7 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
   let takenBefore = 0;
   /** The number of checks since an unanswered PING; undefined without one. */
   let unanswered: number | undefined;
-  // The timeout of node:http2 would keep the memory of a destroyed session until it fires.
+  // A timeout of node:http2 would keep a destroyed session in memory until the timeout fires.
   const stop = () => clearInterval(timer);
   const timer = setInterval(() => {
     // A destroyed session may have emitted no event.

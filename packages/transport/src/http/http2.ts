@@ -76,7 +76,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly target: string;
   readonly headers: HeaderRecord;
   protected readonly hasBody = true;
-  /** Kept here, because an ended stream has no session. */
+  /** The session of the stream. The request stores it, because an ended stream has no session. */
   private readonly session: Http2Session | undefined;
   /** Whether the response body is written. The kernel may not have taken the bytes of a reset stream. */
   private isBodyWritten = true;

@@ -87,7 +87,7 @@ const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
   maxSessionMemory: SESSION_MEMORY_MB,
-  // By default node:http2 ends a connection and all of its calls after it has refused 100 streams.
+  // By default, node:http2 ends a connection with all its calls after 100 refused streams.
   maxSessionRejectedStreams: 2 ** 31 - 1,
 };
 const HTTP1_OPTIONS = {

@@ -26,7 +26,7 @@ async function buffersMib(): Promise<number> {
   return process.memoryUsage().arrayBuffers / MIB;
 }
 
-/** A request whose body comes from a stream. It drops its response. */
+/** A request whose body comes from a stream. It discards its response. */
 class SourceRequest extends ServerRequest {
   readonly httpMethod = "POST";
   readonly target = "/";
@@ -78,7 +78,7 @@ class AnsweredRequest extends SourceRequest {
   protected override abandon(): void {
     this.isAbandoned = true;
   }
-  /** The kernel takes the response. */
+  /** Simulates that the kernel accepts the response. */
   take(): void {
     this.isWritten = true;
   }
@@ -124,7 +124,7 @@ async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY
     receive(source);
     source.write(Buffer.alloc(MIB));
     for (let turns = 0; turns < 3; turns++) await nextTurn();
-    // The rest is dropped.
+    // Discard the rest of the body.
     source.resume();
     sources.push(source);
   }

@@ -25,7 +25,7 @@ export interface RequestHandlers {
   readonly find: Find;
   /** Creates the response to a refused request. */
   readonly refuse: Refuse;
-  /** Called with unexpected errors. Each fails one request only. */
+  /** Called with unexpected errors. Each error affects one request only. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface RequestContext extends RequestHandlers {
   readonly responses: ClientBudget;
   /**
    * Bounds the number of open streams that need little memory: streaming calls, bodies of open methods, and answered
-   * requests whose rest still arrives. Short responses that exceed `responses` count here for a moment.
+   * requests whose rest still arrives. Short responses that exceed `responses` count here for a short time.
    */
   readonly streams: ClientBudget;
 }
@@ -67,7 +67,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected readonly context: RequestContext;
   /** The only charge of the request. It is first for the body, later for the response. */
   protected charge: Charge | undefined = undefined;
-  /** The route of the request. Unset before it is found, and when it begins to serve the request. */
+  /** The route of the request. Unset before the router finds it, and after it begins to serve the request. */
   private route: Route | undefined = undefined;
   /** The source of the body, until the body is complete, too long or abandoned. */
   private arriving: Readable | undefined = undefined;
@@ -111,7 +111,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.isWritten;
   }
 
-  /** Finds the route, reads the body if the route needs one, and responds. Never throws, which would end the process. */
+  /** Finds the route, reads the body if the route needs one, and responds. Never throws, because an exception would end the process. */
   serve(route?: Route | StreamRoute): void {
     try {
       const found = route ?? this.context.find(this);
@@ -203,7 +203,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   private async answer(): Promise<void> {
     const { route } = this;
-    // node:http2 keeps a stream, and with it this request, until the next major garbage collection. The request must not keep
+    // node:http2 keeps a stream and its request in memory until the next major garbage collection. The request must not keep
     // the call in memory for that time.
     this.route = undefined;
     if (!route) return;
@@ -223,7 +223,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   /**
    * Charges the client for the response. A long response is charged at once, because one turn of the event loop could
-   * create many. A short response is charged if it outlives its turn.
+   * create many long responses. A short response is charged if it outlives its turn.
    */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;

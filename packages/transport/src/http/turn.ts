@@ -2,7 +2,7 @@
 export interface Unfinished {
   /** The number of times that it was added in this turn and the previous one. */
   turns: number;
-  /** Charges it, unless it is finished. */
+  /** Charges the client for it, unless it is finished. */
   outliveTurn(): void;
 }
 

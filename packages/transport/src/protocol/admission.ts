@@ -66,7 +66,7 @@ export class Admission implements CallGate {
     try {
       const decision = this.#options.authorize?.(call);
       if (decision === undefined) return call;
-      // The call counts while it is being authorized: a slow authorization must not pile up requests.
+      // The call counts during its authorization, so that a slow authorization does not accumulate requests.
       if (isQueued) queue.inFlight++;
       return Promise.resolve(decision)
         .then(() => call, deny)

@@ -32,7 +32,7 @@ async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await nextTurn();
 }
 
-it("begins calls at once, up to a number in each turn of the event loop", async () => {
+it("begins calls at once, up to a maximum in each turn of the event loop", async () => {
   const { queue, begun } = busyQueue();
   expect(begun).toBe(64);
   await turns(1);
@@ -120,7 +120,7 @@ it("makes room when bodies arrive for waiting calls", async () => {
   expect(order).toEqual(Array(500).fill("small"));
 });
 
-it("ends calls whose deadline passes, without beginning them, and lets calls with a longer one wait", async () => {
+it("refuses waiting calls when their deadline passes, and lets calls with a longer deadline wait", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { order, wait } = busyQueue();
   void wait("short", { timeoutMs: 100 });
@@ -141,7 +141,7 @@ it("refuses a limited number of late calls in one turn", async () => {
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 1000; i++) void wait(`late ${i}`);
   vi.advanceTimersByTime(2001);
-  // This turn has taken long, but the later ones do not.
+  // This turn has taken long. The later turns are short.
   await turns(1);
   const before = queue.length;
   await turns(1);
@@ -258,7 +258,7 @@ it("reads a paused connection again although other calls of the caller keep arri
   }
   expect(queue.length).toBeGreaterThan(256);
   expect(paused).toBe(0);
-  // A turn takes 16 calls. The connection is read again after 100 calls, as many as it may have itself.
+  // Each turn begins 16 calls. The connection is read again after 100 calls, the maximum of one connection.
   expect(turnsPaused).toBeGreaterThanOrEqual(7);
   expect(turnsPaused).toBeLessThanOrEqual(9);
 });

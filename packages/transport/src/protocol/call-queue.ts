@@ -13,8 +13,8 @@ const MAX_AT_ONCE = 64;
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of calls that begin per millisecond of a long turn, if it exceeds `PER_TURN`. Refusals, or requests that do not wait,
- * can make a turn long.
+ * The number of calls that may begin per millisecond of a turn. A long turn may begin more calls than `PER_TURN`. Refusals, or
+ * requests that do not wait, can make a turn long.
  */
 const PER_MS = 3;
 
@@ -172,7 +172,7 @@ export class CallQueue {
     const { group: key, name } = this.#options.callerOf?.(request) ?? SOLE_CALLER;
     const headerBytes = sizeOf(request);
     const units = unitsOf(request, headerBytes);
-    // A call that uses much memory may need the room of many.
+    // A call that uses much memory may need the room of many small calls.
     while (this.#units + this.inFlight + units > this.#max) {
       const group = this.#groups.get(key);
       if (!this.#makeRoom(group, group?.lines.get(name))) return Promise.resolve("queue-full");

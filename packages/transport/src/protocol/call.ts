@@ -210,7 +210,7 @@ class CallHandlerContext implements HandlerContext {
   readonly protocolName: string;
   readonly responseHeader: Headers;
   readonly responseTrailer: Headers;
-  // Without `#` and closures: with them, a gRPC call takes 12 % more CPU.
+  // No `#` and no closures, because with them a gRPC call takes 12 % more CPU.
   private readonly call: Call;
   private readonly request: UnaryRequest;
 

@@ -14,7 +14,7 @@ import { decodeWebText } from "./web-text.ts";
 const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
-/** The bytes that a body may exceed one message: the prefixes of the message and of a trailer or a second message. */
+/** The bytes of a body beyond one message: the prefix of the message, and the prefix of a trailer or a second message. */
 const MORE_BYTES = 2 * PREFIX_BYTES;
 
 const EMPTY = Buffer.alloc(0);

@@ -132,7 +132,7 @@ export interface CallFormat {
   readonly isBinary: boolean;
   /** Whether the body is base64 (gRPC-Web text). */
   readonly isText: boolean;
-  /** Whether it is Connect's format of streams. The other protocols have one format for all calls. */
+  /** Whether the format is Connect's format of streams. The other protocols have one format for all calls. */
   readonly isStream: boolean;
   /** The content type of responses. */
   readonly responseType: string;

@@ -122,7 +122,7 @@ describeAttacks("bodies of unauthenticated clients", [
   },
   {
     title: "chunks with long extensions (HTTP/1.1)",
-    // Deno's TLS keeps a buffer of constant size for data it received once.
+    // Deno's TLS keeps a buffer of constant size after it has received data once.
     isRehearsed: true,
     bounds: { heldKiB: 2048, cpuMs: 300 },
     run: async ({ http1 }) => {

@@ -47,7 +47,8 @@ function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed
 }
 
 /**
- * For attacks that hold 2 MiB a connection until the server closes it: allocators keep this memory and use it again.
+ * Options for attacks that hold 2 MiB per connection until the server closes it. Allocators keep this memory and use it
+ * again.
  */
 const AGAIN = { isRehearsed: true };
 

@@ -5,7 +5,7 @@ import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
 /**
  * Tolerance between two deadlines, in milliseconds. Each server measures a deadline from the time it reads the request,
- * and a busy machine delays that.
+ * and a busy machine delays the reading.
  */
 const TIMEOUT_TOLERANCE_MS = 4000;
 

@@ -12,7 +12,7 @@ export function resetUpload(request: RawRequest, length: number, code: number): 
   return Buffer.concat([opening(request), half, numberFrame(FRAME.reset, STREAM, code)]);
 }
 
-/** The same request, complete. */
+/** The bytes of the same connection with the complete request. */
 export function wholeUpload(request: RawRequest): Buffer {
   return Buffer.concat([opening(request), frame(FRAME.data, FLAG.endStream, STREAM, request.body)]);
 }

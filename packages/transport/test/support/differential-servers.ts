@@ -25,7 +25,7 @@ const REQUESTS_PER_SESSION = 200;
 /** A server under comparison. */
 export interface Candidate {
   readonly url: string;
-  /** An HTTP/2 connection. If the last one was closed, a new one. */
+  /** Returns an open HTTP/2 connection, and opens it if necessary. */
   session(): ClientHttp2Session;
   /** The records of the service since the last exchange. */
   readonly effects: Effects;

@@ -13,7 +13,7 @@ type Fields = readonly (readonly [string, string])[];
 /** Instructions for the implementation and the interceptors, as JSON in the field `script` of a message. */
 export interface Script {
   readonly fail?: {
-    /** Omitted: a plain Error. */
+    /** Omit it to throw a plain Error. */
     readonly code?: number;
     readonly message: string;
     readonly metadata?: Fields;

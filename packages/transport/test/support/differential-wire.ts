@@ -191,7 +191,7 @@ export function sendHttp2(session: ClientHttp2Session, request: RawRequest): Pro
     stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     stream.on("end", () => {
       ended = true;
-      // The rest of the upload is not awaited: not every server reads it.
+      // Do not wait for the rest of the upload, because not every server reads it.
       setTimeout(() => done(false), AFTER_ANSWER_MS);
     });
     stream.on("error", () => {});
