@@ -9,9 +9,9 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
 
 /**
  * Hash that the service never deletes: the record of the environment. Fields: `state` (`active`, `deleting` or `deleted`), `path`
- * (`environmentPath`), `create_time`, `delete_time`, `version` of the last change, `trimmed`, the first update after the last
- * removed one, `groups`, the number of groups ever created, and `issue_time`: after a revocation with `issued`, API tokens issue
- * no others before this time.
+ * (`environmentPath`), `create_time`, `delete_time`, and `version` of the last change. `trimmed`: the first update after the last
+ * removed update. `groups`: the number of groups ever created. `issue_time`: after a revocation with `issued`, API tokens issue no
+ * others before this time.
  */
 export const environmentKey = (number: number) => `ug:{${number}}:environment`;
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { RedisClock } from "./clock.ts";
 
 describe("the estimate of Redis' clock", () => {
-  it("is never ahead of Redis' clock, even if an answer took long", () => {
+  it("is never ahead of Redis' clock, even after a slow answer", () => {
     const clock = new RedisClock();
     // Redis is 1,000,000 ahead, and read its clock at 150.
     clock.learn(1_000_150, 100, 200);

@@ -39,7 +39,7 @@ const CHECKS = 4;
  * Closes a connection that receives nothing for a time while commands wait for their answers. ioredis then opens a new one. The
  * ioredis option `socketTimeout` does not work for this: its timer also closes the next connection (5.11.1).
  *
- * @param silenceMs the allowed time of silence, in milliseconds. The connection may stay open for a quarter longer
+ * @param silenceMs the allowed time of silence, in milliseconds. The connection may stay open for up to 25 % longer
  */
 export function dropWhenSilent(redis: Redis, silenceMs: number): void {
   redis.on("connect", () => {

@@ -29,7 +29,7 @@ local function mayIssue(id)
 end
 
 -- The ids of the API tokens that issued a secret of the API token `id`: `issuer`, its own issuers, and then `others`. So the list
--- does not depend on issuers that are revoked later. After the first 100 ids, it has only those of existing API tokens.
+-- does not depend on issuers that are revoked later. After the first 100 ids, the list contains only ids of existing API tokens.
 local function issuersOf(id, issuer, others)
   local list, isKnown = {}, {[id] = true}
   for each in string.gmatch(issuer .. ' ' .. (redis.call('HGET', keyOf(issuer), 'issuers') or '') .. ' ' .. others, '%S+') do
