@@ -40,7 +40,7 @@ describe.each(FORMS)("options of $name", (form) => {
       { grpcWeb: false },
       { connect: false },
       { grpc: false, grpcWeb: false },
-      // An undefined option is like an omitted one. Both servers then support gzip and Brotli, and do not limit requests.
+      // An undefined option is like an omitted one. Both servers then support gzip and Brotli, and do not limit request messages.
       { acceptCompression: undefined as never },
       UNSET as never,
       { shutdownSignal: AbortSignal.abort() },

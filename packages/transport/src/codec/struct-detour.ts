@@ -14,7 +14,7 @@ const STRUCT = "google.protobuf.Struct";
 /**
  * Creates a variant of a message type in which google.protobuf.Struct fields contain messages instead of JSON objects.
  * Decoding the variant and restoring the message converts each field once. protobuf-es alone converts the object to a
- * message and back at each occurrence of the field: a 52 KB request that repeats one field takes 30 seconds. Returns
+ * message and back at each occurrence of the field. A 52 KB request that repeats one field then takes 30 seconds. Returns
  * undefined for a type without such a field.
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {

@@ -61,7 +61,7 @@ const SEARCHED = 32;
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
-  /** The clients by their units. Proxies are not included, because their holdings are not evicted. */
+  /** The clients by their number of units. Proxies are not included, because their holdings are not evicted. */
   readonly #byUnits = new Map<number, Set<Client>>();
   /** An upper limit of the units of any client. `#largest` lowers it. */
   #mostUnits = 0;

@@ -237,9 +237,9 @@ export class Http1Connection {
   };
 
   /**
-   * Whether to serve a request. The connection closes after the last pipelined request that may wait, and after a request for
-   * another protocol, because the parser drops the rest of the packet. The client repeats ignored requests on a new
-   * connection (RFC 9112, 9.3.2).
+   * Whether to serve a request. The connection closes after the last pipelined request that may wait. It also closes after a
+   * request for another protocol, because the parser drops the rest of the packet. The client repeats ignored requests on a
+   * new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;

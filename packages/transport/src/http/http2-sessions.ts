@@ -9,7 +9,7 @@ interface Peer {
   readonly address: string;
   /** Its socket while it is open. Only the handle can stop reading: node:http2 bypasses the stream. */
   socket: (Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null }) | undefined;
-  /** The caller for whose calls it was paused last. */
+  /** The caller whose calls last paused the session. */
   caller: string | undefined;
   isPaused: boolean;
 }
@@ -83,8 +83,8 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
 
 /**
  * Ends an HTTP/2 session that does not answer a PING within a minute. Its client is gone, does not read, or sends an endless
- * header, which no answer can interrupt; or the session is broken. On Node 20 a protocol error, or many fast resets, break a
- * session: it stops reading, emits no event, and stays open even if the client closes the connection.
+ * header, which no answer can interrupt; or the session is broken. On Node 20, a protocol error or many fast resets break a
+ * session. It then stops reading, emits no event, and stays open even if the client closes the connection.
  *
  * The server sends a PING if the session has sent nothing since the last check.
  */

@@ -206,7 +206,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
 /**
  * The unsent bytes of a connection that are not charged on Deno: a short response to each of its streams. Over TLS, Deno passes them to
- * the kernel some turns later, and a burst of short responses of many connections would exceed the budget of its client.
+ * the kernel some turns later. So a burst of short responses on many connections would exceed the budget of its client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 

@@ -270,9 +270,9 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
 }
 
 /**
- * Lets node:http read a TLS connection as a stream. By default its parser reads directly from the handle of the socket. A
- * request that arrives while a response is being written then pauses the parser but not the handle, and the next TLS record
- * breaks the connection with "Parse Error: Paused".
+ * Lets node:http read a TLS connection as a stream. By default, its parser reads directly from the handle of the socket. A
+ * request that arrives during the write of a response then pauses the parser but not the handle. The next TLS record breaks
+ * the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
   // If there is another listener, node:http does not read from the handle.

@@ -151,7 +151,7 @@ it("does not charge for a body that arrives within a turn of the event loop", as
   expect(ends).toEqual([`${4 * UNIT_BYTES} bytes`]);
 });
 
-it("frees the memory of abandoned bodies while their rest arrives", async () => {
+it("frees the memory of an abandoned body before the rest of the body arrives", async () => {
   const before = await buffersMib();
   const { ends, sources } = await sendHalf(4 * MIB);
   expect(ends).toEqual(Array(REQUESTS - 4).fill("too-many-bodies"));
@@ -159,7 +159,7 @@ it("frees the memory of abandoned bodies while their rest arrives", async () => 
   for (const source of sources) source.destroy();
 });
 
-it("frees the memory of bodies that are too long while their rest arrives", async () => {
+it("frees the memory of a body that is too long before the rest of the body arrives", async () => {
   const before = await buffersMib();
   const { ends, sources } = await sendHalf(1024 * MIB, 0);
   expect(ends).toEqual(Array(REQUESTS).fill(`${MIB} bytes`));
@@ -167,7 +167,7 @@ it("frees the memory of bodies that are too long while their rest arrives", asyn
   for (const source of sources) source.destroy();
 });
 
-it("abandons a response beyond the budget, but a short one only if the kernel does not take it in time", async () => {
+it("abandons a response beyond the budget, but a short response only if the kernel does not accept it in time", async () => {
   const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), streams: new ClientBudget(4) });
   const charge = vi.spyOn(context.streams, "charge");
   const [long, taken, ...unread] = [UNIT_BYTES + 1, ...Array(10).fill(1)].map(

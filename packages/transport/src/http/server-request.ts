@@ -50,8 +50,8 @@ export interface RequestContext extends RequestHandlers {
 export function ignore(): void {}
 
 /**
- * A request of node:http or node:http2, and its response. If the body arrives, or the client reads the response, for longer than a
- * turn of the event loop, the client is charged for it: see `Turn`.
+ * A request of node:http or node:http2, and its response. The client is charged for a body, or for an unread response, that
+ * outlives its turn of the event loop: see `Turn`.
  */
 export abstract class ServerRequest<NodeResponse extends ServerResponse | ServerHttp2Stream = ServerHttp2Stream>
   implements HttpRequest, Holding, Unfinished

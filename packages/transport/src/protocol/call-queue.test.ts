@@ -218,7 +218,7 @@ it("pauses the connections of a caller with many waiting calls, and reads at mos
   expect([queue.length, paused]).toEqual([180, 0]);
 });
 
-it("searches the connections of a caller once if another caller has paused them", async () => {
+it("searches the connections of a caller only once if another caller has paused them", async () => {
   const { wait } = busyQueue();
   const firsts: boolean[] = [];
   const pauseConnections = (_caller: string, isFirst: boolean) => {

@@ -72,9 +72,9 @@ interface Waiting {
   readonly headerBytes: number;
   /** The number of calls that it counts as. */
   units: number;
-  /** When it began to wait, by `performance.now()`. */
+  /** The time at which the call began to wait, by `performance.now()`. */
   readonly since: number;
-  /** When it is too late to begin, by `performance.now()`. */
+  /** The time after which the call may not begin, by `performance.now()`. */
   readonly until: number;
   /** The cause of its refusal at that time. */
   readonly lateCause: OverloadCause;

@@ -183,7 +183,8 @@ describeAttacks("bodies of token holders", [
   },
   {
     title: "bodies that stop (100 streams on each of 50 connections)",
-    // 64 MiB of bodies and about 2,500 streams that wait for the rest, on 20 connections. Kept bodies would add 11 MiB.
+    // The server holds 64 MiB of bodies, and about 2,500 streams that wait for the rest, on 20 connections. Kept bodies would
+    // add 11 MiB.
     bounds: { heldKiB: 8192, cpuMs: 10 },
     run: (target) => halfBodies(target, [authorization(target)]),
   },
