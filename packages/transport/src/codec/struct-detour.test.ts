@@ -54,7 +54,7 @@ describe("decoding Struct fields as messages", () => {
     let failed = 0;
     const anyBytes = fc.oneof(
       { weight: 9, arbitrary: wire },
-      // Truncated, or with one changed byte.
+      // Truncated messages, and messages with one changed byte.
       fc.tuple(wire, fc.nat(), fc.nat(255)).map(([bytes, at, value]) => {
         const changed = bytes.slice(0, Math.max(1, at % (bytes.byteLength + 8)));
         if (changed.byteLength > 0) changed[at % changed.byteLength] = value;

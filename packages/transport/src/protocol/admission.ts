@@ -83,7 +83,7 @@ export class Admission implements CallGate {
   }
 }
 
-/** The time until the deadline of a call, in milliseconds. Undefined without a valid one. */
+/** The time until the deadline of a call, in milliseconds. Undefined without a valid deadline. */
 function timeoutOf(protocolName: string, headers: HeaderRecord): number | undefined {
   const { timeoutHeader, parseTimeout } = protocolName.startsWith("grpc") ? grpcProtocol : connectProtocol;
   return parseTimeout(headerValue(headers, timeoutHeader), Number.POSITIVE_INFINITY).timeoutMs;

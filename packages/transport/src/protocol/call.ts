@@ -223,7 +223,7 @@ class CallHandlerContext implements HandlerContext {
     this.request = request;
   }
 
-  /** A function that also works detached from the context, as Connect's does. */
+  /** Returns a function that also works if it is detached from the context, like Connect's function. */
   get timeoutMs(): () => number | undefined {
     const { call } = this;
     return () => call.timeLeft();

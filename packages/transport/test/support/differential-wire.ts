@@ -15,7 +15,7 @@ export interface RawRequest {
   readonly withLength: boolean;
   /** Where the body is split into pieces that are written separately. */
   readonly cuts?: readonly number[];
-  /** Trailers after the body. Over HTTP/1.1 they exclude a declared length. */
+  /** Trailers after the body. Over HTTP/1.1, a request has either trailers or a declared length. */
   readonly trailers?: FieldList;
 }
 
