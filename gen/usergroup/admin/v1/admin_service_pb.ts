@@ -650,9 +650,9 @@ export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRe
   apiTokenId: string;
 
   /**
-   * Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
-   * secret that is already in its grace period keeps its expiry time, unless this value ends
-   * earlier. At most two secrets are in their grace period.
+   * Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A secret that is already
+   * in its grace period keeps its expiry time, unless this grace period ends earlier. At most two secrets are in their
+   * grace period.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
@@ -1484,7 +1484,7 @@ export type WatchEventsRequest = Message<"usergroup.admin.v1.WatchEventsRequest"
   environment?: EnvironmentName | undefined;
 
   /**
-   * The last cursor that was received. Continues after it. Cannot be combined with `start`.
+   * The last received cursor. The stream continues after it. Cannot be combined with `start`.
    *
    * @generated from field: string cursor = 2;
    */
@@ -1526,7 +1526,7 @@ export const WatchEventsRequest_Start = {
   NOW: 1,
 
   /**
-   * The oldest stored event after which none is missing.
+   * The oldest stored event after which no event is missing.
    *
    * @generated from enum value: START_BEGINNING = 2;
    */
@@ -1996,13 +1996,12 @@ export const AdminService: GenService<{
     output: typeof ListEnvironmentsResponseSchema;
   },
   /**
-   * Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
-   * Repeat the call until `done`, or until NOT_FOUND if a response was lost.
-   * The first call makes the environment unavailable: other calls do not find it, and its API
-   * tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
-   * minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
-   * Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
-   * has user groups and `force` is not set. ADMIN_TOKEN only.
+   * Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
+   * until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
+   * calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
+   * working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
+   * AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
+   * user groups and `force` is not set. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */
@@ -2082,8 +2081,8 @@ export const AdminService: GenService<{
     output: typeof RotateApiTokenResponseSchema;
   },
   /**
-   * Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
-   * API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
+   * Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
+   * with NOT_FOUND if the id does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeApiToken
    */
@@ -2150,9 +2149,9 @@ export const AdminService: GenService<{
     output: typeof SuspendUserGroupResponseSchema;
   },
   /**
-   * Ends the suspension of a user group, which has the same token and values as before. Fails with
-   * FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
-   * has passed. Then set a later one with UpdateUserGroup.
+   * Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
+   * (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
+   * UpdateUserGroup.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ResumeUserGroup
    */
@@ -2187,9 +2186,9 @@ export const AdminService: GenService<{
     output: typeof RevokeViewerSessionsResponseSchema;
   },
   /**
-   * Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
-   * of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
-   * that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
+   * Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
+   * group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
+   * unchanged, and tokens that are newer than `snapshot_time` stay.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ImportUserGroups
    */
@@ -2407,8 +2406,8 @@ export const AdminService: GenService<{
     output: typeof RedeliverWebhookResponseSchema;
   },
   /**
-   * Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
-   * service has them in memory since its start. An API token sees the calls of its environment.
+   * Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
+   * samples in memory, and a restart clears them. An API token sees the calls of its environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetMetricsHistory
    */

@@ -57,8 +57,8 @@ export const GetMetricsHistoryRequestSchema: GenMessage<GetMetricsHistoryRequest
  */
 export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHistoryResponse"> & {
   /**
-   * Samples of ten seconds each, the oldest first. None are from before the start of the service.
-   * Within 30 seconds, a busy worker may still add calls to a sample.
+   * Samples of ten seconds each, the oldest first. No sample is older than the start of the service. Within 30 seconds,
+   * a busy worker may still add calls to a sample.
    *
    * @generated from field: repeated usergroup.admin.v1.MetricsSample samples = 1;
    */

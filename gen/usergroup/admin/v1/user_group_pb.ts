@@ -125,8 +125,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   suspension?: Suspension | undefined;
 
   /**
-   * Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or
-   * its last session was created. It may be some minutes late. Empty if there was none.
+   * Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or its last session
+   * was created. It may be some minutes late. Empty if none of these has happened.
    *
    * @generated from field: string last_resolve_date = 15;
    */
@@ -317,7 +317,7 @@ export const ImportResult_Outcome = {
   UPDATED: 2,
 
   /**
-   * The group was already equal, with the given token.
+   * The group already had the given values and the given token.
    *
    * @generated from enum value: OUTCOME_UNCHANGED = 3;
    */
@@ -331,8 +331,7 @@ export const ImportResult_Outcome = {
   FAILED: 4,
 
   /**
-   * The group keeps its token, because it is newer than `snapshot_time`. The other fields are as
-   * given.
+   * The group keeps its token, because that token is newer than `snapshot_time`. The other fields are as given.
    *
    * @generated from enum value: OUTCOME_TOKEN_NEWER = 5;
    */

@@ -81,7 +81,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   previousSecretExpireTime?: Timestamp | undefined;
 
   /**
-   * Time up to which all events are delivered, or did not have to be.
+   * Time up to which all events are delivered, or needed no delivery.
    *
    * @generated from field: google.protobuf.Timestamp delivered_time = 9;
    */
@@ -102,7 +102,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   failureStartTime?: Timestamp | undefined;
 
   /**
-   * Number of failed attempts since then.
+   * Number of failed attempts since `failure_start_time`.
    *
    * @generated from field: int32 failed_attempts = 12;
    */
@@ -165,7 +165,7 @@ export type WebhookDelivery = Message<"usergroup.admin.v1.WebhookDelivery"> & {
   outcome: DeliveryOutcome;
 
   /**
-   * HTTP status of the answer. 0 if there was none.
+   * HTTP status of the answer. 0 if there was no answer.
    *
    * @generated from field: int32 http_status = 6;
    */
@@ -546,7 +546,7 @@ export type TestWebhookResponse = Message<"usergroup.admin.v1.TestWebhookRespons
   outcome: DeliveryOutcome;
 
   /**
-   * HTTP status of the answer. 0 if there was none.
+   * HTTP status of the answer. 0 if there was no answer.
    *
    * @generated from field: int32 http_status = 2;
    */

@@ -142,7 +142,7 @@ const (
 	WatchEventsRequest_START_UNSPECIFIED WatchEventsRequest_Start = 0
 	// The next event that happens.
 	WatchEventsRequest_START_NOW WatchEventsRequest_Start = 1
-	// The oldest stored event after which none is missing.
+	// The oldest stored event after which no event is missing.
 	WatchEventsRequest_START_BEGINNING WatchEventsRequest_Start = 2
 	// First all user groups, then the events since the start of the stream. A group that changes in
 	// the meantime may be in the snapshot with its old or its new etag.
@@ -1268,9 +1268,9 @@ type RotateApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
-	// secret that is already in its grace period keeps its expiry time, unless this value ends
-	// earlier. At most two secrets are in their grace period.
+	// Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A secret that is already
+	// in its grace period keeps its expiry time, unless this grace period ends earlier. At most two secrets are in their
+	// grace period.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -2872,7 +2872,7 @@ type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// The last cursor that was received. Continues after it. Cannot be combined with `start`.
+	// The last received cursor. The stream continues after it. Cannot be combined with `start`.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Where to begin without a cursor. Default: START_NOW.
 	Start         WatchEventsRequest_Start `protobuf:"varint,3,opt,name=start,proto3,enum=usergroup.admin.v1.WatchEventsRequest_Start" json:"start,omitempty"`

@@ -90,8 +90,8 @@ func (x *GetMetricsHistoryRequest) GetStartTime() *timestamppb.Timestamp {
 
 type GetMetricsHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Samples of ten seconds each, the oldest first. None are from before the start of the service.
-	// Within 30 seconds, a busy worker may still add calls to a sample.
+	// Samples of ten seconds each, the oldest first. No sample is older than the start of the service. Within 30 seconds,
+	// a busy worker may still add calls to a sample.
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
 	Methods []*MethodCalls `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`

@@ -33,12 +33,11 @@ const (
 	ImportResult_OUTCOME_CREATED ImportResult_Outcome = 1
 	// The import changed the group. `changed_fields` lists the changes.
 	ImportResult_OUTCOME_UPDATED ImportResult_Outcome = 2
-	// The group was already equal, with the given token.
+	// The group already had the given values and the given token.
 	ImportResult_OUTCOME_UNCHANGED ImportResult_Outcome = 3
 	// The import did not change the group. `failure` contains the reason.
 	ImportResult_OUTCOME_FAILED ImportResult_Outcome = 4
-	// The group keeps its token, because it is newer than `snapshot_time`. The other fields are as
-	// given.
+	// The group keeps its token, because that token is newer than `snapshot_time`. The other fields are as given.
 	ImportResult_OUTCOME_TOKEN_NEWER ImportResult_Outcome = 5
 	// The group is suspended and stays so. It keeps its `suspension` and `expire_time`, which differ
 	// from the given ones, and a token that is newer than `snapshot_time`. The other fields are as
@@ -128,8 +127,8 @@ type UserGroupInfo struct {
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or
-	// its last session was created. It may be some minutes late. Empty if there was none.
+	// Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or its last session
+	// was created. It may be some minutes late. Empty if none of these has happened.
 	LastResolveDate string `protobuf:"bytes,15,opt,name=last_resolve_date,json=lastResolveDate,proto3" json:"last_resolve_date,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

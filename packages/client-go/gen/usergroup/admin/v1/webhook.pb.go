@@ -186,13 +186,13 @@ type Webhook struct {
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Latest time at which a replaced secret still signs. Unset if only the current secret signs.
 	PreviousSecretExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_expire_time,json=previousSecretExpireTime,proto3" json:"previous_secret_expire_time,omitempty"`
-	// Time up to which all events are delivered, or did not have to be.
+	// Time up to which all events are delivered, or needed no delivery.
 	DeliveredTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=delivered_time,json=deliveredTime,proto3" json:"delivered_time,omitempty"`
 	// Time of the last successful delivery. Unset before the first one.
 	LastSuccessTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_success_time,json=lastSuccessTime,proto3" json:"last_success_time,omitempty"`
 	// Time of the first failed delivery since the last successful one. Unset if the last one succeeded.
 	FailureStartTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=failure_start_time,json=failureStartTime,proto3" json:"failure_start_time,omitempty"`
-	// Number of failed attempts since then.
+	// Number of failed attempts since `failure_start_time`.
 	FailedAttempts int32 `protobuf:"varint,12,opt,name=failed_attempts,json=failedAttempts,proto3" json:"failed_attempts,omitempty"`
 	// Earliest time of the next attempt after a failure.
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
@@ -334,7 +334,7 @@ type WebhookDelivery struct {
 	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Result of the attempt.
 	Outcome DeliveryOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=usergroup.admin.v1.DeliveryOutcome" json:"outcome,omitempty"`
-	// HTTP status of the answer. 0 if there was none.
+	// HTTP status of the answer. 0 if there was no answer.
 	HttpStatus int32 `protobuf:"varint,6,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
 	// Time from the name lookup to the answer.
 	Duration      *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
@@ -1138,7 +1138,7 @@ type TestWebhookResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Result of the test.
 	Outcome DeliveryOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=usergroup.admin.v1.DeliveryOutcome" json:"outcome,omitempty"`
-	// HTTP status of the answer. 0 if there was none.
+	// HTTP status of the answer. 0 if there was no answer.
 	HttpStatus int32 `protobuf:"varint,2,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
 	// Time from the name lookup to the answer.
 	Duration      *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`

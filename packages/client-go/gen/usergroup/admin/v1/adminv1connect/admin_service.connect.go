@@ -161,13 +161,12 @@ type AdminServiceClient interface {
 	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
-	// Repeat the call until `done`, or until NOT_FOUND if a response was lost.
-	// The first call makes the environment unavailable: other calls do not find it, and its API
-	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
-	// minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
-	// Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
-	// has user groups and `force` is not set. ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
+	// until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
+	// calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
+	// working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
+	// AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
+	// user groups and `force` is not set. ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -191,8 +190,8 @@ type AdminServiceClient interface {
 	// time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
 	// the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
-	// API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
+	// Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
+	// with NOT_FOUND if the id does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
 	// exists during the whole listing is on exactly one page.
@@ -211,9 +210,9 @@ type AdminServiceClient interface {
 	// GetUserGroup returns the group without its token. A host that verifies signatures accepts
 	// existing viewer sessions until they expire.
 	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
-	// Ends the suspension of a user group, which has the same token and values as before. Fails with
-	// FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
-	// has passed. Then set a later one with UpdateUserGroup.
+	// Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
+	// (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
+	// UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
@@ -224,9 +223,9 @@ type AdminServiceClient interface {
 	// group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
 	// viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
-	// of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
-	// that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
+	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
+	// group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
+	// unchanged, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
 	// requested. The audit trail records exports of tokens.
@@ -292,8 +291,8 @@ type AdminServiceClient interface {
 	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
 	// after a failure. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
-	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
-	// service has them in memory since its start. An API token sees the calls of its environment.
+	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
+	// samples in memory, and a restart clears them. An API token sees the calls of its environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 
@@ -970,13 +969,12 @@ type AdminServiceHandler interface {
 	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
-	// Repeat the call until `done`, or until NOT_FOUND if a response was lost.
-	// The first call makes the environment unavailable: other calls do not find it, and its API
-	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
-	// minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
-	// Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
-	// has user groups and `force` is not set. ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
+	// until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
+	// calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
+	// working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
+	// AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
+	// user groups and `force` is not set. ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -1000,8 +998,8 @@ type AdminServiceHandler interface {
 	// time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
 	// the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
-	// API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
+	// Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
+	// with NOT_FOUND if the id does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
 	// exists during the whole listing is on exactly one page.
@@ -1020,9 +1018,9 @@ type AdminServiceHandler interface {
 	// GetUserGroup returns the group without its token. A host that verifies signatures accepts
 	// existing viewer sessions until they expire.
 	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
-	// Ends the suspension of a user group, which has the same token and values as before. Fails with
-	// FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
-	// has passed. Then set a later one with UpdateUserGroup.
+	// Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
+	// (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
+	// UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
@@ -1033,9 +1031,9 @@ type AdminServiceHandler interface {
 	// group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
 	// viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
-	// of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
-	// that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
+	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
+	// group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
+	// unchanged, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
 	// requested. The audit trail records exports of tokens.
@@ -1101,8 +1099,8 @@ type AdminServiceHandler interface {
 	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
 	// after a failure. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
-	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
-	// service has them in memory since its start. An API token sees the calls of its environment.
+	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
+	// samples in memory, and a restart clears them. An API token sees the calls of its environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 

@@ -60,13 +60,12 @@ class AdminService(Protocol):
 
     async def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
-        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
-        The first call makes the environment unavailable: other calls do not find it, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
-        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
-        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
-        has user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
+        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
+        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
+        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
+        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
+        user groups and `force` is not set. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -118,8 +117,8 @@ class AdminService(Protocol):
 
     async def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
+        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
+        with NOT_FOUND if the id does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -162,9 +161,9 @@ class AdminService(Protocol):
 
     async def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group, which has the same token and values as before. Fails with
-        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
-        has passed. Then set a later one with UpdateUserGroup.
+        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
+        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
+        UpdateUserGroup.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -187,9 +186,9 @@ class AdminService(Protocol):
 
     async def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
-        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
-        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
+        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
+        unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -331,8 +330,8 @@ class AdminService(Protocol):
 
     async def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
-        service has them in memory since its start. An API token sees the calls of its environment.
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
+        samples in memory, and a restart clears them. An API token sees the calls of its environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -881,13 +880,12 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
-        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
-        The first call makes the environment unavailable: other calls do not find it, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
-        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
-        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
-        has user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
+        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
+        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
+        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
+        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
+        user groups and `force` is not set. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1058,8 +1056,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
+        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
+        with NOT_FOUND if the id does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1204,9 +1202,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group, which has the same token and values as before. Fails with
-        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
-        has passed. Then set a later one with UpdateUserGroup.
+        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
+        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
+        UpdateUserGroup.
         """
         return await self.execute_unary(
             request=request,
@@ -1280,9 +1278,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
-        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
-        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
+        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
+        unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         return await self.execute_unary(
             request=request,
@@ -1747,8 +1745,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
-        service has them in memory since its start. An API token sees the calls of its environment.
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
+        samples in memory, and a restart clears them. An API token sees the calls of its environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1792,13 +1790,12 @@ class AdminServiceSync(Protocol):
 
     def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
-        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
-        The first call makes the environment unavailable: other calls do not find it, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
-        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
-        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
-        has user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
+        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
+        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
+        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
+        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
+        user groups and `force` is not set. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1850,8 +1847,8 @@ class AdminServiceSync(Protocol):
 
     def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
+        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
+        with NOT_FOUND if the id does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1894,9 +1891,9 @@ class AdminServiceSync(Protocol):
 
     def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group, which has the same token and values as before. Fails with
-        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
-        has passed. Then set a later one with UpdateUserGroup.
+        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
+        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
+        UpdateUserGroup.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1919,9 +1916,9 @@ class AdminServiceSync(Protocol):
 
     def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
-        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
-        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
+        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
+        unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2063,8 +2060,8 @@ class AdminServiceSync(Protocol):
 
     def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
-        service has them in memory since its start. An API token sees the calls of its environment.
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
+        samples in memory, and a restart clears them. An API token sees the calls of its environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2611,13 +2608,12 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
-        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
-        The first call makes the environment unavailable: other calls do not find it, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
-        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
-        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
-        has user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
+        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
+        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
+        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
+        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
+        user groups and `force` is not set. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2788,8 +2784,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
+        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
+        with NOT_FOUND if the id does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2934,9 +2930,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group, which has the same token and values as before. Fails with
-        FAILED_PRECONDITION (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group
-        has passed. Then set a later one with UpdateUserGroup.
+        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
+        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
+        UpdateUserGroup.
         """
         return self.execute_unary(
             request=request,
@@ -3010,9 +3006,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
-        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
-        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
+        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
+        unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         return self.execute_unary(
             request=request,
@@ -3477,8 +3473,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The
-        service has them in memory since its start. An API token sees the calls of its environment.
+        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
+        samples in memory, and a restart clears them. An API token sees the calls of its environment.
         """
         return self.execute_unary(
             request=request,

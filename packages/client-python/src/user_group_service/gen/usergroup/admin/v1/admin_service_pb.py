@@ -863,9 +863,9 @@ class RotateApiTokenRequest(Message[_RotateApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         previous_token_ttl:
-            Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
-            secret that is already in its grace period keeps its expiry time, unless this value ends
-            earlier. At most two secrets are in their grace period.
+            Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A secret that is already
+            in its grace period keeps its expiry time, unless this grace period ends earlier. At most two secrets are in their
+            grace period.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
@@ -2020,7 +2020,7 @@ class WatchEventsRequest(Message[_WatchEventsRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         cursor:
-            The last cursor that was received. Continues after it. Cannot be combined with `start`.
+            The last received cursor. The stream continues after it. Cannot be combined with `start`.
 
             ```proto
             string cursor = 2;
@@ -2072,7 +2072,7 @@ class WatchEventsRequest(Message[_WatchEventsRequestFields]):
                 START_NOW = 1
                 ```
             BEGINNING:
-                The oldest stored event after which none is missing.
+                The oldest stored event after which no event is missing.
 
                 ```proto
                 START_BEGINNING = 2

@@ -83,8 +83,8 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
 
     Attributes:
         samples:
-            Samples of ten seconds each, the oldest first. None are from before the start of the service.
-            Within 30 seconds, a busy worker may still add calls to a sample.
+            Samples of ten seconds each, the oldest first. No sample is older than the start of the service. Within 30 seconds,
+            a busy worker may still add calls to a sample.
 
             ```proto
             repeated usergroup.admin.v1.MetricsSample samples = 1;

@@ -123,8 +123,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional usergroup.v1.Suspension suspension = 14;
             ```
         last_resolve_date:
-            Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or
-            its last session was created. It may be some minutes late. Empty if there was none.
+            Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or its last session
+            was created. It may be some minutes late. Empty if none of these has happened.
 
             ```proto
             string last_resolve_date = 15;
@@ -394,7 +394,7 @@ class ImportResult(Message[_ImportResultFields]):
                 OUTCOME_UPDATED = 2
                 ```
             UNCHANGED:
-                The group was already equal, with the given token.
+                The group already had the given values and the given token.
 
                 ```proto
                 OUTCOME_UNCHANGED = 3
@@ -406,8 +406,7 @@ class ImportResult(Message[_ImportResultFields]):
                 OUTCOME_FAILED = 4
                 ```
             TOKEN_NEWER:
-                The group keeps its token, because it is newer than `snapshot_time`. The other fields are as
-                given.
+                The group keeps its token, because that token is newer than `snapshot_time`. The other fields are as given.
 
                 ```proto
                 OUTCOME_TOKEN_NEWER = 5

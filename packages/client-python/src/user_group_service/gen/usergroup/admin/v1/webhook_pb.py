@@ -86,7 +86,7 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp previous_secret_expire_time = 8;
             ```
         delivered_time:
-            Time up to which all events are delivered, or did not have to be.
+            Time up to which all events are delivered, or needed no delivery.
 
             ```proto
             optional google.protobuf.Timestamp delivered_time = 9;
@@ -104,7 +104,7 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp failure_start_time = 11;
             ```
         failed_attempts:
-            Number of failed attempts since then.
+            Number of failed attempts since `failure_start_time`.
 
             ```proto
             int32 failed_attempts = 12;
@@ -196,7 +196,7 @@ class WebhookDelivery(Message[_WebhookDeliveryFields]):
             usergroup.admin.v1.DeliveryOutcome outcome = 5;
             ```
         http_status:
-            HTTP status of the answer. 0 if there was none.
+            HTTP status of the answer. 0 if there was no answer.
 
             ```proto
             int32 http_status = 6;
@@ -750,7 +750,7 @@ class TestWebhookResponse(Message[_TestWebhookResponseFields]):
             usergroup.admin.v1.DeliveryOutcome outcome = 1;
             ```
         http_status:
-            HTTP status of the answer. 0 if there was none.
+            HTTP status of the answer. 0 if there was no answer.
 
             ```proto
             int32 http_status = 2;
