@@ -10,7 +10,7 @@ export const EXIT = {
   notFound: 3,
   /** The token is unknown, or its role is too low. */
   denied: 4,
-  /** The current state does not allow it: something already exists, was changed, or is not empty. */
+  /** The current state forbids the change: a resource already exists, was changed, or is not empty. */
   conflict: 5,
   /** The service cannot be reached, is overloaded, or did not respond in time. */
   unavailable: 6,
@@ -30,7 +30,7 @@ interface FailureDetail {
   /** The `google.rpc.ErrorInfo.reason` of the error. */
   readonly reason?: string | undefined;
   readonly requestId?: string | undefined;
-  /** Whether a failed change may have been made. */
+  /** Whether the service may have made the failed change. */
   readonly outcome?: "not_made" | "unknown" | undefined;
   readonly violations?: readonly { readonly field: string; readonly description: string }[];
   readonly cause?: unknown;

@@ -21,8 +21,9 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Rejects a file that other users can read. A file of this user must not be readable by its group. A file of another user,
- * such as a mounted Kubernetes secret, may be: this user may be a member. Pipes are accepted.
+ * Rejects a file that other users can read. A file of this user must not be readable by its group. A file of another
+ * user, such as a mounted Kubernetes secret, may be readable by its group, because this user may be a member. Pipes are
+ * accepted.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();
@@ -42,19 +43,23 @@ export async function readPlainFile(path: string): Promise<string> {
   });
 }
 
-/** Explains why a file cannot be read. It returns errors that are not of the system unchanged. */
+/** Explains why a file cannot be read. Returns an error that is not a system error unchanged. */
 export function unreadable(path: string, error: unknown): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
 }
 
-/** Explains why a file cannot be written. It returns errors that are not of the system unchanged. @param hint what to do */
+/**
+ * Explains why a file cannot be written. Returns an error that is not a system error unchanged.
+ *
+ * @param hint what to do
+ */
 export function unwritable(path: string, error: unknown, hint: string): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot write ${path}: ${words}`, hint);
 }
 
-/** An error of the system, such as `no space left on device (ENOSPC)`. Undefined for other errors. */
+/** A system error, such as `no space left on device (ENOSPC)`. Undefined for other errors. */
 function systemWords(error: unknown): string | undefined {
   const { errno = 0 } = error as { readonly errno?: number };
   const [code, words] = getSystemErrorMap().get(errno) ?? [];

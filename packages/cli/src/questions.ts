@@ -42,9 +42,9 @@ export async function ask(
   }
 }
 
-/** Something that is deleted, revoked or replaced permanently. */
+/** A resource that a command deletes, revokes or replaces permanently. */
 export interface Confirmation {
-  /** The thing, such as `the user group acme`. */
+  /** The name of the resource, such as `the user group acme`. */
   readonly what: string;
   /** The text that the user has to type. */
   readonly id: string;

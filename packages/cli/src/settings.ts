@@ -137,7 +137,7 @@ export class Settings {
   }
 
   /**
-   * The profile, if its URL is the one in use: a token is sent only to the service that accepted it at login.
+   * The profile, if its URL is the one in use: `ugs` sends a token only to the service that accepted it at login.
    *
    * @throws Failure if the requested profile does not exist
    */

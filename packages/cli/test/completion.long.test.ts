@@ -84,7 +84,8 @@ describe.each(NAMES)("completion in %s", (name) => {
     writeFileSync(join(shell.cwd, "precious"), "precious\n");
     for (const word of HOSTILE) {
       for (const end of [" ", " --en", " --env=$(:>hit)="]) {
-        // When the shell shows the next key, it has handled Tab. If it requested a question, the first key answers it.
+        // When the shell shows the next key, it has handled Tab. If Tab led to a question, the first key answers the
+        // question.
         await shell.typeUntil(`${KILL_LINE}ugs group get ${word}${end}\t\tnQ`, "Q");
         expect(readdirSync(shell.cwd), `Tab behind ${word}${end}`).toEqual(["precious"]);
         expect(readFileSync(join(shell.cwd, "precious"), "utf8"), `Tab behind ${word}${end}`).toBe("precious\n");

@@ -163,7 +163,7 @@ describe("a failed call", () => {
   });
 });
 
-it("env delete continues until the environment is gone, and treats a missing environment as deleted", async () => {
+it("env delete continues until the environment is deleted, and treats a missing environment as deleted", async () => {
   const late = failing(Code.NotFound, "ENVIRONMENT_NOT_FOUND");
   const steps = await newFailing(["succeed", "succeed", late]);
   expect(await steps.run("env delete e --force --yes")).toMatchObject({

@@ -99,7 +99,7 @@ describe("ugs import", () => {
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(690);
   });
 
-  it("stops if the service does not answer for every group, instead of asking endlessly", async () => {
+  it("stops if the service does not answer for every group, instead of repeating the request endlessly", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     gate.before = ({ rpc, response }) => {

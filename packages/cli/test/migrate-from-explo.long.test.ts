@@ -79,7 +79,7 @@ it("the documented migration from the hosted service works, in both directions",
     }
     return said;
   }
-  /** Gets a group like a back end. */
+  /** Gets a group as a back end does. */
   async function ask(base: string, header: string, id: string): Promise<unknown> {
     const token = readFileSync(join(bash.folder, "back-ends.token"), "utf8").trim();
     const url = `${base}/api/user?user_group_id=${encodeURIComponent(id)}`;

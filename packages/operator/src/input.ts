@@ -90,7 +90,7 @@ export function parseObject(text: string, what: string): JsonObject {
   return value;
 }
 
-/** A word as it is typed into a shell. */
+/** Quotes a word for a shell if necessary. */
 export function quoted(word: string): string {
   return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

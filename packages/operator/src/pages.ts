@@ -8,7 +8,11 @@ export interface Page<T> {
 /** The largest page of the service. */
 export const MAX_PAGE_SIZE = 1000;
 
-/** Reads the pages of a list on demand. @param limit the most items. Undefined: all */
+/**
+ * Reads the pages of a list on demand.
+ *
+ * @param limit the maximum number of items. Undefined: all
+ */
 export async function* pagesOf<T>(
   limit: number | undefined,
   read: (page: { readonly pageSize: number; readonly pageToken: string }) => Promise<Page<T>>,
@@ -23,7 +27,11 @@ export async function* pagesOf<T>(
   } while (pageToken !== "" && left > 0);
 }
 
-/** Reads the items of all pages. @param limit the most items. Undefined: all */
+/**
+ * Reads the items of all pages.
+ *
+ * @param limit the maximum number of items. Undefined: all
+ */
 export async function itemsOf<T>(limit: number | undefined, read: Parameters<typeof pagesOf<T>>[1]): Promise<T[]> {
   const items: T[] = [];
   for await (const page of pagesOf(limit, read)) items.push(...page);

@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** The default number of events to show: of a trail, and before new events are followed. */
+/** How many events `ugs audit` shows by default: without `--follow`, and before it follows new events. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 

@@ -57,7 +57,7 @@ async function deleteAll(
       if (done) return;
       progress(remainingUserGroups);
     } catch (error) {
-      // If the last answer was lost, the environment no longer exists.
+      // If the last response was lost, the environment no longer exists.
       if (calls > 1 && isNotFound(error)) return;
       throw error;
     }

@@ -35,7 +35,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
       const responses = watchEvents(admin, request, {
         signal,
         onRetry(failure) {
-          // A wrong URL must not be retried forever.
+          // The command must not retry a wrong URL forever.
           if (cursor === undefined) throw failure;
           session.out.note(`${failure.message}. Retrying until the service is back.`);
         },

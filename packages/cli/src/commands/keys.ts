@@ -126,7 +126,7 @@ async function passOver(
   { found, validateOnly }: { readonly found: Pass; readonly validateOnly: boolean },
 ): Promise<void> {
   const name = formatEnvironmentName(environment);
-  // A page is safe to repeat.
+  // The call for a page is safe to repeat.
   const list: typeof admin.reencryptUserGroupTokens = (request) =>
     patiently(patience, () => admin.reencryptUserGroupTokens(request));
   try {

@@ -68,7 +68,11 @@ async function confirmReplacement(
   await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
 }
 
-/** The URL to log in to: of an option, the environment, the profile, or an answer. @throws Failure if it is missing */
+/**
+ * The URL to log in to: from an option, the environment, the profile, or the user.
+ *
+ * @throws Failure if it is missing
+ */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();
   if (given) return given;

@@ -3,7 +3,7 @@ import { type DefineCommand, runs } from "./command.ts";
 
 interface ListedProfile {
   readonly name: string;
-  /** Undefined: its file is not valid. */
+  /** Undefined if the file of the profile is not valid. */
   readonly url: string | undefined;
   readonly isCurrent: boolean;
 }

@@ -31,15 +31,17 @@ import {
   yesOption,
 } from "./options.ts";
 
-/** How the value of a field is given. */
+/** How the user gives the value of a field. */
 interface Traits {
-  /** Whether an empty text is refused. Default: no. */
+  /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
   /** Whether a duration for a time field is added to the current time (1, default) or subtracted from it (-1). */
   readonly sign?: 1 | -1;
   /** For a credential: its name in the question. The option names a file with it; `-` is standard input. */
   readonly secret?: string;
-  /** Whether the credential is read from the terminal or standard input if nothing else is given. Default: no. */
+  /**
+   * Whether to read the credential from the terminal or standard input if the user names no other source. Default: no.
+   */
   readonly isAsked?: boolean;
 }
 
@@ -53,7 +55,10 @@ export class FieldOption extends Option {
   }
 }
 
-/** The options and arguments of a command, by the fields of its request. A text is an argument, such as `<id>`. */
+/**
+ * The options and arguments of a command, by the fields of its request. A string is the name of an argument, such as
+ * `<id>`.
+ */
 export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 /** How a command differs from a plain call. */
@@ -109,7 +114,7 @@ function define<I extends DescMessage, O extends DescMessage>(
       readonly requestId?: string;
     };
     const file = spec.secret && (await outFileOf(options));
-    // This checks the settings before anything is requested.
+    // This checks the settings before the user is prompted for anything.
     const { call } = await connect(session);
     await readSecrets(session, request, inputs);
     const confirmation = spec.confirm?.(request);

@@ -19,7 +19,7 @@ const { createApiToken, listApiTokens, updateApiToken, rotateApiToken, revokeApi
 /** Matches texts that cannot be API tokens: user group tokens, and texts longer than any API token. */
 const NO_API_TOKEN = /^ugt_|^.{513}/s;
 
-/** Says which tokens a leaked API token exposed, and the command that revokes them. The role `resolve` reads none. */
+/** Says which tokens a leaked API token exposed, and the command that revokes them. The role `resolve` exposes none. */
 function exposure(environment: string | undefined): string {
   const command = `ugs group revoke --all${environment === undefined ? "" : ` --env ${environment}`}`;
   return `could read the token of every user group. To revoke all of these tokens: ${command}`;

@@ -18,7 +18,7 @@ export interface Secret {
   readonly file: string | undefined;
 }
 
-/** A line about a thing. */
+/** A label and a text about a resource. */
 export type Fact = Pick<FieldFact, "label" | "text">;
 
 /** Writes results to standard output, and everything else to standard error. */
@@ -66,7 +66,11 @@ export class Output {
     return hasItems;
   }
 
-  /** Writes one thing: a line for each fact, or with `--json` its message. @param first facts that are not in the message */
+  /**
+   * Writes one resource: a line for each fact, or with `--json` its message.
+   *
+   * @param first facts that are not in the message
+   */
   async record<S extends DescMessage>(schema: S, message: MessageShape<S>, first: readonly Fact[] = []): Promise<void> {
     if (this.isJson) return this.message(schema, message);
     const facts: readonly Fact[] = [...first, ...factsOf(schema, message)];

@@ -67,7 +67,11 @@ function quotedWhereNeeded(value: string) {
     : value;
 }
 
-/** Parses the line that names the columns. @throws Failure if it does not */
+/**
+ * Parses the line that names the columns.
+ *
+ * @throws Failure if it is not valid
+ */
 export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Columns {
   const refuse = (problem: string, hint: string) => usageFailure(`the CSV's line ${number} ${problem}`, hint);
   const text = textOf(bytes);

@@ -42,7 +42,7 @@ const TIMEOUT_MS = 120_000;
 const BURST = 30;
 const PACE_MS = 500;
 
-/** Rate-limit responses per page. */
+/** The maximum number of rate-limit responses per page. */
 const MAX_REFUSALS = 30;
 /** The default and the longest wait after a rate-limit response, in milliseconds. */
 const LIMITED_MS = 60_000;

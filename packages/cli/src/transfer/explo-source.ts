@@ -44,7 +44,7 @@ export async function openExplo(
   return listedCustomers(client, flags.exploValues !== "own");
 }
 
-/** The most passes over the list. */
+/** The maximum number of passes over the list. */
 const MAX_PASSES = 5;
 
 /**

@@ -52,7 +52,11 @@ export async function readHeader(lines: AsyncIterator<Line, undefined>) {
   return { header: header ?? {}, firstLines, first };
 }
 
-/** Parses a header. @returns undefined if the value is none */
+/**
+ * Parses a header.
+ *
+ * @returns undefined if the value is not a header
+ */
 function headerOf(value: unknown): FileHeader | undefined {
   if (!isObject(value) || !("snapshot_time" in value) || "provided_id" in value) return undefined;
   const text = (name: keyof typeof value & string) => {

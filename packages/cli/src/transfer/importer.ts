@@ -3,7 +3,7 @@ import type { GroupContent, GroupRecord, GroupSource } from "./records.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 
-/** The most groups and bytes of a request. The service accepts 1 MiB. */
+/** The maximum number of groups and bytes of a request. The service accepts 1 MiB. */
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 

@@ -4,7 +4,11 @@ import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/err
 import { Interrupted } from "../shell.ts";
 import { Patience, patiently } from "./patience.ts";
 
-/** An error of the service. @param retryMs after which it asks callers to try again */
+/**
+ * An error of the service.
+ *
+ * @param retryMs the delay that the service requests
+ */
 function failing(code: Code, reason: string, retryMs?: number): ConnectError {
   const error = new ConnectError("what went wrong", code);
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: "user-group-service" } });
@@ -13,7 +17,7 @@ function failing(code: Code, reason: string, retryMs?: number): ConnectError {
   return error;
 }
 
-/** Goes on failing. */
+/** Waits for the same error again and again. */
 async function waitForever(patience: Patience, error: ConnectError): Promise<never> {
   for (;;) await patience.wait(error);
 }
@@ -54,7 +58,7 @@ describe("Patience", () => {
     [Code.InvalidArgument, "VALIDATION_FAILED"],
     [Code.ResourceExhausted, "ENVIRONMENT_FULL"],
     [Code.Unimplemented, ""],
-  ])("does not wait for what another try does not mend: %i %s", async (code, reason) => {
+  ])("does not wait after an error that a retry cannot change: %i %s", async (code, reason) => {
     let calls = 0;
     const error = failing(code, reason);
     const call = () => {

@@ -7,7 +7,7 @@ function newProgress(isTTY: boolean, columns = 60) {
   const clock = { seconds: 100 };
   const stream = Object.assign(new PassThrough(), { isTTY, columns });
   const progress = new Progress(stream, "imported", { now: () => clock.seconds * 1000 });
-  /** The output when a number of groups is done after a number of seconds. */
+  /** The output after a number of seconds, with a number of processed groups. */
   const at = (seconds: number, groups: number, fraction: number | null = groups / 1000) => {
     clock.seconds = 100 + seconds;
     progress.show({ groups, fraction: fraction ?? undefined });
@@ -16,12 +16,12 @@ function newProgress(isTTY: boolean, columns = 60) {
   return { progress, stream, at };
 }
 
-it("shows the whole line where a terminal does not report its width", () => {
+it("shows the whole line if a terminal does not report its width", () => {
   const { at } = newProgress(true, 0);
   expect(at(1, 10)).toBe("\rimported 10 groups, 10/s, 1 %");
 });
 
-it("writes a line each ten seconds where it is no terminal, with the rate and the time left", () => {
+it("writes a line every ten seconds if the output is no terminal, with the rate and the time left", () => {
   const { progress, stream, at } = newProgress(false);
   expect([at(0, 0), at(9.9, 99), at(10, 100)]).toEqual(["", "", "imported 100 groups, 10/s, 10 %, 1 min 30 s left\n"]);
   expect([at(19, 190), at(20, 400), at(29, 990)]).toEqual(["", "imported 400 groups, 20/s, 40 %, 30 s left\n", ""]);
@@ -47,8 +47,8 @@ it("rewrites one line on a terminal, five times a second and no wider than the t
   expect(stream.read()).toBe(null);
 });
 
-it("counts the time left from where a run goes on", () => {
+it("estimates the time left of a continued run from the groups of this run", () => {
   const { at } = newProgress(false);
-  // Half of it was done by a run before.
+  // An earlier run has processed half of the groups.
   expect([at(0, 0, 0.5), at(10, 100, 0.75)]).toEqual(["", "imported 100 groups, 10/s, 75 %, 10 s left\n"]);
 });

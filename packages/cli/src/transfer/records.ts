@@ -12,7 +12,7 @@ export interface GroupRecord {
   readonly content: GroupContent;
 }
 
-/** A group, or the reason why the record is none. */
+/** A group, or the reason why the record is not a group. */
 export type GroupContent =
   /** `size`: about its bytes in a request. */
   | { readonly group: ImportedUserGroup; readonly size: number; readonly problem?: undefined }

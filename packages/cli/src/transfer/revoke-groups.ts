@@ -27,7 +27,7 @@ export interface Revocations {
 /** The number of calls in flight. */
 const AT_ONCE = 8;
 
-/** The most unreadable groups that a message names. */
+/** The maximum number of unreadable groups that a message names. */
 const MAX_NAMED = 10;
 
 /**
