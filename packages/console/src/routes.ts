@@ -14,7 +14,7 @@ export interface Route {
 /** The environment of a page, as `NAME/TAG`. */
 export const ENVIRONMENT_PARAM = "env";
 
-/** The part of the address from `#` on, of the page that is shown. */
+/** The current page's part of the address, from `#` on. */
 const hash = signal(location.hash);
 addEventListener("hashchange", follow);
 

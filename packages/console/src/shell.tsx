@@ -39,7 +39,7 @@ export function Shell() {
   );
 }
 
-/** Asks before the page is left with unsaved text. */
+/** Asks the user before unsaved text is lost. */
 function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   return (
     <Dialog title="Leave without saving?" onClose={stay}>
@@ -203,7 +203,7 @@ function CurrentPage() {
   return <Show key={JSON.stringify(what)} params={params} />;
 }
 
-/** For an address from a session with `ADMIN_TOKEN` that names another environment than this token's. */
+/** Shown for an address of a session with `ADMIN_TOKEN` that names another environment than that of this token. */
 function OtherEnvironment({ own, name }: { readonly own: string; readonly name: string }) {
   const { path, params } = route.value;
   const { [ENVIRONMENT_PARAM]: _, ...rest } = params;

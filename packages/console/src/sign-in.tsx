@@ -47,7 +47,7 @@ function TokenForm({
   onCancel,
 }: {
   readonly label: string;
-  /** Announced after the sign-in. */
+  /** The announcement after the sign-in. */
   readonly done: string;
   readonly onCancel?: () => void;
 }) {

@@ -22,7 +22,7 @@ export interface ChartFrame {
 
 interface ChartProps extends ChartFrame {
   readonly title: string;
-  /** One sentence on what is measured. */
+  /** One sentence that describes the values. */
   readonly about: string;
   readonly lines: readonly Line[];
   readonly textOf: (value: number) => string;

@@ -48,7 +48,7 @@ describe("the hour of samples", () => {
     expect(callsIn(mergeHour(second, response([sample(363, { calls: 363 })]), false))).toEqual([4, 363]);
   });
 
-  it("begins again with another process", () => {
+  it("starts again with the samples of another process", () => {
     const first = mergeHour(undefined, response([sample(1, { calls: 1 })]), false);
     const other = mergeHour(first, response([sample(2, { calls: 2 })], "other"), true);
     expect([callsIn(other), other.isOther]).toEqual([[2], true]);

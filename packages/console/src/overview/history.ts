@@ -15,7 +15,7 @@ export const OPEN_MS = 30_000;
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
   /** The oldest first. */
   readonly samples: readonly MetricsSample[];
-  /** Whether the last response was of another process than those before. */
+  /** Whether the last response came from another process than the earlier responses. */
   readonly isOther: boolean;
 }
 

@@ -37,7 +37,7 @@ export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
   const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
-  // The choice stays on the page, and with it the focus, while the selection changes.
+  // The choice, and with it the focus, stays on the page while the selection changes.
   const [names, setNames] = useState<Hour>();
   const own = caller.environment && formatEnvironmentName(caller.environment);
   const what = method ?? (environment ? of : own);
@@ -128,7 +128,7 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
   );
 }
 
-/** Names, and the chosen one even if it has no calls. */
+/** The names, and the chosen name even if it has no calls. */
 function namesWith(names: readonly string[] = [], chosen: string | undefined): string[] {
   return [...new Set([...names, ...(chosen === undefined ? [] : [chosen])])].sort();
 }

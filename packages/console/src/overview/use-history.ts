@@ -4,7 +4,7 @@ import { useWatched, type Watched } from "../parts/watch.ts";
 import { useSession } from "../session/session.ts";
 import { endOf, type Hour, mergeHour, OPEN_MS } from "./history.ts";
 
-/** How often the latest samples are read, in milliseconds: as often as the service takes one. */
+/** How often the page reads the latest samples, in milliseconds: as often as the service takes one. */
 export const INTERVAL_MS = 10_000;
 
 /** The calls to show. Default: all. */

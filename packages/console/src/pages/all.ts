@@ -36,7 +36,7 @@ interface ConsolePage {
   readonly show: ComponentType<{ readonly params: Params }>;
 }
 
-/** Every page, in the order of the navigation. The first is shown where the address names none. */
+/** Every page, in the order of the navigation. The first page is shown if the address names none. */
 export const PAGES: readonly ConsolePage[] = [
   { path: "environments", link: "Environments", icon: Building2, isOfEnvironment: false, show: EnvironmentsPage },
   { path: "groups", link: "User groups", icon: UsersRound, isOfEnvironment: true, show: UserGroupsPage },

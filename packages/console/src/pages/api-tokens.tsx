@@ -177,7 +177,7 @@ function Lookup() {
     setFound(undefined);
     const given = text.trim();
     if (given === "") throw new InvalidInput("Paste an API token, or its id.", "An API token, or its id");
-    // An id is not a token: it is looked up in the list, and not sent as a token.
+    // An id is not a token: the page looks it up in the list, and does not send it as a token.
     const ids = environment ? await readApiTokens(admin, { environment }, new AbortController().signal) : [];
     if (ids.some(({ id }) => id === given)) {
       go(hrefOf("token", { env, id: given }));

@@ -39,7 +39,7 @@ export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown
   return Object.fromEntries(FIELDS.map((field) => [field.localName, parseField(field, texts[field.name] ?? "")]));
 }
 
-/** The options of `ugs` that set the fields with a text. A text that cannot be parsed yet becomes a placeholder. */
+/** The options of `ugs` that set the fields with a text. A text that is not valid yet becomes a placeholder. */
 export function optionsFor(texts: GroupTexts, names = FIELD_NAMES): CommandProps["options"] {
   const chosen = FIELDS.filter(({ name }) => names.includes(name) && texts[name]?.trim());
   return Object.fromEntries(
@@ -112,9 +112,9 @@ const JSON_HINT = (
 );
 
 /**
- * Shows its children. For `ADMIN_TOKEN`, it shows a note that they need an API token of the environment.
+ * Shows its children. For `ADMIN_TOKEN`, it shows a note instead: the action needs an API token of the environment.
  *
- * @param what such as `create a user group`
+ * @param what the action, such as `create a user group`
  */
 export function WithEnvironmentToken({
   what,

@@ -10,7 +10,7 @@ interface Call {
   readonly body: string;
   /** Further options of curl. */
   readonly options?: string;
-  /** The call, and the text that it results in, in each language. */
+  /** The call, and the expression for its result, in each language. */
   readonly typescript: readonly [call: string, result: string];
   readonly python: readonly [types: string, call: string, result: string];
   readonly go: readonly [call: string, result: string];

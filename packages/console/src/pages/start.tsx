@@ -72,7 +72,7 @@ function useProgress() {
   );
 }
 
-/** Leads through the first steps, and checks each. */
+/** Guides the user through the first steps, and checks each step. */
 export function StartPage() {
   const { isRoot, env } = useSession();
   const { value, error } = useProgress();
@@ -156,7 +156,11 @@ export function StartPage() {
   );
 }
 
-/** One step. @param done what shows that it is done. Empty or false: it is not done */
+/**
+ * One step.
+ *
+ * @param done the sign that the step is done. Empty or false: it is not done
+ */
 function Step({
   title,
   done,

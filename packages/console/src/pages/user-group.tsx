@@ -252,7 +252,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
 
 const UNTIL = "Resume it at";
 
-/** The texts of a suspension to make. */
+/** The texts of a suspension to create. */
 const NO_SUSPENSION = { reason: "", message: "", until: "" };
 
 /** Dialogs that suspend a user group, change its suspension, or end it. */

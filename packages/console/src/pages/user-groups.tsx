@@ -24,7 +24,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   const prefix = params["prefix"] ?? "";
   const [typed, setTyped] = useTyped(prefix);
   const list = useList<UserGroupInfo>(`groups ${prefix}`, "user group", async (pageToken, signal) => {
-    // The first page appears soon, and further ones are for a user who scrolls through thousands.
+    // The first page appears soon. Further pages are for a user who scrolls through thousands of groups.
     const request = { environment, providedIdPrefix: prefix, pageToken, pageSize: pageToken === "" ? 100 : 1000 };
     const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
     return { items: userGroups, nextPageToken };
@@ -90,7 +90,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
     const { userGroup, newUserGroup } = await userGroups.getUserGroup({
       userGroupId: id,
       ...fieldsIn(texts),
-      // An empty name is the id.
+      // If the name is empty, the id is the name.
       name: texts["name"] || undefined,
     });
     if (!newUserGroup || !userGroup)

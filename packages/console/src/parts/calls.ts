@@ -14,12 +14,12 @@ export interface Answer<T> {
   readonly again: () => Promise<void>;
 }
 
-/** An answer before the first request. */
+/** The answer before the first request. */
 const UNREAD = { value: undefined, error: undefined, isBusy: true };
 
 /**
- * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the value
- * stays, and with it the text that the user typed.
+ * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the
+ * value stays, so the text that the user typed stays too.
  *
  * @param ask rejects with the error
  */
@@ -87,7 +87,7 @@ export function useAction(act: () => Promise<string | undefined>): Action {
   return { run: () => void run(), ...state };
 }
 
-/** A list, perhaps of more items than were read. */
+/** A list. It may have more items than were read. */
 export interface List<T> {
   /** Undefined before the first page. */
   readonly items: readonly T[] | undefined;
@@ -95,7 +95,7 @@ export interface List<T> {
   readonly error: unknown;
   /** Repeats the failed request, or the first request if none failed. Undefined if the page cannot repeat it. */
   readonly again?: () => void;
-  /** Shows the next items. Undefined: there are none. */
+  /** Shows the next items. Undefined: there are no more. */
   readonly more?: (() => void) | undefined;
 }
 

@@ -14,7 +14,7 @@ export interface CommandProps {
   readonly env?: string | undefined;
 }
 
-/** A command as it is typed into a shell. */
+/** Formats a command for a shell. */
 export function commandText({ command, options = {}, args = [], env }: CommandProps): string {
   const given = args.filter((arg) => arg !== undefined && arg !== "") as string[];
   const all: NonNullable<CommandProps["options"]> = { ...options, env };

@@ -4,7 +4,7 @@ import { announce } from "./live.tsx";
 /**
  * Copies a text. Browsers allow it only with `https:` and on localhost.
  *
- * @returns whether it is copied
+ * @returns whether the text was copied
  */
 export async function copyText(text: string): Promise<boolean> {
   try {
@@ -15,7 +15,11 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** A button that copies a text. @param what it is, such as `the command` */
+/**
+ * A button that copies a text.
+ *
+ * @param what names the text, such as `the command`
+ */
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const onClick = async () => {
     const isDone = await copyText(text);

@@ -10,13 +10,13 @@ import { announce, LiveRegion } from "./live.tsx";
 import { leave, leaving } from "./unsaved.ts";
 import { Visible } from "./visible.tsx";
 
-/** The properties of what can be closed. */
+/** The properties of a dialog that the user can close. */
 export interface Closable {
-  /** Called when the user wants to close it. */
+  /** Called when the user wants to close the dialog. */
   readonly onClose: () => void;
 }
 
-/** A dialog over the page. Escape closes it, and the focus returns to what opened it. */
+/** A dialog over the page. Escape closes it, and the focus returns to the element that opened it. */
 export function Dialog({
   title,
   look,

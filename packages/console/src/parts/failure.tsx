@@ -4,7 +4,7 @@ import { isAskingAgain, session } from "../session/session.ts";
 /**
  * Shows an error, and what to do. If the service rejects the token of the session, it offers to sign in again.
  *
- * @param again repeats a request that only reads
+ * @param again repeats a request that only reads data
  * @param isOfSignIn whether the request was a sign-in. Default: no
  */
 export function FailureBox({

@@ -4,7 +4,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
 import { route } from "../routes.ts";
 import { session } from "../session/session.ts";
 
-/** The page that is shown, and the session in which it is shown. */
+/** The current page and its session. */
 const place = computed(() => JSON.stringify([session.value?.number, route.value]));
 
 /** The last announcement, and its place. The number distinguishes two announcements of the same text. */

@@ -9,7 +9,7 @@ import { type Column, Facts } from "./table.tsx";
 import { Time } from "./time.tsx";
 import { Id, Visible } from "./visible.tsx";
 
-/** A label as it begins a line. */
+/** A label with a capital first letter. */
 export function capitalized(label: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1);
 }

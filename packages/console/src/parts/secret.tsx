@@ -10,7 +10,7 @@ export interface ShownSecret {
   /** The purpose of the token. */
   readonly title: string;
   readonly token: string;
-  /** Its name in the texts of the dialog. Default: token. */
+  /** The noun for the token in the texts of the dialog. Default: token. */
   readonly noun?: "token" | "secret";
   /** What to do if the token is lost. */
   readonly lost: string;

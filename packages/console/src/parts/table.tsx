@@ -34,7 +34,7 @@ function useRowsInSight(count: number) {
     const look = () => {
       const height = body.current?.querySelector("tr[aria-rowindex]")?.getBoundingClientRect().height || rowHeight;
       const above = -(body.current?.getBoundingClientRect().top ?? 0) / height;
-      // In steps, so that not every pixel renders.
+      // The position changes in steps, so that the table does not render for every pixel.
       const first = Math.max(0, Math.floor(above / 10) * 10 - BEYOND);
       setSight((before) =>
         before.start === first && before.rowHeight === height ? before : { start: first, rowHeight: height },
@@ -59,7 +59,7 @@ function useRowsInSight(count: number) {
   return { body, head, widths, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
 }
 
-/** Shows the whole text of a cell that is cut. */
+/** Shows the whole text of a cell that is too narrow for it. */
 function showWhole({ target }: { readonly target: EventTarget | null }): void {
   const cell = (target as Element).closest<HTMLElement>("td, th");
   if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
@@ -193,7 +193,7 @@ function MoreButton({
   );
 }
 
-/** The facts of one thing. */
+/** The facts of one resource. */
 export function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">

@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
 
 /**
- * State for fields whose initial values are in the URL. Another address resets them.
+ * State for fields whose initial values are in the URL. Another URL resets the fields.
  *
- * @param given the value in the address: a text, or texts by name
+ * @param given the value in the URL: a text, or texts by name
  */
 export function useTyped<T>(given: T): readonly [typed: T, setTyped: (typed: T) => void] {
   const of = JSON.stringify(given);

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** The state of something that is read repeatedly. */
+/** The state of a value that the page reads repeatedly. */
 export interface Watched<T> {
   /** Undefined before the first successful read. */
   readonly value: T | undefined;
@@ -12,11 +12,11 @@ export interface Watched<T> {
 }
 
 /**
- * Reads something repeatedly while the component is mounted and the page is visible.
+ * Reads a value repeatedly while the component is mounted and the page is visible.
  *
- * @param read gets the state before it, and resolves with the new value
- * @param pauseAfter returns the pause until the next read, in milliseconds, by the number of consecutive failures and the last
- *   error. Undefined: no further read
+ * @param read receives the previous state, and resolves with the new value
+ * @param pauseAfter returns the pause until the next read, in milliseconds, by the number of consecutive failures and
+ *   the last error. Undefined: no further read
  */
 export function useWatched<T>(
   read: (before: Watched<T>, signal: AbortSignal) => Promise<T>,

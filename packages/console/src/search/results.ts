@@ -46,7 +46,7 @@ export async function findGroups(
   return { groups: groups.slice(0, MAX_RESULTS), isCut: named.isCut };
 }
 
-/** The user group with an id, if there is one. */
+/** The user group with an id, if it exists. */
 async function groupOf(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
   try {
     const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: text }, { signal });

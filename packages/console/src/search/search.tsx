@@ -17,7 +17,7 @@ import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
 import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 
-/** What the open search finds. Undefined: it is closed. */
+/** The kinds of results of the open search. Undefined: the search is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
 /** Whether `/` opens the search. Users of speech input turn it off (WCAG 2.1.4). */
@@ -81,7 +81,7 @@ export function Search() {
     })),
     ...environmentsWith(all.value ?? [], wanted).map((each) => {
       const name = formatEnvironmentName(each);
-      // The same list of the other environment.
+      // The result opens the same list for the other environment.
       const shown = isOfEnvironment && link !== undefined && path !== undefined ? path : "groups";
       return { href: hrefOf(shown, { env: name }), icon: Building2, content: <>Environment {name}</> };
     }),

@@ -83,7 +83,7 @@ export function signOut(because = "You are signed out. The token is forgotten.")
   endedBecause.value = because;
 }
 
-/** When the person last did something, by the wall clock, which goes on while the machine sleeps. */
+/** The time of the person's last action, by the wall clock, which advances while the machine sleeps. */
 let lastAct = Date.now();
 
 function requireActs(): void {
@@ -109,11 +109,11 @@ export function watchActs(): void {
   setInterval(requireActs, 1000);
 }
 
-/** The session in which the page is shown. */
+/** The session of the current page. */
 export const PageSession = createContext<Session | undefined>(undefined);
 
 /**
- * The session in which the page is shown, with two more fields:
+ * The session of the current page, with two more fields:
  *
  * - `environment`: the environment of the API token. For `ADMIN_TOKEN`, the one in the address, or undefined.
  * - `env`: the name of the environment for addresses and commands. Undefined for an API token, which implies it.

@@ -24,7 +24,7 @@ export function undeliveredSince({ state, failureStartTime, deliveredTime }: Web
   return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
 }
 
-/** What happened in a failed attempt, and what to do. An attempt with an HTTP status has its status in the text. */
+/** The cause of a failed attempt, and what to do. An attempt with an HTTP status has its status in the text. */
 const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToDo: string] } = {
   [Outcome.STATUS]: ["the endpoint answered", "See the log of the endpoint."],
   [Outcome.REDIRECT]: ["the endpoint answered with the redirect", "Set the URL to the target of the redirect."],
