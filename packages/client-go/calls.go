@@ -46,7 +46,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			if err == nil {
 				return response, nil
 			}
-			// The response has the id that the service uses. Without a response, its log may contain the id that was sent.
+			// The response has the id that the service uses. If there is no response, the log of the service may contain the id
+			// that the client sent.
 			var failed *connect.Error
 			if errors.As(err, &failed) && failed.Meta().Get(requestIDHeader) == "" {
 				failed.Meta().Set(requestIDHeader, id)

@@ -73,8 +73,8 @@ func WatchEvents(
 	}
 }
 
-// watchOnce reads one stream, and moves the request to the last cursor. It returns whether it received a response, whether
-// the loop of the caller goes on, and the error of the stream.
+// watchOnce reads one stream, and moves the request to the last cursor. It returns whether it received a response,
+// whether the loop of the caller continues, and the error of the stream.
 func watchOnce(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, next *adminv1.WatchEventsRequest,
 	yield func(*adminv1.WatchEventsResponse, error) bool,
@@ -94,7 +94,7 @@ func watchOnce(
 		response := stream.Msg()
 		next.Cursor, next.Start = response.GetCursor(), adminv1.WatchEventsRequest_START_UNSPECIFIED
 		if !yield(response, nil) {
-			// Closing a stream reads its rest, so it must end first.
+			// Closing a stream reads the rest of it, so the stream must end first.
 			cancel()
 			return received, false, nil
 		}

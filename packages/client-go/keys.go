@@ -36,7 +36,7 @@ type publishedKeys struct {
 	// Not locked during a read.
 	mutex sync.Mutex
 	keys  map[string]*ecdsa.PublicKey
-	// Time of the last successful read, and time and error of the last read.
+	// Time of the last successful read, and time and error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
 	// Closed at the end of the read in flight. Calls with an unknown key wait for it. Nil: no read is in flight.

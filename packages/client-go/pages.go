@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Pages returns the pages of a list. It requests each page after the previous one was processed:
+// Pages returns the pages of a list. It requests each page after the caller has processed the previous one:
 //
 //	for page, err := range usergroups.Pages(ctx, client.Admin.ListUserGroups, &adminv1.ListUserGroupsRequest{}) {
 //

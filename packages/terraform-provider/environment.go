@@ -147,7 +147,8 @@ func (r *environmentResource) ImportState(ctx context.Context, request resource.
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// find returns the environment. It lists all, because GetEnvironment does not return those whose deletion is not complete.
+// find returns the environment. It lists all environments, because GetEnvironment does not return those whose deletion
+// is not complete.
 func (r *environmentResource) find(ctx context.Context, id string, diagnostics *diag.Diagnostics) *adminv1.Environment {
 	for page, err := range usergroups.Pages(ctx, r.service.Admin.ListEnvironments, &adminv1.ListEnvironmentsRequest{PageSize: 1000}) {
 		if err != nil {

@@ -58,7 +58,7 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	slices.Sort(lines[1:])
 	info := usergroups.InfoOf(err)
 	hint := hints[info.GetReason()]
-	// The answer of the service is missing, or says that it does not know the outcome.
+	// The response of the service is missing, or says that the outcome is unknown.
 	isOpen := slices.Contains([]connect.Code{connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled}, connect.CodeOf(err))
 	isNeverSent := errors.As(err, &network) && network.Op == "dial"
 	switch {

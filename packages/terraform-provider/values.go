@@ -87,7 +87,7 @@ func (s *service) importOf(ctx context.Context, request resource.ImportStateRequ
 	resolved := s.environmentOf(ctx, types.StringValue(environment), &response.Diagnostics)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("id"), id)...)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("environment"), resolved)...)
-	// The default, so that the next apply does not rotate the secret.
+	// This is the default, so the next apply does not rotate the secret.
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("secret_version"), int64(1))...)
 }
 

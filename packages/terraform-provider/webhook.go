@@ -179,7 +179,7 @@ func (r *webhookResource) ImportState(ctx context.Context, request resource.Impo
 	r.service.importOf(ctx, request, response)
 }
 
-// update changes fields of the webhook, and reads the model from the answer.
+// update changes fields of the webhook, and reads the model from the response.
 func (r *webhookResource) update(ctx context.Context, model *webhookModel, paths []string, diagnostics *diag.Diagnostics) {
 	eventTypes := model.eventTypes(ctx, diagnostics)
 	if diagnostics.HasError() {

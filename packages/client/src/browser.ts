@@ -77,7 +77,8 @@ export interface ViewerSessionSource {
   /**
    * Returns another session, if a server rejected one with 401. Concurrent calls share one request.
    *
-   * @param refusedSession the rejected session. If a newer session exists, that is returned. Never returned again
+   * @param refusedSession the rejected session. If a newer session exists, returns that one. Never returns the rejected
+   *   session again
    * @throws ViewerSessionUnavailable if the back end returns no valid session
    */
   replace(refusedSession?: string): Promise<string>;
@@ -102,9 +103,9 @@ interface Moment {
 }
 
 /**
- * Creates a source of viewer sessions for a page. It requests a session at once. It renews the session after 80 % of the
- * lifetime, or when the page becomes visible after that. If that fails, it keeps the session. It sends one request at a
- * time.
+ * Creates a source of viewer sessions for a page. It requests a session at once. It renews the session after 80 % of
+ * the lifetime, or later, as soon as the page becomes visible. If the renewal fails, it keeps the session. It sends one
+ * request at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
   return new Source(options);

@@ -41,7 +41,10 @@ export interface ClientOptions {
     /** Private key of the client certificate. */
     readonly key?: string | Buffer;
   };
-  /** Agent of `node:http` or `node:https`, such as for a proxy. Cannot be combined with `tls`. Default: an own agent. */
+  /**
+   * Agent of `node:http` or `node:https`, such as for a proxy. Cannot be combined with `tls`. Default: the client
+   * creates an agent.
+   */
   readonly agent?: HttpAgent;
   /** Interceptors that run for each attempt, such as for logs or traces. The first one is the outermost. */
   readonly interceptors?: readonly Interceptor[];

@@ -52,7 +52,7 @@ export async function* watchEvents(
   let next = request;
   for (let failures = 0; ; ) {
     let hasResponse = false;
-    // Bounds the silence of this attempt.
+    // Limits the silence of this attempt.
     const silence = new AbortController();
     const limit = () => setTimeout(() => silence.abort(), SILENCE_MS);
     let timer = limit();

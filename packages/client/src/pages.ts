@@ -1,7 +1,7 @@
 import type { CallOptions } from "@connectrpc/connect";
 
 /**
- * Returns the pages of a list. Each page is requested when the previous one was processed:
+ * Returns the pages of a list. Requests each page after the caller has processed the previous one:
  * `for await (const { userGroups } of pages(admin.listUserGroups, { environment })) …`
  *
  * @param list a method with `pageToken` in its request and `nextPageToken` in its response

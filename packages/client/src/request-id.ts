@@ -14,7 +14,8 @@ export function withRequestIds(newId: () => string): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      // The response has the id that the service uses. Without a response, its log may contain the id that was sent.
+      // The response has the id that the service uses. If there is no response, the log of the service may contain the
+      // id that the client sent.
       if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
       throw failure;
     }

@@ -142,7 +142,7 @@ it.each([
   for (const call of ["get", "rotate with a request id"] as const) expect((await triesOf(error, call)).tries).toBe(1);
 });
 
-it("returns the error of the service if Retry-After ends after the deadline", async () => {
+it("returns the error of the service if Retry-After is longer than the remaining time", async () => {
   const error = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "7" });
   expect((await triesOf(error, "get", 5000)).tries).toBe(1);
   expect(pauses).toEqual([]);
@@ -165,7 +165,7 @@ it("sends the remaining time to the service, and repeats until the deadline", as
   expect(pauses).toEqual([187.5, 375, 750, 1500, 1500, 1500]);
 });
 
-it("stops to repeat a call without a deadline", async () => {
+it("stops repeating a call without a deadline after some time", async () => {
   const { tries, left } = await triesOf(
     serviceError(Code.Unavailable, "UNAVAILABLE"),
     "get",

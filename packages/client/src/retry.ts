@@ -5,11 +5,13 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** The longest pause before the second try, in milliseconds. It doubles with each further try, up to a maximum. */
+/**
+ * The longest pause before the second attempt, in milliseconds. It doubles with each further attempt, up to a maximum.
+ */
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 
-/** For how long a call without a deadline is repeated, in milliseconds. */
+/** For how long the client repeats a call without a deadline, in milliseconds. */
 const DEFAULT_PATIENCE_MS = 10_000;
 
 /** The header with the remaining time of a call, in milliseconds (Connect protocol). */

@@ -41,7 +41,10 @@ export type SessionRefusal =
   | "expired"
   | "too-early";
 
-/** The viewer session is invalid, or not for this issuer and audience. Respond with 401: the page needs another one. */
+/**
+ * The viewer session is invalid, or belongs to another issuer or audience. Respond with 401: the page needs another
+ * session.
+ */
 export class ViewerSessionError extends Error {
   override readonly name = "ViewerSessionError";
   readonly refusal: SessionRefusal;
@@ -59,8 +62,8 @@ export class SessionKeysError extends Error {
 /** Options of `verifyViewerSession`. */
 export interface VerifyOptions {
   /**
-   * The accepted issuer, `PUBLIC_URL/e/NAME/TAG` of an environment, or several issuers. The error for another issuer
-   * names it.
+   * The accepted issuer (`PUBLIC_URL/e/NAME/TAG` of an environment), or several issuers. If a session has another
+   * issuer, the error names it.
    */
   readonly issuer: string | readonly string[];
   /** The accepted audience: `audience` of CreateViewerSession. */

@@ -155,7 +155,8 @@ class Http:
     def _connections(self, url: str) -> _Connections:
         process = os.getpid()
         if process not in self._processes:
-            # If several threads arrive at once, the first one wins. The others have no connections yet.
+            # If several threads arrive at once, `setdefault` keeps the connections of the first one. The others have
+            # opened none.
             self._processes.setdefault(process, _Connections(_tls_for(url, self._tls), _proxy_for(url, self._proxy)))
             # Connections of the parent process belong to it. Forget them here without closing them.
             for other in self._processes.keys() - {process}:
@@ -170,7 +171,7 @@ class _Connections:
         self._tls = tls
         self._proxy = proxy
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        # The most recently used connection is used next.
+        # A request takes the most recently used connection.
         self._idle: list[httpcore.ConnectionPool] = []
 
     @contextmanager
