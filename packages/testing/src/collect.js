@@ -1,5 +1,5 @@
-// Loaded before the server where a test measures its memory: SIGUSR2 has it collect its garbage, and say so and how much room
-// its heap has to spare.
+// Preloaded into a server whose memory a test measures. On SIGUSR2, the server collects garbage, and then logs the
+// spare size of its heap.
 import process from "node:process";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -16,7 +16,8 @@ process.on("SIGUSR2", async () => {
   console.log(`{"level":"trace","msg":"collected","spareBytes":${heapTotal - heapUsed}}`);
 });
 
-// The measuring process may be killed, and this server must end with it. Deno would not start before its input ends.
+// If the measuring process is killed, the standard input ends, and this server exits. Deno would not start before its
+// input ends.
 if (!("Deno" in globalThis)) {
   process.stdin.on("end", () => process.exit());
   process.stdin.resume();

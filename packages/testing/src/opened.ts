@@ -8,9 +8,9 @@ import type { RunningProcess } from "./process.ts";
 import { listen } from "./wait.ts";
 
 /*
- * Helpers that open something and close it after the test or suite, also if it fails, in reverse order:
+ * Helpers that open something, and close it after the test or suite, even if a test fails. They close in reverse order.
  *
- * - Call `new...` in a test. It does not work in concurrent tests, because Vitest cannot tell which of them calls it.
+ * - Call `new...` in a test. It does not work in concurrent tests, because Vitest cannot tell which test calls it.
  * - Call `forSuite` in a `describe` block. It opens before the tests of the suite and closes after them.
  */
 

@@ -9,7 +9,7 @@ const TICK_MS = 10;
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 
 /**
- * Makes glibc return freed memory to the system. By default, it raises these thresholds to 32 and 64 MiB for each
+ * Makes glibc return freed memory to the system. By default, glibc raises these thresholds to 32 and 64 MiB for each
  * thread's heap after large blocks are freed.
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
@@ -76,7 +76,7 @@ export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" 
     120_000,
   );
   const spareBytes = Number(collections().at(-1)?.[1] ?? 0);
-  // The memory is returned to the system a little later.
+  // The runtime returns the memory to the system a little later.
   let least = residentBytesOf(server.pid);
   for (let i = 0; i < 4; i++) {
     await pause(100);

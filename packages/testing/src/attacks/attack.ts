@@ -135,8 +135,8 @@ async function strike<O, S extends SubjectServer>(
     if (attack.isRehearsed) {
       await attack.run(target);
       await idle(server.pid);
-      // An attack that only waits lasts about as long as a server keeps an idle connection, so earlier connections may
-      // close.
+      // An attack that only waits lasts about as long as the idle timeout of the server, so the server may close
+      // earlier connections of the bystander.
       bystander.close();
       await bystander.call();
     }
@@ -152,7 +152,7 @@ async function strike<O, S extends SubjectServer>(
     await bystanding.end();
     for (const wire of wires) wire.close();
     record(`${short(cpuMs)} ms, ${sizeOf(heldBytes)}, ${outcome}`);
-    // Calls in flight during the other attacks, and one after them.
+    // The bystander's calls during the attack, and one call after it.
     expect(bystanding.failures.slice(0, 5), "the bystander's calls").toEqual([]);
     expect(answered).toBeGreaterThan(0);
     await bystander.call();

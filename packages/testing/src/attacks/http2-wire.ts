@@ -138,7 +138,11 @@ export class Http2Wire {
     );
   }
 
-  /** Waits until received frames make a condition true. @returns false on timeout. Polling would slow uploads down */
+  /**
+   * Waits until received frames make a condition true. It does not poll, because polling would slow uploads down.
+   *
+   * @returns false on timeout
+   */
   async #until(condition: () => boolean, timeoutMs: number): Promise<boolean> {
     const signal = AbortSignal.any([this.wire.ended, AbortSignal.timeout(timeoutMs)]);
     while (!condition() && !signal.aborted) await once(this.wire.socket, "data", { signal }).catch(() => {});

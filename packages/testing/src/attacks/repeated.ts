@@ -59,7 +59,7 @@ export async function repeat(target: Target, times: number, request: string, bod
   return times;
 }
 
-/** Opens connections that send a hundred requests each. Streams stay as the server leaves them. */
+/** Opens connections that send a hundred requests each. The client closes no streams. */
 export async function crowd(
   connections: number,
   open: () => Promise<Http2Wire>,

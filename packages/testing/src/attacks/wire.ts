@@ -48,7 +48,7 @@ export class Wire {
     this.#giveUp.abort();
   }
 
-  /** Sends bytes without waiting, unless the peer has stopped reading. For floods. */
+  /** Sends bytes. Waits only if the peer has stopped reading. For floods. */
   push(bytes: Uint8Array | string): void {
     if (!this.isClosed && this.socket.writable) this.socket.write(bytes);
   }
