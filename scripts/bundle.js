@@ -9,7 +9,7 @@ const SWAGGER_UI = "node_modules/swagger-ui-dist";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** For the CommonJS packages in a bundle. */
+/** Defines `require` for the CommonJS packages in a bundle. */
 const REQUIRE =
   "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);";
 
@@ -22,7 +22,7 @@ const COMMON = {
   format: /** @type {const} */ ("esm"),
   logLevel: /** @type {const} */ ("warning"),
   write: /** @type {const} */ (false),
-  // Faster to parse at each start. Names and short lines stay, so that stack traces are readable.
+  // Makes the bundle faster to parse. Names and short lines stay, so that stack traces are readable.
   minifySyntax: true,
   minifyWhitespace: true,
   lineLimit: 120,
@@ -41,9 +41,9 @@ export async function bundleService(outdir) {
     outdir,
     // Dynamic imports, such as of the embedded store, stay in separate files.
     splitting: true,
-    // Prefer ES modules, because unused code of them is removed.
+    // Prefer ES modules, because esbuild removes their unused code.
     mainFields: ["module", "main"],
-    // These are unused too, but would stay as files.
+    // These modules are unused too, but would stay as files.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
@@ -108,7 +108,7 @@ async function bundleCommandLine(outdir) {
     ...COMMON,
     entryPoints: { ugs: "packages/cli/src/main.ts" },
     outdir,
-    // Only for the licences.
+    // Only to collect the licences.
     sourcemap: "external",
     banner: { js: `#!/usr/bin/env node\n${REQUIRE}` },
   });
@@ -131,7 +131,7 @@ async function bundleConsole(outdir) {
     jsx: "automatic",
     jsxImportSource: "preact",
     minify: true,
-    // Only for the licences.
+    // Only to collect the licences.
     sourcemap: "external",
   });
   return outputFiles;

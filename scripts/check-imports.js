@@ -1,4 +1,5 @@
-// Holds the layers: a file imports only the paths that the rule of its folder lists. Run by npm run check.
+// Checks the layers: a file may import only the paths that the rule of its folder lists. npm run check runs this
+// script.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,5 @@
-// Prints the path of the Deno executable. The npm package `deno` may put a script on the PATH, which forwards no
-// signals. Without that package, as after `npm ci --omit=dev`, it prints the `deno` of the PATH.
+// Prints the path of the Deno executable. The npm package `deno` may put a script on the PATH that forwards no signals.
+// Without that package, as after `npm ci --omit=dev`, it prints the `deno` of the PATH.
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);

@@ -29,7 +29,7 @@ await rewrite("README.md", /(?<=^\| variable \| default \| \|\n\|---\|---\|---\|
 const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
 
-/** Settings that the chart sets itself, and credentials, which belong into a Secret. */
+/** Settings that the chart sets itself, and credentials, which belong in a Secret. */
 const NOT_IN_VALUES = new Set([
   ...["HOST", "PORT", "METRICS_PORT", "SHUTDOWN_TIMEOUT", "SHUTDOWN_DELAY", "REDIS_URL", "MIN_REPLICAS_ACK"],
   ...["REDIS_PASSWORD_FILE", "REDIS_CA_FILE", "REDIS_SENTINEL_PASSWORD", "REDIS_SENTINEL_PASSWORD_FILE"],

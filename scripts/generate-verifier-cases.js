@@ -1,6 +1,6 @@
-// Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions. All verifiers of this repository are tested
-// with them, and other verifiers can be. The keys are only for these tests. ECDSA signatures differ each time, so existing
-// signatures of the file stay.
+// Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions. The tests of all verifiers of this
+// repository use them, and other verifiers can use them too. The keys are only for these tests. ECDSA signatures differ
+// each time, so the script keeps the existing signatures of the file.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -71,7 +71,7 @@ async function licenseOf(folder, sources) {
     const text = (await licenseFiles(folder)) || notices || (license === "MIT" && author ? mitOf(author) : "");
     return { name: `${name} ${version} (${license})`, text };
   }
-  // Another package bundles it. It may also be installed elsewhere.
+  // Another package bundles this package, which may also be installed elsewhere.
   const [, parent = "", name = ""] = PACKAGE.exec(`${folder}/`) ?? [];
   const around = parent.slice(0, -"/node_modules".length);
   const [, outside = ""] = PACKAGE.exec(`${around}/`) ?? [];
@@ -114,7 +114,7 @@ async function licenseFiles(folder) {
 /** Returns the distinct copyright notices at the start of files. @param {readonly string[]} sources */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  /** Notices that start like a shorter one only add details of their file. @type {string[]} */
+  /** A notice that starts like a shorter one only adds details of its file. @type {string[]} */
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

@@ -16,7 +16,8 @@ await build({
   logLevel: "warning",
   plugins: [
     {
-      // protoplugin imports the compiler for plugins that write TypeScript alone: it takes a second to load.
+      // protoplugin imports the TypeScript compiler, which takes a second to load. Only plugins that write TypeScript
+      // need it.
       name: "without-typescript",
       setup({ onResolve, onLoad }) {
         onResolve({ filter: /^(?:typescript|@typescript\/vfs)$/ }, ({ path }) => ({ path, namespace: "left-out" }));

@@ -31,7 +31,7 @@ const only =
   (...names: readonly string[]): Rule =>
   ({ method: { name } }) =>
     names.includes(name);
-/** The same, except for the REST path, which reports an inactive token. */
+/** Like `only`, except for the REST path, which reports an inactive token. */
 const onlyRpc =
   (...names: readonly string[]): Rule =>
   (calling) =>

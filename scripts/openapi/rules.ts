@@ -125,7 +125,7 @@ function fieldKeywords(rules: FieldRules, { parent, name, enum: enumDesc }: Desc
         ...(value.lessThan.case === "lte" && { maximum: value.lessThan.value }),
       };
     case "enum":
-      // The refusal of other numbers needs no keyword, because JSON uses the names.
+      // `defined_only` needs no keyword, because JSON uses the names of enum values.
       requireOnly(value, EnumRulesSchema, { where, known: ["definedOnly", "notIn"] });
       if (value.notIn.length === 0 || !enumDesc) return {};
       return { enum: enumDesc.values.filter(({ number }) => !value.notIn.includes(number)).map(({ name }) => name) };

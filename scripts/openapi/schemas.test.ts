@@ -27,7 +27,7 @@ function schemaOf(typeName: string) {
 describe("the schema of required fields", () => {
   it("includes a field without presence if a rule refuses its default value", () => {
     expect(schemaOf("usergroup.v1.GetUserGroupRequest").schema).toMatchObject({ required: ["userGroupId"] });
-    // By a pattern, and by an enum value that is refused.
+    // A pattern refuses the default of `name`, and a refused enum value that of `role`.
     expect(schemaOf("usergroup.admin.v1.EnvironmentName").schema).toMatchObject({ required: ["name"] });
     expect(schemaOf("usergroup.admin.v1.CreateApiTokenRequest").schema).toMatchObject({
       required: ["displayName", "role"],
@@ -54,7 +54,7 @@ it("is one field of those that a rule of the message names", () => {
 });
 
 describe("rules", () => {
-  it("become keywords, also those that are this service's own", () => {
+  it("become keywords, including this service's own rules", () => {
     const { schema } = schemaOf("usergroup.v1.GetUserGroupRequest");
     expect(schema["properties"]).toEqual({
       userGroupId: {
