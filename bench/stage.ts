@@ -11,7 +11,7 @@ import { type BenchServer, startServer } from "./servers.ts";
 /** An API token that every server accepts. */
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
-/** A long timeout. Peers wait for Redis without limit, so a busy machine must not fail the service's calls alone. */
+/** A long timeout. Peers wait for Redis without a limit, so on a busy machine only the service's calls would fail. */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
 /** The Redis that servers read from, of any topology. */

@@ -18,7 +18,8 @@ export function median(figures: readonly number[]): number {
 }
 
 /**
- * The lower quartile of some figures. Disturbances only add to a figure, so the lower figures have the least of them.
+ * The lower quartile of some figures. Disturbances only increase a figure, so the lower figures are the least
+ * disturbed.
  */
 export function lowerQuartile(figures: readonly number[]): number {
   return summarise(figures).low;

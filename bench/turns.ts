@@ -9,7 +9,7 @@ import type { OneNode, Stage } from "./stage.ts";
 export interface Subject {
   readonly server: BenchServer;
   readonly call: Call<string>;
-  /** The body of a single call. Default: the call's. */
+  /** Returns the body of a single call. Default: the body of `call`. */
   readonly bodyOnce?: () => Uint8Array | undefined;
   /** @throws if an answer is wrong */
   check(answer: Answer): void;
@@ -40,7 +40,7 @@ export interface Turn {
   readonly othersBusy: number;
 }
 
-/** Results of a server outside of its turns, once a round. */
+/** Results of a server outside of its turns, one per round. */
 export interface Aside {
   readonly row: string;
   readonly call: string;
@@ -90,7 +90,7 @@ export async function takeTurns(
   }
   const turns: Turn[] = [];
   for (let i = 0; i < count; i++) {
-    // Alternates the direction, so that no subject always follows the same other one.
+    // Alternates the order, so that no subject always follows the same other subject.
     for (const each of i % 2 === 0 ? warm : warm.toReversed()) {
       turns.push({ round, number: round * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
     }

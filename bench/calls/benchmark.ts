@@ -11,12 +11,14 @@ import { bodyOnce, type Seeded, seed } from "./seed.ts";
 
 /** The calls that a run measures, and its durations. */
 export interface Plan {
-  /** Servers that take turns with each other. */
+  /** The compared servers. They take turns. */
   readonly rows: readonly Row[];
-  /** Runtimes that the rows need, `node` included. */
+  /** Runtimes of the rows. Includes `node`. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
-  /** Number of rounds. Each restarts every server, because two processes of one program differ by a few percent. */
+  /**
+   * Number of rounds. Each round restarts every server, because two processes of one program differ by a few percent.
+   */
   readonly rounds: number;
   /** Turns in each round. */
   readonly turns: number;
@@ -77,7 +79,7 @@ async function runRound(
       const check = (answer: typeof reference) => requireAlike(call, answer, reference);
       return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
     });
-    // Changes have no peers, so fewer turns suffice.
+    // Peers do not support changes, so shorter turns suffice.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage, options);

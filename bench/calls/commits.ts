@@ -42,8 +42,8 @@ export function builtAt(commit: string): Built {
 }
 
 /**
- * Two commits as three rows: the first, the first again as a control, and the second. Each has its own database,
- * because their record formats may differ.
+ * Two commits as three rows: the first, the first again as a control, and the second. Each row has its own database,
+ * because the record formats of the commits may differ.
  */
 export function rowsOfCommits(base: Built, head: Built): Row[] {
   const row = (key: string, title: string, { dist }: Built, database: number) =>

@@ -4,8 +4,8 @@ import { parseArgs } from "node:util";
 import type { LoadResult } from "../load.ts";
 
 /**
- * Creates user groups over HTTP/1.1, each with a new id. It writes raw bytes and checks little of the answers, so that
- * it is faster than the servers that it measures.
+ * Creates user groups over HTTP/1.1, each with a new id. It writes raw bytes and checks little of the answers, so it is
+ * faster than the measured servers.
  */
 const { values, positionals } = parseArgs({
   options: { calls: { type: "string" }, rate: { type: "string" }, log: { type: "string" } },

@@ -5,10 +5,10 @@ import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 import { cpuMicros, type Measured, titles, turnsOf } from "./tables.ts";
 
-/** Key of the control row: the first row again, so all of its differences are noise. */
+/** Key of the control row. The control repeats the first row, so its differences from that row are noise. */
 export const CONTROL = "again";
 
-/** The largest difference between the first row and its control at which the results count. */
+/** If the control differs from the first row by more than this, the results do not count. */
 const MAX_CHANCE = 0.015;
 
 /** Result of a comparison: more CPU per call than the first row, less, or within the noise. */
@@ -41,7 +41,7 @@ function verdictOf(found: readonly Difference[]): string {
   return words.length === 0 ? "no difference beyond noise" : `costs ${words.join(" and ")}`;
 }
 
-/** Three quarters of the rounds must lie outside of the interquartile range of the control. */
+/** A difference counts only if three quarters of the rounds lie outside the interquartile range of the control. */
 function differenceOf({ median, low, high }: Summary, chance: Summary | undefined): Difference {
   if (!chance) throw new Error("there is no control");
   if (median > 1 && low > chance.high) return "more";

@@ -14,21 +14,21 @@ const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToke
 
 const USAGE = `Usage: npm run bench -- [what] [options]
   (nothing)             this service beside its peers
-  commits BASE [HEAD]   two commits; without HEAD, a commit and the files here
+  commits BASE [HEAD]   two commits; without HEAD, a commit and the working files
   growth [--quick]      a million groups in one environment
   overload [--quick]    more calls than a worker can answer
 Options of the first two:
   --calls KEYS          comma list of ${CALLS.join(", ")}
-  --runtimes KEYS       comma list of ${RUNTIMES.join(", ")} (default: all that are there)
-  --rounds N            how often every server is started again
+  --runtimes KEYS       comma list of ${RUNTIMES.join(", ")} (default: all installed)
+  --rounds N            number of rounds; each restarts every server
   --turns N             turns of each server, for each call, in each round
-  --quick               short turns, to see that it works
-  --json FILE           keep the raw figures
-Whole runs are kept in bench/results/, except those of commits.`;
+  --quick               short turns, to check that the benchmark works
+  --json FILE           write the raw figures to FILE
+Complete runs are stored in bench/results/, except those of commits.`;
 
 /** A process compiles all code of a call after about ten thousand calls. Deno needs more. */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
-/** For servers that hardly differ: many short turns, so that some are undisturbed. */
+/** For servers that hardly differ. Of many short turns, some are undisturbed by other processes. */
 const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 

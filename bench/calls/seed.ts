@@ -29,7 +29,7 @@ export async function seed(
     const group = await create(made.readId);
     await writePeerRecords(store.url, group);
     await create(made.writtenId);
-    // In this order, the answer of a rotation shows the group after the updates.
+    // `calls` lists the updates before the rotations, so the answer of a rotation shows the updated group.
     const seeded = new Map<CallKey, Seeded>();
     for (const [key, call] of calls({ ...made, userGroupToken: String(group["token"]) })) {
       if (!keys.includes(key)) continue;

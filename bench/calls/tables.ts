@@ -13,7 +13,7 @@ export interface Measured {
   readonly results: Results;
 }
 
-/** Servers of the summary: their names there, and the keys of their rows. */
+/** Servers of the summary: their names in the summary, and the keys of their rows. */
 const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["**this service**, Node 20", "service"],
   ["**this service**, Node 24", "service-node24"],

@@ -35,7 +35,7 @@ export async function measureCalls(store: UserGroupStore, redis: Redis, plan: Ca
     if (created) throw new Error("a created group is missing");
     return group;
   };
-  // A rotation by token uses the token up, so each call takes a token of another group.
+  // A rotation revokes the token of its call, so each call takes a token of another group.
   const take = () => {
     const [id, token] = tokens.entries().next().value ?? [];
     if (id === undefined || token === undefined) throw new Error("there are too few tokens");

@@ -15,9 +15,9 @@ import { BY, ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
 import { measureScripts, type ScriptFigures } from "./scripts.ts";
 
 const SIZES = [1000, 200_000, 1_000_000];
-/** Calls are measured at the first and the last size. */
+/** Number of calls of each kind, at the first and the last size. */
 const CALLS = 4000;
-/** Number of groups that are created at once. */
+/** Number of groups that one step creates. */
 const BATCH = 1000;
 
 const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per group: its hash, its index entries and its audit event.
@@ -82,7 +82,7 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
       const audit = (await auditMemory(redisOf(client))) / groups;
       const plan = { kind, groups, calls };
       const isEnd = groups === sizes[0] || groups === sizes.at(-1);
-      // Code that runs for the first time is slower at any size.
+      // The first calls run uncompiled code and are slow, so their figures are discarded.
       if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
       const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
       const scripts = groups === sizes.at(-1) ? await measureScripts(deps, redisOf(client)) : [];

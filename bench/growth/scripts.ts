@@ -19,17 +19,17 @@ export interface ScriptFigures {
 
 const PAGE_SIZE = 1000;
 
-/** How often a call is repeated. */
+/** Number of repetitions of a call. */
 const TIMES = 100;
 
-/** Redis records scripts that take longer, in microseconds. */
+/** SLOWLOG records scripts that take longer than this, in microseconds. */
 const RECORDED_MICROS = 50;
 
 const MAX_RECORDED = 100_000;
 
 /**
- * Measures the longest scripts, by Redis' SLOWLOG: lists, searches, the API tokens of an environment that has the maximum number,
- * and a deletion, which ends after some seconds.
+ * Measures the longest scripts, by Redis' SLOWLOG: lists, searches, the API tokens of an environment that has the
+ * maximum number, and a deletion, which takes some seconds.
  */
 export async function measureScripts(
   deps: GroupDeps & { client: StoreClient },

@@ -29,9 +29,9 @@ export interface Reads extends Pick<Call, "headers" | "body"> {
   readonly urls: readonly string[];
   /** Folder for files. */
   readonly folder: string;
-  /** Unique among concurrent loads. */
+  /** Prefix of the file names. Unique among concurrent loads. */
   readonly name: string;
-  /** Size of an answer. Set if a refusal has HTTP status 200, too. */
+  /** Size of an answer. Set only if refusals also have HTTP status 200. */
   readonly answerBytes: number | undefined;
 }
 
@@ -50,13 +50,13 @@ export interface Outcomes {
   /** Answers with a group, per second. */
   readonly answeredPerSecond: number;
   readonly refusedPerSecond: number;
-  /** Other answers, and broken streams. In total, not per second. h2load does not count broken HTTP/1.1 connections. */
+  /** Total number of other answers and of broken streams. h2load does not count broken HTTP/1.1 connections. */
   readonly failed: number;
   /** p99 latency of answers with a group, in milliseconds. Includes refusals if they have HTTP status 200. */
   readonly p99: number;
 }
 
-/** As many as in the floods over HTTP/2, because each connection costs CPU. */
+/** The same number as in the floods over HTTP/2, because each connection costs CPU. */
 const CONNECTIONS = 80;
 const STREAMS = 250;
 /** Below the default of MAX_CONNECTIONS, 4096. */
@@ -67,14 +67,14 @@ export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTION
 /** HTTP statuses of refusals: of unknown API tokens, by rate limits, and by an overloaded worker. */
 const REFUSALS = [401, 429, 503];
 
-/** Starts calls at a rate, whether earlier ones are answered or not. */
+/** Starts calls at a fixed rate, even if earlier calls have no answer yet. */
 export function openLoop(http: 1 | 2, title: string, perSecond: number): Load {
   return http === 1
     ? { title, connections: HTTP1_CONNECTIONS, streams: 1, perSecond }
     : { title, connections: CONNECTIONS, streams: STREAMS, perSecond };
 }
 
-/** Keeps calls in flight. Over HTTP/1.1 each occupies a connection, so at most 4,000. */
+/** Keeps a number of calls in flight. Over HTTP/1.1, each call occupies a connection, so the maximum is 4,000. */
 export function closedLoop(http: 1 | 2, calls: number): Load {
   const connections = http === 1 ? Math.min(calls, HTTP1_CONNECTIONS) : CONNECTIONS;
   const streams = http === 1 ? 1 : Math.ceil(calls / connections);
@@ -98,7 +98,7 @@ export async function readsOf(
   return { http, urls, headers, body, folder, name, answerBytes };
 }
 
-/** Runs a load for this time, after a second that does not count. */
+/** Runs a load for `seconds`, after a warm-up second that does not count. */
 export async function run(
   { http, urls, headers, body, folder, name, answerBytes }: Reads,
   { connections, streams, perSecond }: Load,
@@ -120,7 +120,7 @@ export async function run(
 
 /**
  * Summarizes the output and the log of h2load. The status in the log is 0 if a stream broke, or if the headers of its
- * answer arrived before the measured time. So the output has the number of failures.
+ * answer arrived before the measured time. So the number of failures comes from the output.
  */
 export function outcomesOf(
   output: string,

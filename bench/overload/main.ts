@@ -15,9 +15,9 @@ import { slowShard, TENANT_TOKENS } from "./slow-shard.ts";
 const GROUPS = Array.from({ length: 300 }, (_, i) => `group-${i}`);
 const FLOODS: Floods = { rates: [1, 2, 4], inFlight: [5000, 20_000] };
 const QUICK_FLOODS: Floods = { rates: [2], inFlight: [20_000] };
-/** The rate of calls to one shard, and the rate of calls to the others, each as a share of the peak rate. */
+/** Rate of calls to the slow shard, and rate of calls to another shard. Each is this share of the peak rate. */
 const SHARD_SHARE = 0.25;
-/** Long enough that no slow shard is replaced. */
+/** Long enough that the Cluster replaces no slow node. */
 const NODE_TIMEOUT_MS = 120_000;
 /** Addresses of the two callers behind a proxy. */
 const [FLOOD_ADDRESS, OTHER_ADDRESS] = ["192.0.2.1", "192.0.2.2"];
@@ -102,7 +102,7 @@ async function withWorker<T>(
 ): Promise<T> {
   const { seconds, address, tokens = [], settings } = options;
   const all = [`bench/Customer=${API_TOKEN}`, `other/Customer=${OTHER_TOKEN}`, ...tokens].join(",");
-  // `npm start` and the image set it. Deno ignores it.
+  // `npm start` and the image set this variable. Deno ignores it.
   const NODE_OPTIONS = "--max-semi-space-size=32";
   const server = await stage.start(serviceRow(runtime), { API_TOKENS: all, NODE_OPTIONS, ...settings });
   for (const group of GROUPS) await timeOf(server, group);

@@ -56,7 +56,7 @@ export async function offered(
   const quiet = await other.observed();
   const first = await measure(worker, reads, PEAK);
   const peak = first.answeredPerSecond;
-  // The load's warm-up of a second counts in both.
+  // Both figures include the warm-up second of the load.
   const micros = (first.cpuSeconds * 1e6) / (peak * (seconds + 1));
   const { http } = flood;
   const loads = [

@@ -11,7 +11,7 @@ const INTERVAL_MS = 1000 / 50;
 const TIMEOUT_MS = 20_000;
 
 const { http1, http2, path, headers } = JSON.parse(process.argv[2] as string) as OtherCalls;
-// Uses connections in turn, so that none is idle until the server closes it.
+// Uses its connections in turn, so the server closes none of them as idle.
 const agent = new Agent({ keepAlive: true, maxSockets: 32, scheduling: "fifo" });
 let session: ClientHttp2Session | undefined;
 

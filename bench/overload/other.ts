@@ -17,7 +17,7 @@ export interface OtherCalls {
   readonly headers: { readonly [name: string]: string };
 }
 
-/** The results of its calls over one HTTP version. */
+/** Results of the other caller over one HTTP version. */
 export interface ObservedCalls {
   /** Latencies of answers with a group, in milliseconds. */
   readonly times: number[];
@@ -26,7 +26,7 @@ export interface ObservedCalls {
   failed: number;
 }
 
-/** The results of its calls over each HTTP version. */
+/** Results of the other caller over each HTTP version. */
 export interface Observed {
   readonly http1: ObservedCalls;
   readonly http2: ObservedCalls;
@@ -34,7 +34,7 @@ export interface Observed {
 
 /** A process that makes 50 calls per second over each HTTP version, beside a load. */
 export interface OtherCaller {
-  /** The results since the last use of this function. Waits for the calls in flight. */
+  /** Returns the results since the previous call of this function. Waits for the calls in flight. */
   observed(): Promise<Observed>;
   stop(): Promise<unknown>;
 }

@@ -17,7 +17,7 @@ export const TENANT_TOKENS = TENANTS.map(({ environment, token }) => `${environm
 /**
  * Measures reads in an environment on a slow shard and, at the same time, in an environment on another shard.
  *
- * @param perSecond rate of each of the two loads. The worker has room for both
+ * @param perSecond rate of each load. The worker must be able to serve both loads
  */
 export async function slowShard(
   cluster: TestCluster,

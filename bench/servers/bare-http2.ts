@@ -20,7 +20,7 @@ server.on("stream", (stream, headers) => {
       const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
       const request = fromBinary(GetUserGroupRequestSchema, body.subarray(5, 5 + body.readUInt32BE(1)));
       const group = await work.read(headers.authorization, request.userGroupId);
-      // The benchmark ends under load, which ends these streams.
+      // The benchmark ends while calls are in flight, and so closes these streams.
       if (stream.destroyed) return;
       const message = toBinary(GetUserGroupResponseSchema, responseMessage(group));
       const frame = Buffer.allocUnsafe(5 + message.byteLength);

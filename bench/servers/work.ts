@@ -32,7 +32,7 @@ export interface Work {
 /**
  * Prepares the work: API tokens as SHA-256 digests, one connection with auto-pipelining, one HGETALL per call, and
  * decryption of encrypted tokens. It shares no code with the service, so a change of the service does not change its
- * peers. `bench/calls/peer-records.ts` writes the records. `bench/servers/go/work.go` is the same in Go.
+ * peers. `bench/calls/peer-records.ts` writes the records. `bench/servers/go/work.go` does the same in Go.
  */
 export async function openWork(): Promise<Work> {
   const redis = new Redis(setting("REDIS_URL"), { enableAutoPipelining: true });

@@ -28,7 +28,7 @@ type Group struct {
 	CreateTime, UpdateTime, TokenCreateTime time.Time
 }
 
-// The work of every peer for a call, without its framework. bench/servers/work.ts is the same for Node, and
+// The work of every peer for a call, without its framework. bench/servers/work.ts does the same on Node, and
 // bench/calls/peer-records.ts writes the records.
 type Work struct {
 	redis       rueidis.Client
