@@ -92,8 +92,10 @@ export async function issueToken(server: { readonly url: string; readonly enviro
 }
 
 /**
- * Sets the expiry time of an API token of `NAME/Customer` to one second from now. A busy machine may be too late for
- * that, so it tries again. @returns the expiry time
+ * Sets the expiry time of an API token of `NAME/Customer` to one second from now. On a busy machine the call may come
+ * too late. In this case, it tries again.
+ *
+ * @returns the expiry time
  */
 export async function endSoon(
   server: { readonly url: string; readonly environment: string },

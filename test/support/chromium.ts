@@ -87,8 +87,8 @@ export async function servePage(script: string): Promise<PageServer> {
 }
 
 /**
- * Stops the clock that the page has installed. From then on, only the test moves it. It stops 10 s in the future, which
- * a busy machine does not reach before.
+ * Stops the installed clock of a page. From then on, only the test moves the clock. The clock stops at a time 10 s in
+ * the future, because on a busy machine a nearer time could pass before the call.
  */
 export async function stopClock(page: Page): Promise<void> {
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));

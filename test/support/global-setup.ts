@@ -27,7 +27,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     return async () => removeCertificates(certificates);
   }
   const redis = await startRedis();
-  // Some tests write to it directly before any server does. Without a layout number, servers would refuse that data.
+  // Some tests write to this Redis before any server does. Without a layout number, servers would refuse that data.
   await ask(redis, "SET", FORMAT_KEY, LAYOUT);
   project.provide("redisUrl", redis.url);
   return async () => {

@@ -21,8 +21,8 @@ export async function waitUntilReady(
 }
 
 /**
- * Waits until `count` workers have subscribed to revocations, shortly after they listen. They drop their cached tokens
- * at that moment.
+ * Waits until `count` workers have subscribed to revocations, shortly after they listen. When a worker subscribes, it
+ * drops its cached tokens.
  */
 export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
   const subscribed = async () => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);

@@ -31,7 +31,10 @@ export function todayKey({ number }: Environment, stream: "events" | "updates" =
   return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
 }
 
-/** Sets the version of the last change. A version in the future: the clock of the store was ahead, and was set back. */
+/**
+ * Sets the version of the last change. A version in the future is that of a store whose clock was ahead and was set
+ * back.
+ */
 export async function setLastVersion(redis: ScriptedRedis, { number }: Environment, version: number): Promise<void> {
   await redis.hset(environmentKey(number), "version", String(version));
 }
@@ -78,7 +81,7 @@ export async function recordedCheckValues(redis: ScriptedRedis): Promise<Readonl
   return Object.fromEntries([...recorded].map(([id, key]) => [id, key.checkValue]));
 }
 
-/** Deletes the keys that encrypted tokens from the record of them. */
+/** Deletes the record of the keys that encrypted tokens. */
 export async function loseRecordedKeys(redis: ScriptedRedis): Promise<void> {
   await redis.del(TOKEN_KEYS_KEY);
 }

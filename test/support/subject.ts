@@ -31,7 +31,7 @@ export const startService: StartSubject<ServiceOptions, Service> = async ({ runt
     ...rest,
     runtime,
     tls: tls ? certificates : undefined,
-    // The default of the service. test/support/server.ts turns it off.
+    // The default of the service, which test/support/server.ts turns off.
     env: { AUTH_FAILURE_LIMIT: "", ...collector, ...env },
     ...(denoFlags && { denoFlags }),
   });

@@ -3,7 +3,10 @@ import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
-/** A Connect transport for calls by grpc-js without client streams, so Connect clients behave like those of grpc-js. */
+/**
+ * A Connect transport on grpc-js, without client streams. A Connect client on this transport behaves like a client of
+ * grpc-js.
+ */
 export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {
   // 2 is gzip (https://github.com/grpc/grpc/blob/master/doc/compression.md).
   const options = gzip ? { "grpc.default_compression_algorithm": 2 } : {};

@@ -51,7 +51,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   };
   const listed = async (environment: Environment) =>
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
-  /** Lets a token expire in a moment. On a busy machine it may have expired before the update reads it again. */
+  /** Sets a token to expire in a moment. On a busy machine, the token may expire before the update reads it again. */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
     await update.catch((error: unknown) => expect(error).toBeInstanceOf(ApiTokenNotFound));
@@ -192,7 +192,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         await store().revoke(environment, last.apiToken.id);
         last = next;
       }
-      // Only the last 100 of them are known, and those that still exist.
+      // The store keeps only the last 100 issuers of a token, and those that still exist.
       await fails(store().revoke(environment, second, BY, { issued: true }), ApiTokenNotFound);
       expect(await store().revoke(environment, top.apiToken.id, BY, { issued: true })).toBe(2);
       expect(await isValid(last.token)).toBe(false);
@@ -212,7 +212,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
             const { apiToken, token } = await store(newListener(), worker).create(environment, values);
             if (made.push(token) > 8)
               revocation ??= store(newListener(), 1).revoke(environment, top.apiToken.id, BY, { issued: true });
-            // Each one issues the next one, and is revoked then.
+            // Each token issues the next token, and is then revoked.
             if (issuer !== creator) await store(newListener(), worker + 1).revoke(environment, issuer);
             issuer = apiToken.id;
           }
@@ -263,7 +263,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const { environment, apiToken } = await create();
       const made = await Promise.all(Array.from({ length: 6 }, () => create({}, environment)));
       const expected = [apiToken, ...made.map((one) => one.apiToken)].sort((a, b) => (a.id < b.id ? -1 : 1));
-      // A token with several secrets is on one page.
+      // All secrets of a token are on one page.
       const { apiToken: rotated } = await store().rotate(environment, expected[3]?.id ?? "", { graceMs: 60_000 });
       expected[3] = rotated;
       const first = await store().list(environment, {}, { after: "", size: 4 });
@@ -418,7 +418,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("are revoked in steps after their issuer, and issue no others in between, also after an error", async () => {
+    it("are revoked in steps after their issuer, and issue no others in between, even after an error", async () => {
       const { environment, apiToken } = await create({ role: "admin" });
       const other = await create({}, environment);
       const issued = await create({ creator: apiToken.id }, environment);

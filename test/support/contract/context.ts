@@ -21,7 +21,7 @@ export type OpenClients = () => Promise<readonly StoreClient[]>;
 /** Key ring of the contract's stores. */
 export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).fill(1) }];
 
-/** The key that replaces the one of the ring. */
+/** The key that replaces the key of the ring. */
 export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
 /** Shared helpers of the contract's parts. */
@@ -118,7 +118,7 @@ export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}):
   return { ...groupFromMessage(providedId, { mapping: {} }), ...given };
 }
 
-/** A group to import. Its token is from another system, unless another one or undefined is given. */
+/** A group to import. By default, its token is from another system. */
 export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
   return { ...newGroup(providedId), token: foreignToken(), ...given };
 }

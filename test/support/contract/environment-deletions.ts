@@ -71,7 +71,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
     });
 
-    it("proceeds in bounded steps, and from the first one on no token is valid and nothing changes", async () => {
+    it("proceeds in bounded steps, and from the first step on no token is valid and nothing changes", async () => {
       const environment = await create();
       const made = await Promise.all(ids(30).map((id) => store().getOrCreate(environment, newGroup(id))));
       const foreign = [imported("foreign 1"), imported("foreign 2")];

@@ -218,7 +218,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
         "the event is too old",
         async () => (await read(environment, BEGINNING, 10, audit)).events.length === 0,
       );
-      // Nothing was missed while the position was the last one.
+      // No event was missed while the position was the last one.
       const quiet = (await read(environment, cursor, 10, audit)).next;
       expect(quiet.id).toBe(first.id);
       await update(environment, "x", audit);

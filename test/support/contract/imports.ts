@@ -319,7 +319,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(reported(await admin().import(environment, [given], replace))).toEqual(["updated"]);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
     await fails(store().resolve(environment, own.token), TokenNotFound);
-    // After one replacement, all older files respect it.
+    // After the replacement, imports with an older snapshot do not replace the token again.
     for (const time of [snapshotTime, snapshotTime + 1000, own.tokenCreateTime - 1]) {
       const outcomes = await admin().import(environment, [imported("a")], { mode: UPSERT, snapshotTime: time });
       expect(reported(outcomes)).toEqual(["token-newer"]);

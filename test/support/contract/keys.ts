@@ -56,7 +56,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(await noted()).toEqual(["k1"]);
       await check(NEXT, OLD);
       expect(await noted()).toEqual(["k1", "k2"]);
-      // It refuses a process without the new key, and one without the old key.
+      // The check refuses a process without the new key, and a process without the old key.
       for (const lacking of await check(OLD)) expect(lacking).toEqual(["k2"]);
       for (const lacking of await check(NEXT)) expect(lacking).toEqual(["k1"]);
     });

@@ -118,7 +118,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
         await fails(store().rotate(environment, byToken(group.token, { requestId: "r2" })), TokenNotFound);
       }
       await fails(admin().revokeTokens(environment, "missing", "r3"), UserGroupNotFound);
-      // It leaves nothing behind.
+      // The failed calls store nothing.
       expect(await contents(redis(), environment)).toEqual(before);
     });
   });

@@ -48,7 +48,7 @@ export function revocationContract({ store, admin, client, redis, withGroup }: C
       }
       expect(await contents(redis(), environment)).toEqual(before);
       expect(await events(environment)).toHaveLength(3);
-      // It returns the current group, with any token.
+      // A retry returns the current group, even if its token is newer.
       const { etag } = await store().rotate(environment, byId("a"));
       expect((await admin().revokeTokens(environment, "a", "r")).etag).toBe(etag);
       expect(await events(environment)).toHaveLength(4);

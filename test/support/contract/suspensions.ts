@@ -55,7 +55,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
   const given = { reason: "unpaid invoice", message: "Please call us." };
 
   describe("a suspended group", () => {
-    it("has its suspension in the answer of every call on every worker, until it is resumed as it was", async () => {
+    it("shows its suspension in the answer of every call on every worker, until it is resumed unchanged", async () => {
       const { environment, group } = await withGroup();
       const info = await admin().suspend(environment, "a", given);
       const { suspension } = info;
@@ -82,7 +82,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       const again = await store().rotate(environment, byToken(rotated.token, { graceMs: HOUR_MS }));
       const revoked = await admin().revokeTokens(environment, "a", "", BY, HOUR_MS);
       for (const { suspension } of [updated, rotated, again, revoked]) expect(suspension).toMatchObject(given);
-      // A token in its grace period is one of a suspended group, too.
+      // The answer for a token in its grace period also shows the suspension.
       expect((await store().resolve(environment, again.token)).suspension).toMatchObject(given);
       await admin().resume(environment, "a");
       const { token, name } = await store().get(environment, "a");
@@ -241,7 +241,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().get(environment, "a")).expireTime).toBe(expireTime);
     });
 
-    it("that contains the state of a suspended group reports what it reports for other groups", async () => {
+    it("reports unchanged for the stored state of a suspended group, and suspended for another state", async () => {
       const { environment } = await withGroup();
       const { suspension } = await admin().suspend(environment, "a", given);
       const row = { ...newGroup("a"), token: undefined };

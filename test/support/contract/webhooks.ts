@@ -42,7 +42,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   const lagging = async () => {
     const environment = await newEnvironment();
     const { webhook } = await webhooks().create(environment, VALUES, BY);
-    // Two events: after `advance`, one remains, even if their ids are consecutive.
+    // Creates two events, so that one remains after `advance`, even if their ids are consecutive.
     for (let i = 0; i < 2; i++) await webhooks().create(environment, VALUES, BY);
     return { environment, webhook };
   };

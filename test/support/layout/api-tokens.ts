@@ -24,7 +24,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   const isValid = async (token: string) => (await store().find(refOf(token))) !== undefined;
   const entries = (environment: Environment) => redis().hgetall(apiTokensKey(environment.number));
-  /** Lets a token expire in a moment. On a busy machine it may have expired before the update reads it again. */
+  /** Sets a token to expire in a moment. On a busy machine, the token may expire before the update reads it again. */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
     await update.catch((error: unknown) => expect(error).toBeInstanceOf(ApiTokenNotFound));
@@ -125,7 +125,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       const { environment, apiToken, key } = await create();
       const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
       await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
-      // A list entry without a token makes room when needed.
+      // A list entry whose token does not exist makes room for a new token.
       const second = await create({}, environment);
       expect(Object.keys(await entries(environment)).length).toBe(2);
       // A rotated token counts once.
