@@ -33,7 +33,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   };
 
   it.each([1, 3])(
-    "is alive, reports in one line that it waits, and serves once Redis starts: %i workers",
+    "is alive, logs one line that it waits, and serves calls once Redis starts: %i workers",
     async (workers) => {
       const redis = await absentRedis();
       const server = await launched(redis.url, { WORKERS: String(workers) });

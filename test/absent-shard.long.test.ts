@@ -21,7 +21,7 @@ async function newShards(): Promise<{
   const masterOf = await cluster.masters();
   const format = masterOf("ug:format");
   const others = [...new Set(Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)))].filter((one) => one !== format);
-  // The first master has the layout.
+  // The layout number is on the first master.
   const masters = [format, ...others];
   const env = (i: number) => {
     for (let n = 0; ; n++) if (masterOf(environmentKey(candidateOf(`e${n}/`, 0))) === masters[i]) return `e${n}`;
@@ -32,7 +32,7 @@ async function newShards(): Promise<{
 
 const TOKENS = Array.from({ length: 3 }, (_, i) => `api-token-of-environment-${i}`);
 
-/** The groups out of 60 that are served. */
+/** Returns for each of 60 groups whether the server serves it. */
 async function answered(server: TestServer, token: string): Promise<readonly boolean[]> {
   const { groups } = grpcClients(server, token);
   const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);

@@ -83,7 +83,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
         expect(await failureOf(admin().lookupApiToken({ token: unknown }))).toEqual(NOT_FOUND);
       }
       expect(await failureOf(admin().lookupApiToken({ token: newUserGroupToken() }))).toEqual(INVALID);
-      // An admin finds only those of its own environment.
+      // An admin finds only API tokens of its own environment.
       const own = admin((await issueToken(server, "admin")).token);
       expect((await own.lookupApiToken({ token })).apiToken?.id).toBe(id);
       expect((await own.lookupApiToken({ token: server.tokens.customer })).source).toBe(Source.API_TOKENS);
@@ -120,14 +120,14 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // With the new secret of a longer-lived token, the caller would outlive its own token.
+      // With the new secret of a longer-lived token, the caller would keep access after its own token expires.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);
       const previousTokenTtl = durationFromMs(60_000);
       const next = await own.rotateApiToken({ apiTokenId: id, previousTokenTtl });
       expect(millis(next.apiToken?.expireTime)).toBe(millis(expireTime));
-      // A replaced secret does not find its successor.
+      // The caller uses the replaced secret, and does not learn about the new one.
       expect(millis((await own.getCaller({})).expireTime)).toBe(millis(next.apiToken?.graceExpireTime));
       expect(await failureOf(own.rotateApiToken({ apiTokenId: id }))).toEqual(outlives);
     });

@@ -37,7 +37,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     () => new Redis(redis.url).on("error", () => {}),
     (opened) => opened.disconnect(),
   );
-  // So long that the cache does not expire in these tests.
+  // So long that no cache entry expires in these tests.
   const options = (): ServerOptions =>
     patient({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } });
   const both = forSuite(
@@ -63,8 +63,8 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
   const refusedBy = (server: TestServer, token: string) =>
     waitFor("it is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
-   * Repeats an action until both workers are subscribed during all of it. A worker drops its cache if its subscription
-   * ends, for example because Redis froze for a second.
+   * Repeats an action until both workers stay subscribed from its start to its end. A worker drops its cache if its
+   * subscription ends, for example because Redis froze for a second.
    */
   async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
     const subscribers = async () => {
@@ -105,7 +105,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
   it("are rejected once a worker subscribes again, if its connection was broken during the revocation", async () => {
     const { token, one, two } = await cachedToken();
     const key = await keyOfApiToken(operator, token);
-    // In one step, so no worker can receive it.
+    // One transaction ends the subscriptions and deletes the token, so no worker can receive the revocation.
     const killed = await operator.multi().client("KILL", "TYPE", "pubsub").del(key).exec();
     expect(killed?.map(([, count]) => count)).toEqual([2, 1]);
     for (const server of [one, two]) await refusedBy(server, token);

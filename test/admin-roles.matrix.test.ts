@@ -153,14 +153,14 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     });
   });
 
-  it.each(CALLERS)("%s may do so over REST", async (caller) => {
+  it.each(CALLERS)("%s may use the REST paths of its role, and no others", async (caller) => {
     const endpoints = [...VERBS].map(([verb, { method }]) => ["/api/user", verb, method] as const);
     for (const [path, verb, method] of [
       ...endpoints,
       ["/api/viewer", "POST", ViewerService.method.resolveViewer] as const,
     ]) {
       const headers = { ...headersOf(caller), "content-type": "application/json" };
-      // An invalid JSON body: a caller without permission does not learn about it.
+      // The body is invalid JSON. A caller without permission must not learn about that.
       const answer = await fetch(server.url + path, {
         method: verb,
         headers,

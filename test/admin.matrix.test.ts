@@ -78,7 +78,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
       expect(await failureOf(own.listApiTokens({ environment }))).toEqual(foreign);
       expect(await failureOf(own.revokeApiToken({ environment, apiTokenId: id }))).toEqual(foreign);
     }
-    // It may revoke itself.
+    // An API token of role admin may revoke itself.
     await own.revokeApiToken({ apiTokenId: id });
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });

@@ -135,7 +135,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     });
   });
 
-  it("a connection continues after a rejection without reading the body", async () => {
+  it("a connection stays usable after a call is rejected before its body arrives", async () => {
     const body = "x".repeat(100_000);
     const head = `POST ${GET_PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n`;
     const next = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";

@@ -33,7 +33,7 @@ it("keeps events for AUDIT_RETENTION", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_RETENTION: "3s" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
-  // A slow machine may need longer than that to show one.
+  // A slow machine may need longer than the retention period to show an event.
   await waitFor("an event is shown", async () => {
     await groups.updateUserGroup({ userGroupId: "a", name: newId() });
     return (await auditEventsOf(server, { userGroupId: "a" })).length > 0;

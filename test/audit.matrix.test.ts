@@ -147,7 +147,7 @@ describeServers((server) => {
     }
   });
 
-  it("contains no unauthenticated callers, which are counted", async () => {
+  it("does not contain unauthenticated callers, but the metrics count them", async () => {
     const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
     const denials = async () => {
       const value = await metricsOf(server);
@@ -169,7 +169,7 @@ describeServers((server) => {
     expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ method: "GetUserGroup" }]);
   });
 
-  it("is shown to admins, to each that of its own environment", async () => {
+  it("shows each admin only the events of its own environment", async () => {
     const { token } = await issueToken(server, "admin");
     const own = adminOf(server.url, token);
     const { auditEvents } = await own.listAuditEvents({ pageSize: 1 });

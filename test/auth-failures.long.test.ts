@@ -81,7 +81,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
       expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
       expect((await guess(server)).status).toBe(429);
     }
-    // So does a token that this worker has never seen.
+    // A token that this worker has never seen is also accepted.
     const fresh = await issueToken(server, "manage");
     expect((await call(server, bearer(fresh.token))).status).toBe(200);
     // An insufficient role is not an authentication failure.
@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
     expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
-    // Addresses that a client claims stand further left, also those of other proxies.
+    // Addresses that a client claims are further left in the header, even addresses of other proxies.
     expect(await guesses(server, 1, by("203.0.113.99, 203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 1, by("198.51.100.1, 203.0.113.1, 10.0.0.9"))).toEqual([429]);
     expect(await guesses(server, 1, by("::ffff:203.0.113.1"))).toEqual([429]);
@@ -169,7 +169,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     });
   });
 
-  it("are answered at most as often as the limit allows, if they are sent concurrently", async () => {
+  it("are answered at most as often as the limit allows, even if the calls are concurrent", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "20/24h", REDIS_TIMEOUT: "30s" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -179,7 +179,8 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const sent = sessions.flatMap((session) =>
       Array.from({ length: 30 }, () => http2On(session, TARGET, { headers: bearer(newApiToken()) })),
     );
-    // Later requests on their connections are served. All of them arrive before the first response of Redis.
+    // The server serves later requests on these connections, so all calls have arrived before the first response of
+    // Redis.
     for (const session of sessions) expect((await http2On(session, "/healthz")).status).toBe(200);
     redis.thaw();
     const statuses = (await Promise.all(sent)).map(({ status }) => status);
@@ -207,7 +208,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const isNoted = async (token: string) => operator.hexists(await keyOfApiToken(operator, token), "last_use_time");
     for (const { token } of tokens) await waitFor("its use is recorded", () => isNoted(token));
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
-    // Malformed tokens cost nothing, and neither does counting rejected calls.
+    // Malformed tokens cost no command of Redis. The count of rejected calls costs none either.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
     expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate:)/.test(command))).toEqual([]);
   });

@@ -96,7 +96,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
 
   it("has the names of API tokens of the settings, or keyed digests, and root", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
-    // A request with only an id is a rotation of a missing group. The group is logged all the same.
+    // A request with only an id is a rotation. The log line names the group, although the group does not exist.
     expect(whoIn(line)).toEqual({
       environment: server.environment,
       api_token_id: expect.stringMatching(/^static-[0-9a-f]{10}$/),
@@ -140,7 +140,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     }
   });
 
-  it("is short, also for a long id", async () => {
+  it("is short, even for a long id", async () => {
     const line = await send(`${RPC}/GetUserGroup`, issued.token, { userGroupId: "x".repeat(100_000) });
     expect(whoIn(line)).toEqual({ ...byHand, user_group_id: undefined });
     expect(JSON.stringify(line).length).toBeLessThan(1000);

@@ -237,7 +237,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("link", first);
     await page.getByText("No API token of this environment has this id.").waitFor();
 
-    // A user who may not read it any longer sees an error, and the console stops polling.
+    // A user who may no longer read the audit trail sees an error, and the console stops polling.
     await press("link", "Audit");
     await press("button", "Follow");
     await page.getByRole("table", { name: "Events as they arrive" }).waitFor();
@@ -270,7 +270,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await alert("The service could not be reached").filter({ hasText: "What you typed is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
-    // Somebody else revokes the token. The dialog reports it, and asks for another token on top of it.
+    // Somebody else revokes the token. The dialog reports it, and opens another dialog that requests a token.
     const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
@@ -294,7 +294,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // A late response: the next save must use the etag after the revocation.
+    // The response is late. The next save must use the etag after the revocation.
     let isReadAnew = false;
     await page.route("**/LookupUserGroup", async (route) => {
       const response = await route.fetch();
@@ -382,7 +382,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await page.getByText(`Calls of ${name} in the last hour`).waitFor();
     await charts.first().waitFor();
 
-    // Another process answers, or none does.
+    // First another process answers, then no process.
     await page.route("**/GetMetricsHistory", async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), instance: crypto.randomUUID() } });
@@ -403,7 +403,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("shows an API token of role admin the calls of its environment alone", async () => {
+  it("shows an API token of role admin only the calls of its environment", async () => {
     const { page, signIn, leave } = await openConsole(browser, server.url, { hash: "#/overview" });
     await signIn((await issueToken(server, "admin")).token);
     await page.getByRole("figure").first().waitFor();

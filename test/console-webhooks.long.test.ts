@@ -61,7 +61,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     const chosen = "--events=user_group.deleted --events=user_group.updated";
     await page.getByText(`ugs webhook create --name billing ${chosen} ${receiver.url("/hook")}`).waitFor();
     await checkViews("create a webhook");
-    // It would lose the typed values.
+    // The user would lose the typed values.
     await press("button", "Cancel");
     await page.getByRole("dialog", { name: "Leave without saving?" }).waitFor();
     await press("button", "Stay on this page");
@@ -102,13 +102,13 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await readAgain("the delivery is logged", 1);
     await logged.filter({ hasText: "delivered, 204" }).waitFor();
     await picture("webhook");
-    // A test soon after another one.
+    // The service refuses a test soon after another one.
     await admin.testWebhook({ webhookId: id }).catch(() => undefined);
     await press("button", "Send a test");
     await alerts("WEBHOOK_TEST_LIMITED");
     await alerts("try again in");
 
-    // The same event again.
+    // The webhook receives the same event again.
     await press("button", "Deliver again");
     await checkViews("deliver again");
     await enter("Since", "soon");

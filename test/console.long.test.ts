@@ -45,7 +45,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     return (await adminOf(server.url).createApiToken(request)).token;
   }
 
-  it("signs in with a sufficient role, and otherwise says why it does not", async () => {
+  it("signs in with a sufficient role, and otherwise shows why the sign-in failed", async () => {
     // The script removes the notice for browsers without scripts.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
@@ -117,7 +117,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await signIn(ADMIN_TOKEN);
     const opener = `Delete ${server.environment}/Customer …`;
     await page.getByRole("button", { name: opener }).waitFor();
-    // Without time there are no frames. All pages share one clock.
+    // The browser renders no frames while the clock is stopped. All pages share one clock.
     await stopClock(page);
     closeLater(() => browser.context.clock.resume());
     await press("button", opener);
@@ -264,7 +264,8 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       await route.fetch();
       await route.abort();
     });
-    // The renderer may still send a request past a route that was added just before, so the way to the button comes between.
+    // A request that the renderer sends right after this may still bypass the new route. So the test moves to the
+    // button first.
     await press("button", "Rotate");
     await alerts("check before you repeat it");
     await page.unroute("**/RotateUserGroupToken");
@@ -276,7 +277,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const rotations = await adminOf(server.url, bearer).listAuditEvents({ method: "RotateUserGroupToken" });
     expect(rotations.auditEvents).toHaveLength(1);
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor();
-    // It is shown as one entry.
+    // The mapping is one entry.
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
     await checkViews("a new token");
     await press("button", "I have stored it: forget it here");
@@ -524,7 +525,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "User groups" }).waitFor();
     await page.getByText("evil").waitFor();
-    // Nobody can pass off a text as another one, and a long id keeps its beginning and end.
+    // No text can look like another text, and a long id keeps its beginning and end.
     expect(await page.getByRole("row").filter({ hasText: "evil" }).innerText()).toContain("evilU+202Ename");
     const cut = page.getByTitle(long, { exact: true });
     expect(await cut.innerText()).toMatch(/^urn:customer:0123456789.…\S*:north-east/);
@@ -563,7 +564,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("shows thousands of user groups as the user scrolls, with few elements and no blank rows", async () => {
+  it("shows thousands of user groups while the user scrolls, with few elements and no blank rows", async () => {
     const environment = await newEnvironment("multivac");
     const count = 5000;
     const ids = Array.from({ length: count }, (_, i) => `group-${String(i).padStart(4, "0")}`);
@@ -591,7 +592,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByRole("table").getAttribute("aria-rowcount")).toBe("5001");
     const last = page.getByRole("row").filter({ hasText: longest });
     expect(await last.getAttribute("aria-rowindex")).toBe("5001");
-    // After any scroll there are rows everywhere, and each is where it would be if all rows existed.
+    // After any scroll, no position is blank, and each row is where it would be if all rows existed.
     const withoutBlanks = async () => (await rowsInSight(page)).blank === 0;
     for (const [top, id] of [
       [1000 * 44, "group-1000"],
@@ -605,7 +606,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       await page.getByRole("link", { name: id, exact: true }).waitFor();
       expect(await page.getByRole("link", { name: longest, exact: true }).count()).toBe(0);
     }
-    // A column is as wide at long texts as at short ones. A cell that is cut shows its whole text on hover.
+    // The width of a column does not depend on its texts. A truncated cell shows its whole text on hover.
     const { widths } = await rowsInSight(page);
     await scrollTo(4700 * 44);
     expect((await rowsInSight(page)).widths).toEqual(widths);
@@ -634,7 +635,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.close();
   });
 
-  it("works on METRICS_PORT as elsewhere, and shows the calls of both ports", async () => {
+  it("works on METRICS_PORT as on the main port, and shows the calls of both ports", async () => {
     const own = await newServer({ env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const url = metricsUrlOf(own);
     await expect(grpcClients(own).viewers.resolveViewer({ token: "nobody's" })).rejects.toThrow();
@@ -665,7 +666,10 @@ function expectFocus(locator: Locator, what: string): Promise<boolean> {
   return waitFor(`${what} has the focus`, () => locator.evaluate((each) => each === document.activeElement));
 }
 
-/** The rows of a long table in the next frame: how many spots show none, their heights, and the widths of the columns. */
+/**
+ * Measures the rows of a long table in the next frame: number of positions without a row, heights of the rows, and
+ * widths of the columns.
+ */
 function rowsInSight(page: Page) {
   return page.evaluate(async () => {
     await new Promise(requestAnimationFrame);
@@ -681,7 +685,7 @@ function rowsInSight(page: Page) {
   });
 }
 
-/** Expects that a page no longer contains a text, also not in its fields. */
+/** Expects that a page no longer contains a text, not even in its fields. */
 async function expectNowhere(page: Page, text: string): Promise<void> {
   expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(text);
   const values = page

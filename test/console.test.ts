@@ -40,7 +40,7 @@ it("is served with the embedded store, and its policy allows only its own script
     expect(brotliDecompressSync(answer.body).equals(readFileSync(`${ROOT}/dist/${name}`)), name).toBe(true);
     size += answer.body.length;
   }
-  // An operator on a slow line opens it too.
+  // An operator on a slow connection opens the console too.
   expect(size).toBeLessThan(130_000);
 });
 

@@ -52,7 +52,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await page.waitForSelector(".opblock");
     const shown = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
     expect(shown.toSorted()).toEqual([...OPERATIONS.map(idOf), ...WEBHOOK_IDS].toSorted());
-    // One of each kind: opening all takes minutes on a busy machine.
+    // Opens one operation of each kind, because opening all takes minutes on a busy machine.
     const opened = [GET_USER, LOOKUP, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
     await page.evaluate((ids) => {
       for (const id of ids)
@@ -124,7 +124,7 @@ describe("unauthenticated clients of the page", () => {
     await waitFor("it is read once", () => first.received().byteLength > 1_700_000);
     await idle(server.pid);
     const before = residentBytesOf(server.pid);
-    // Each requests the whole script, uncompressed, eight times.
+    // Each client requests the whole script, uncompressed, eight times.
     const unread = await Promise.all(Array.from({ length: 200 }, () => openWire(server.url, "http/1.1")));
     for (const raw of unread) {
       raw.socket.pause();
@@ -133,7 +133,7 @@ describe("unauthenticated clients of the page", () => {
     await idle(server.pid);
     // 1,600 copies would be 2.7 GB.
     expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
-    // Each has sent its requests, and finds the beginning of the first response.
+    // Each client has sent its requests, and receives the beginning of the first response.
     for (const raw of unread) raw.socket.resume();
     await waitFor("all are answered", () => unread.every((raw) => raw.received().byteLength > 0));
     for (const raw of unread) expect(raw.received().toString("latin1", 0, 15)).toBe("HTTP/1.1 200 OK");

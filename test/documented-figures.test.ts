@@ -100,7 +100,7 @@ describe("the documented limits equal those of the code", () => {
       ["user_group_id", id.minLen, id.maxLen],
       ["name", name.maxLen],
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
-      // The largest number is a power minus one.
+      // The largest number is a power of two minus one.
       ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
       ["reason and message of a suspension", reason.maxLen, message.maxLen],
       ["durations and times in the binary format", 1e9, 1, 9999],
@@ -124,7 +124,7 @@ describe("the documented limits equal those of the code", () => {
       ["connection before its first byte or TLS handshake", firstByteTimeoutMs],
       ["headers", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
       ["streams per HTTP/2 connection", MAX_HTTP2_STREAMS],
-      // The second check at the latest sends a ping.
+      // At the latest, the second check sends a ping.
       ["silent HTTP/2 connection", (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
       [
         ...(["request body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),

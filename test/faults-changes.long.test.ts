@@ -117,7 +117,7 @@ describeWithRedis("a busy process", () => {
     for (let round = 0; round < 5; round++) {
       const answers = Array.from({ length: 50 }, () => client.run("get", "hgetall", ["x"]));
       const ping = client.check("reads");
-      // Sent in this turn, answered while the process is busy.
+      // The process sends the commands in this turn. Redis answers while the process is busy.
       setImmediate(() => setImmediate(() => block(500)));
       expect(await Promise.all(answers)).toEqual(answers.map(() => ({})));
       await ping;

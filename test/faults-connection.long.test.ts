@@ -26,7 +26,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     await redis.restart();
     expect(await lost).toBe(false);
     await waitFor("the connection is ready again", () => ready === 2);
-    // Longer than the old connection could have been pending.
+    // Waits longer than a command on the old connection could be pending.
     const end = performance.now() + 2500;
     for (let pings = 0; performance.now() < end; pings++) {
       await client.check("reads").catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));
@@ -79,7 +79,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await waitFor("the roles have changed", async () => (await replica.role())[0] === "master");
       await waitFor("changes succeed again", () => succeeds(change("N")));
       await waitUntilReady(server);
-      // A busy machine may delay one of them beyond its timeout.
+      // A busy machine may delay one of the changes beyond its timeout.
       await waitFor("a series of changes succeeds", async () => {
         for (let i = 0; i < 20; i++) if (!(await succeeds(change(`name ${i}`)))) return false;
         return true;

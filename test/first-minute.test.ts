@@ -17,7 +17,7 @@ import { TOKEN_KEYS } from "./support/server.ts";
 import { newTerminal } from "./support/terminal.ts";
 
 const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
-/** The same without npm. */
+/** The same programs without npm. */
 const BARE: { readonly [runtime in Runtime]: string } = {
   node: `${process.execPath} dist/main.js`,
   deno: `${denoRun().join(" ")} src/main.ts`,
@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
     expect(ours).not.toContain('"msg"');
     expect(ours).not.toContain("\u001b[");
     session.type("\x03");
-    // 130 if npm passes on the signal while Node is already exiting.
+    // The exit code is 130 if npm forwards the signal while Node is already exiting.
     expect([0, 130]).toContain(await session.exited());
     expect(session.screen()).toMatch(/^\d\d:\d\d:\d\d INFO {2}closed$/m);
   });
@@ -120,7 +120,7 @@ it.skipIf(redisUrl === undefined).each(RUNTIMES)(
   "prints on a terminal on %s that several workers serve, and stops them on Ctrl-C",
   async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    // npm's script for Deno differs with workers. The one for Node builds first in any case.
+    // With several workers, the npm script for Deno differs. The npm script for Node always builds first.
     const session = terminal(runtime === "deno" ? COMMANDS.deno : BARE.node, env);
     await waitFor("it is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");

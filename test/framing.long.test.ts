@@ -185,8 +185,8 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
   });
 });
 
-describe.each(RUNTIMES)("an address of a proxy behind a thousand headers, on %s", (runtime) => {
-  it("is the one whose failures are counted", async () => {
+describe.each(RUNTIMES)("X-Forwarded-For behind a thousand other headers, on %s", (runtime) => {
+  it("contains the address whose failures are counted", async () => {
     const env = { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "3/1m" };
     const server = await newServer({ runtime, env });
     const guess = async (address: string) => {

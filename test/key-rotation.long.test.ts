@@ -42,7 +42,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     await swap(`${OLD}\n${NEW}`);
     await swap(`${NEW}\n${OLD}`);
     const swapped = performance.now();
-    // Killed in the middle.
+    // A signal kills the rotation in the middle.
     const killed = startUgs(["keys", "rotate"], asRoot(first));
     await waitFor("some tokens are re-encrypted", async () => {
       const { tokenKeyUses } = await adminOf(second.url).reencryptUserGroupTokens({
@@ -50,7 +50,7 @@ describeWithRedis("the key that encrypts tokens", () => {
         pageSize: 1000,
         validateOnly: true,
       });
-      // Far more of them than the load itself has re-encrypted.
+      // The load itself has re-encrypted far fewer tokens.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
     killed.signal("SIGKILL");
@@ -58,14 +58,14 @@ describeWithRedis("the key that encrypts tokens", () => {
     const left = await usesOf(first);
     expect(left["new"]).toBeGreaterThan(900);
     expect(left["old"]).toBeGreaterThan(900);
-    // Resumed.
+    // The second command resumes the rotation.
     const began = performance.now();
     const resumed = startUgs(["keys", "rotate"], asRoot(first));
     const code = await resumed.exited();
     const ended = performance.now();
     const seconds = (ended - began) / 1000;
-    // Workers record every ten seconds that they encrypt with the old key. They may do so until half a minute after the
-    // last record.
+    // Workers record every ten seconds that they encrypt with the old key. They may use it until half a minute after
+    // the last record.
     const isInUse = resumed.output().includes("a worker encrypted with it at");
     expect(code).toBe(isInUse ? 5 : 0);
     expect(isInUse || ended - swapped > 15_000).toBe(true);

@@ -5,7 +5,7 @@ import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 
 describeWithRedis("the day of the last resolve of a group", () => {
-  it("is recorded by each worker for viewers, but not for operators, and is there after a restart", async () => {
+  it("is recorded by each worker for viewers, but not for operators, and survives a restart", async () => {
     const env = { ...ADMIN_ENV, WORKERS: "2" };
     const server = await newServer({ redisUrl, env });
     const { groups, viewers } = grpcClients(server);
@@ -31,7 +31,7 @@ describeWithRedis("the day of the last resolve of a group", () => {
     await expect(viewers.resolveViewer({ token: suspended })).rejects.toThrow();
     await newToken("unused");
     expect(await dayOf("rpc")).toBe("");
-    // A shutdown writes the notes.
+    // At its shutdown, the worker writes the recorded days.
     expect(await server.stop()).toBe(0);
 
     const next = await newServer({ redisUrl, like: server, env: ADMIN_ENV });

@@ -106,7 +106,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   await waitFor("GOAWAY arrives", () => goaway !== undefined);
   const wasClosed = says(server, "closed");
   proxy.allow(Number.POSITIVE_INFINITY);
-  // Health may also wait for the store.
+  // The health check may also wait for the store.
   await watching;
   return {
     wasClosed,
@@ -115,7 +115,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     reported: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    // If the store is held for longer than a probe waits, the watcher may receive that too.
+    // If the store responds too late for a health check, the watcher may receive that result too.
     watched: [watched.at(0), watched.at(-1)],
   };
 }

@@ -37,7 +37,7 @@ describeWithRedis("a server whose TOKEN_KEYS lacks the key of a group", () => {
 });
 
 describeWithRedis("a server whose TOKEN_KEYS lacks the key of a webhook", () => {
-  it("says so, sends nothing, and delivers the events after a rotation of the secret", async () => {
+  it("reports the missing key, sends nothing, and delivers the events after a rotation of the secret", async () => {
     const redis = await newRedis();
     const settings = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
     const before = await newServer({ redisUrl: redis.url, env: { ...settings, TOKEN_KEYS: tokenKey("lost", 1) } });

@@ -16,7 +16,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     () => openRedis(redis.url, { timeoutMs: 60_000 }),
     (opened) => opened.close(),
   );
-  /** As of an issued API token over the network. */
+  /** The author of changes with an issued API token over the network. */
   const by = (): ChangeBy => ({
     actorId: newResourceId(),
     actorName: "Back end of Acme",
@@ -87,7 +87,7 @@ describeWithRedis("the memory of a group in Redis", () => {
       const made = await Promise.all(ids.map((id) => store.getOrCreate(environment, newGroup(id, values), by())));
       for (const { group } of made) await store.rotate(environment, byToken(group.token), by());
       const { events, groups } = await bytesOf([todayKey(environment)]);
-      // Every group has been created and rotated.
+      // Each group has two events: its creation and its rotation.
       expect(events / (2 * ids.length)).toBeLessThanOrEqual(180);
       return groups / ids.length;
     };
@@ -96,7 +96,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     expect(await grow(long)).toBeLessThanOrEqual(1750);
     await redisOf(client).config("SET", "hash-max-listpack-value", "1024");
     const text = [long.name, JSON.stringify(long.mapping), JSON.stringify(long.properties)].join("");
-    // It also stores its id, a token of 42 characters, a team id and three times.
+    // The record also stores its id, a token of 42 characters, a team id and three times.
     expect(await grow(long)).toBeLessThanOrEqual(1.9 * (text.length + 13 + 42 + 16 + 3 * 13));
   });
 });

@@ -38,7 +38,7 @@ function historyWith(calls: number, admin: Client<typeof AdminService>, request:
 }
 
 describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime) => {
-  it("contain the calls of all workers, also of an exited one, by method and by environment", async () => {
+  it("contain the calls of all workers, even of an exited one, by method and by environment", async () => {
     const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "3" } });
     const root = adminOf(server.url);
     // Each request has a connection of its own, which any worker accepts.

@@ -24,7 +24,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
     expect(await metricsTextOf({ url: metricsUrl })).toMatch(/^\w+\{.*GetUserGroup.*\} 1$/m);
-    // It serves nothing else.
+    // METRICS_PORT serves nothing else.
     for (const path of ["/api/user?user_group_id=a", "/usergroup.v1.UserGroupService/GetUserGroup", "/"]) {
       const answer = await http1(metricsUrl, path, { headers });
       expectRestError(answer, { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
@@ -46,7 +46,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     for (const raw of held) raw.push(sent);
     const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
     for (const raw of held) await waitFor("there is a response", () => whole.test(raw.received().toString()));
-    // They have just been active, so the server closes none of them to make room.
+    // These connections have just been active, so the server closes none of them to make room.
     const another = await openWire(url);
     another.push(sent);
     await waitFor("another one is closed", () => another.isClosed);

@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       const slow = request({ hostname, port, path: GET, method: "POST", headers: sent });
       slow.on("response", (res) => res.resume().on("end", resolve));
       slow.on("error", reject);
-      // From here on the server has it.
+      // At this moment, the server has received the request.
       slow.on("continue", () => {
         slow.write("{");
         setTimeout(() => slow.end("x  "), 400);
@@ -208,7 +208,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const seen = new Set<string>();
     for (let i = 0; i < 20; i++) {
       const { body } = await http1(server.url, "/metrics");
-      // It grows with every collection, which takes several milliseconds.
+      // The CPU time grows with every collection, because a collection takes several milliseconds.
       seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(body.toString())?.[1] ?? expect.fail("no CPU time"));
       expect((await http1(server.url, "/metrics", { method: "HEAD" })).status).toBe(200);
     }

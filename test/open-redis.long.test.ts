@@ -172,7 +172,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     await newRedis(args(port));
     const url = `rediss://127.0.0.1:${port}`;
     expect(await fault(url, BRIEFLY)).toMatch(/^unavailable: .*certificate/);
-    // The error of the socket needs a listener, or the process would exit.
+    // Without a listener, an error of the socket would end the process.
     const tries = Array.from({ length: 40 }, () => openRedis(url, { timeoutMs: 500, connectMs: 500 }));
     for (const each of await Promise.allSettled(tries)) expect(each.status).toBe("rejected");
     const env = { REDIS_CA_FILE: ca.certFile };
@@ -188,26 +188,31 @@ const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
   "resets at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
 };
 
-it.each(Object.entries(BREAKS))("reports in its own words a first connection that the host %s", async (_, end) => {
-  const sockets = new Set<Socket>();
-  const listener = createServer((socket) => {
-    sockets.add(socket.on("error", () => {}));
-    end(socket);
-  });
-  const { port } = new URL(await newListener(listener));
-  closeLater(() => {
-    for (const socket of sockets) socket.destroy();
-  });
-  const schemes = ["redis", "rediss", "redis-cluster", "redis-sentinel"];
-  const faults = await Promise.all(
-    schemes.map((scheme) => fault(`${scheme}://127.0.0.1:${port}${scheme.endsWith("sentinel") ? "#m" : ""}`, BRIEFLY)),
-  );
-  for (const each of faults) {
-    expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
-    // Options of ioredis mean nothing to an operator.
-    expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
-  }
-});
+it.each(Object.entries(BREAKS))(
+  "describes without options of ioredis a first connection that the host %s",
+  async (_, end) => {
+    const sockets = new Set<Socket>();
+    const listener = createServer((socket) => {
+      sockets.add(socket.on("error", () => {}));
+      end(socket);
+    });
+    const { port } = new URL(await newListener(listener));
+    closeLater(() => {
+      for (const socket of sockets) socket.destroy();
+    });
+    const schemes = ["redis", "rediss", "redis-cluster", "redis-sentinel"];
+    const faults = await Promise.all(
+      schemes.map((scheme) =>
+        fault(`${scheme}://127.0.0.1:${port}${scheme.endsWith("sentinel") ? "#m" : ""}`, BRIEFLY),
+      ),
+    );
+    for (const each of faults) {
+      expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
+      // Options of ioredis mean nothing to an operator.
+      expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
+    }
+  },
+);
 
 describeWithRedis("the password of the nodes", () => {
   it("is used on every node of a Cluster, and a wrong one is reported at once", async () => {

@@ -211,7 +211,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       const add = async (requested: Asked) => {
         const file = fromBinary(FileDescriptorProtoSchema, await ask(requested));
         const known = files.get(file.name);
-        // A name identifies one file, however it was found.
+        // Each file name has one content, even if different requests return the file.
         if (known)
           return expect(toBinary(FileDescriptorProtoSchema, known)).toEqual(toBinary(FileDescriptorProtoSchema, file));
         for (const name of file.dependency) if (!files.has(name)) await add({ case: "fileByFilename", value: name });

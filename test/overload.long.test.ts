@@ -84,7 +84,7 @@ class Calls {
 const newFlood = (url: string, count: number) => Array.from({ length: count }, () => new Calls(url));
 const statusesOf = (flood: readonly Calls[]) => flood.flatMap(({ statuses }) => statuses);
 
-// Not on Deno: it reads the sockets one by one, so the order of the calls is by chance.
+// Not on Deno, because Deno reads the sockets one by one, so the order of the calls is random.
 describeWithRedis("callers of a busy worker take turns", () => {
   const server = suiteServer(() => ({
     redisUrl,
@@ -95,30 +95,33 @@ describeWithRedis("callers of a busy worker take turns", () => {
   it.each([
     ["environment", 200, () => [server.tokens.testing, server.tokens.customer]],
     ["address without a valid API token", 401, () => ["unknown", "unknown"]],
-  ])("does not delay a call by a flood of another %s, and refuses none of either", async (_who, status, tokensOf) => {
-    const [flooding, calling] = tokensOf();
-    const headers = { authorization: `Token ${flooding}`, "x-forwarded-for": "192.0.2.1" };
-    const mine = { authorization: `Token ${calling}`, "x-forwarded-for": "192.0.2.2" };
-    const call = new Calls(server.url).getCaller(1, mine);
-    const flood = newFlood(server.url, CONNECTIONS).map((calls) => calls.getCaller(1, headers));
-    await waitFor("all connections are accepted", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1);
-    // The process reads nothing while it is stopped. Then it reads all requests at once.
-    server.signal("SIGSTOP");
-    for (const calls of flood) calls.getCaller(STREAMS, headers);
-    await waitFor("the flood is sent", () => flood.every(({ isSent }) => isSent));
-    call.getCaller(1, { ...mine, "x-request-id": String(status) });
-    await waitFor("the call is sent", () => call.isSent);
-    server.signal("SIGCONT");
-    const all = CONNECTIONS * STREAMS + 1;
-    await waitFor("all calls are answered", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1 + all);
-    expect(call.statuses).toEqual([status, status]);
-    expect(new Set(statusesOf(flood))).toEqual(new Set([status]));
-    // The log has the calls in the order of their answers.
-    const ids = linesOf(server.output)().map(({ request_id: id }) => id);
-    const position = ids.slice(-all).indexOf(String(status));
-    expect(position).toBeGreaterThanOrEqual(0);
-    expect(position).toBeLessThan(all / 2);
-  });
+  ])(
+    "does not delay a call because of a flood of another %s, and refuses no call of either",
+    async (_who, status, tokensOf) => {
+      const [flooding, calling] = tokensOf();
+      const headers = { authorization: `Token ${flooding}`, "x-forwarded-for": "192.0.2.1" };
+      const mine = { authorization: `Token ${calling}`, "x-forwarded-for": "192.0.2.2" };
+      const call = new Calls(server.url).getCaller(1, mine);
+      const flood = newFlood(server.url, CONNECTIONS).map((calls) => calls.getCaller(1, headers));
+      await waitFor("all connections are accepted", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1);
+      // The process reads nothing while it is stopped. When it resumes, it reads all requests at once.
+      server.signal("SIGSTOP");
+      for (const calls of flood) calls.getCaller(STREAMS, headers);
+      await waitFor("the flood is sent", () => flood.every(({ isSent }) => isSent));
+      call.getCaller(1, { ...mine, "x-request-id": String(status) });
+      await waitFor("the call is sent", () => call.isSent);
+      server.signal("SIGCONT");
+      const all = CONNECTIONS * STREAMS + 1;
+      await waitFor("all calls are answered", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1 + all);
+      expect(call.statuses).toEqual([status, status]);
+      expect(new Set(statusesOf(flood))).toEqual(new Set([status]));
+      // The log has the calls in the order of their answers.
+      const ids = linesOf(server.output)().map(({ request_id: id }) => id);
+      const position = ids.slice(-all).indexOf(String(status));
+      expect(position).toBeGreaterThanOrEqual(0);
+      expect(position).toBeLessThan(all / 2);
+    },
+  );
 });
 
 describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (runtime) => {
@@ -131,7 +134,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
     for (const session of sessions) closeLater(() => session.destroy());
     await Promise.all(sessions.map((session) => http2On(session, "/api/user?user_group_id=a", { headers })));
     for (let round = 0; round < 2; round++) {
-      // The process reads nothing while it is stopped. Then it reads many calls at once.
+      // The process reads nothing while it is stopped. When it resumes, it reads many calls at once.
       server.signal("SIGSTOP");
       const calls = sessions.flatMap((session) =>
         Array.from({ length: MAX_STREAMS }, () => http2On(session, "/api/user?user_group_id=a", { headers })),

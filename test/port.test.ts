@@ -141,7 +141,7 @@ describe("a port with short timeouts", () => {
     const [one, two] = [await dial(port.url, HTTP1_GET), await dial(port.url, HTTP2_GET)];
     await answeredHttp1(one);
     await answeredHttp2(two);
-    // A later silent connection is closed, and they are not.
+    // The server closes a later silent connection, but not these two.
     const silent = await dial(port.url);
     await waitFor("the silent one is closed", () => silent.isClosed);
     expect([one.isClosed, two.isClosed]).toEqual([false, false]);

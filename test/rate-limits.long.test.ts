@@ -43,7 +43,7 @@ function secondsIn(header: (name: string) => string | null | undefined, max: num
 }
 
 describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
-  it("accepts this many calls, and tells later callers when to try again", async () => {
+  it("accepts this many calls, and rejects later calls with the time to try again", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
     const { customer, testing } = server.tokens;
     expect(await statuses(server, customer, 3)).toEqual([200, 200, 200]);
@@ -111,7 +111,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       counted += sumOf((await monitor.commands()).filter(isCounted));
       return counted === 4;
     });
-    // A worker learns the shared count from the response to its first count, and no call waits for that.
+    // A worker receives the shared count with the response to its first count. No call waits for that response.
     expect(await statuses(other, customer, 1)).toEqual([200]);
     await waitFor("the other worker knows the count", async () => (await monitor.commands()).some(isCounted));
     await waitFor("both reject", async () => {

@@ -129,7 +129,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
-    // While Redis syncs its file, it answers up to two seconds before it writes. A Redis that lost its identity stays not ready.
+    // While Redis syncs its file, it may answer up to two seconds before it writes. If Redis lost its identity, the
+    // server would stay not ready.
     await waitFor("Redis has written its data", async () => {
       const info = String(await ask(redis, "INFO", "persistence"));
       return /aof_buffer_length:0\r/.test(info) && /aof_pending_bio_fsync:0\r/.test(info);
@@ -205,7 +206,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await pause(50);
     }
     expect((await http1(server.url, "/readyz")).status).toBe(200);
-    // An immediate retry would be more than one per pause.
+    // Immediate retries would open more than one connection per pause.
     expect((await connections()) - before).toBeLessThan(10 + (2 * (performance.now() - started)) / 1000);
     await operator.replicaof("NO", "ONE");
     await waitUntilReady(server, true, "changes");

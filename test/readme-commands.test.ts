@@ -52,7 +52,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
     /** Presses Ctrl-C, and waits for the shell. */
     async stop(): Promise<void> {
       if (!ended) return;
-      // A process can end because another one has ended.
+      // A process may have exited because another one has.
       for (const pid of descendants(shell.pid)) if (isRunning(pid)) process.kill(pid, "SIGINT");
       await waitFor("the server exits", ended);
       ended = undefined;

@@ -65,7 +65,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
     );
     await whenAll("are used", () => mounted.swap({ cert: second?.cert ?? "", certKey: second?.key ?? "" }));
     expect(await shownBy(server.url, ca)).toBe(`second-${runtime}`);
-    // In place and sequentially, with half of each file in between.
+    // Overwrites the files in place, one after the other. Each file is first empty, and then incomplete.
     for (const [name, text = ""] of [
       ["cert", third?.cert],
       ["certKey", third?.key],
@@ -78,7 +78,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
       expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
     }
     await waitFor("it matches", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
-    // As separate links, sequentially, the key first.
+    // Replaces the files by separate links, one after the other, the key first.
     for (const name of ["certKey", "cert"] as const) {
       const refused = reported("previous content");
       symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);

@@ -72,7 +72,11 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /** Two servers, and a group. @param operator waits until each server has made the last write of its start */
+  /**
+   * Starts two servers, and creates a group.
+   *
+   * @param operator if given, waits until each server has made the last write of its start
+   */
   const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
     const startWhole = async (like?: TestServer) => {
       const began = Date.now();

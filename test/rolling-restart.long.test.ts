@@ -110,7 +110,7 @@ describeWithRedis("servers that are restarted in turn", () => {
     const client = newProcess(startProcess(script));
     for (let i = 0; i < RESTARTS; i++) {
       const next = servers[(i % 2) as 0 | 1];
-      // Both have calls: the one that stops, and the one that was started last.
+      // Both servers must have calls: the one that stops, and the one that started last.
       for (const server of [next, servers[((i + 1) % 2) as 0 | 1]]) {
         await waitFor("it serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
       }

@@ -148,7 +148,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     await operator.del("ug:format");
     expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);
     expect(await operator.exists("ug:format")).toBe(0);
-    // Also if there are only environment records, which the first layout had.
+    // The server also rejects data that has only environment records, as in the first layout.
     await operator.flushall();
     await operator.hset("ug:env:acme/Customer", "partitions", "64");
     expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);

@@ -57,7 +57,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(worker)).toBe(true);
   });
 
-  it("has effect for a worker if a worker without knowledge of the former data makes it", async () => {
+  it("has effect for a worker even if a worker without knowledge of the former data makes it", async () => {
     const worker = await newWorker();
     await worker.accept();
     await redisOf(client).flushall();
@@ -68,7 +68,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(late)).toBe(true);
   });
 
-  it("is that of one Redis: another one that was accepted before is refused", async () => {
+  it("applies to one Redis: another Redis that was accepted before is refused", async () => {
     await (await newWorker()).accept();
     const other = await stored();
     await redisOf(client).flushall();

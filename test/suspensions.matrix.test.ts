@@ -76,7 +76,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
         const [info] = error.findDetails(ErrorInfoSchema);
         expect(error.code).toBe(Code.FailedPrecondition);
         expect(info).toMatchObject({ reason: SUSPENDED.reason, metadata: { suspension_message: given.message } });
-        // Never the group, nor the reason for operators.
+        // The error contains neither the group nor the reason, which is for operators.
         expect([...error.metadata].join() + error.message + JSON.stringify(info)).not.toMatch(/x7|invoice/);
       }
     }
@@ -245,7 +245,7 @@ describeServers((server) => {
     expect((await call("POST", "/api/viewer", { token: user_group.token })).json()).toMatchObject({ active: true });
   });
 
-  it("sets and clears the expiry time over REST, and rejects times that are none", async () => {
+  it("sets and clears the expiry time over REST, and rejects invalid times", async () => {
     const id = newId();
     const expire_time = "2031-01-31T12:00:00.000Z";
     const created = await http1(

@@ -65,7 +65,7 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
       await expect(http1Status(strict, identity, ["http/1.1"])).rejects.toThrow();
       await expect(http2Status(strict, identity)).rejects.toThrow();
     }
-    // These attempts did not harm it.
+    // The server still works after these attempts.
     expect(await http1Status(strict, known(), undefined)).toMatchObject({ status: 200 });
   });
 

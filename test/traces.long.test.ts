@@ -98,7 +98,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     const came = collector.spans().length;
     expect(await get(server)).toBe(200);
     const causes = () => server.log().filter(({ lost }) => lost === "export");
-    await waitFor("it learns that the collector is not trusted", () => causes().length === 1);
+    await waitFor("the service reports that the collector is not trusted", () => causes().length === 1);
     expect(causes()[0]?.["error"]).toMatch(/certificate|issuer/i);
     mounted.swap(files(others));
     await waitFor("all files are used", () => {

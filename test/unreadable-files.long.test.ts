@@ -114,7 +114,7 @@ describe("a file of a setting whose mount does not respond", () => {
     files.replace(files.files.API_TOKENS_FILE, (path) => writeFileSync(path, `acme=${TOKEN}`));
     await waitFor("the other file of the mount is reported", async () => (await isTaken("API_TOKENS_FILE")) === 0);
     expect([await isLeakedValid(), await isRootValid(`${NEW}-root`)]).toEqual([true, true]);
-    // Ended by a signal.
+    // A signal ended the process, so it has no exit code.
     expect(await end(server)).toBeNull();
   });
 

@@ -168,7 +168,7 @@ it("a viewer session expires with the grace period of its token, and the respons
   expect(answer.json()).toEqual({ active: false });
 });
 
-/** Does something several times concurrently. */
+/** Runs a function several times concurrently. */
 function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: times }, (_, i) => act(i)));
 }

@@ -52,7 +52,7 @@ interface Made {
 /** Calls that create and resolve sessions over a protocol. They reject with a `ConnectError`. */
 interface Viewers {
   create(wanted: JsonObject, token?: string): Promise<Made>;
-  /** Undefined: it is not active. */
+  /** Undefined: the session is not active. */
   resolve(token: string, audience?: string, apiToken?: string): Promise<Told | undefined>;
 }
 
@@ -171,7 +171,7 @@ describeClients(ROWS, (server, row) => {
     expect(await viewers.resolve(session, "another page")).toBeUndefined();
     for (const other of [server.tokens.testing, server.tokens.untagged])
       expect(await viewers.resolve(session, "", other)).toBeUndefined();
-    // None of them is a credential.
+    // A viewer session is not a credential for other calls.
     const answer = await http1(server.url, "/api/user", { method: "GET", headers: bearer(session) });
     expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
   });

@@ -12,7 +12,7 @@ import { newReceiver } from "./support/webhooks.ts";
 const CHANGES = 3000;
 const CALLERS = 16;
 
-/** The number of measurements without and with dead endpoints, by turns. The lowest of each counts. */
+/** The number of measurements without and with dead endpoints, in turn. The lowest of each counts. */
 const ROUNDS = 4;
 
 /** The cost of a change. */

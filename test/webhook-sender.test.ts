@@ -157,7 +157,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     });
     expect((await newSender().send(messageTo(url))).outcome).toBe("delivered");
     await waitFor("the connection is closed", () => sockets.size === 0);
-    // The buffers of the sockets.
+    // The endpoint can write only as much as the buffers of the sockets hold.
     expect(written).toBeLessThan(16 * 1024 * 1024);
   });
 

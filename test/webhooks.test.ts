@@ -16,7 +16,7 @@ import { newReceiver, verify } from "./support/webhooks.ts";
 
 const ENV = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
 
-/** Stores of the service: the embedded one and, if there is one, a Redis of its own. */
+/** Stores of the service: the embedded one and, if redis-server is installed, a Redis of its own. */
 const STORES = redisUrl === undefined ? (["embedded"] as const) : (["embedded", "Redis"] as const);
 
 /** Why a message does not match its schema in the OpenAPI document. */
@@ -62,7 +62,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     expect(receiver.at("/hook")[1]?.data["changed_fields"]).toEqual(["name"]);
     for (const message of receiver.at("/hook")) verify(secret, message);
     for (const { type, body } of receiver.at("/hook")) expect(faultIn(type, body), body).toBeUndefined();
-    // Ids and names only.
+    // The messages contain only ids and names of fields.
     expect(JSON.stringify(receiver.at("/hook").map(({ body }) => body))).not.toMatch(/Acme|ugt_|ugk_/);
 
     const { secret: next } = await admin.rotateWebhookSecret({ environment, webhookId });
@@ -130,7 +130,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     );
     expect(await faultOf("https://example.com/#a")).toContain("the URL of a webhook must not contain a fragment");
     expect(await faultOf("https://example.com/", ["user_group.created", "x"])).toContain("event_types may contain");
-    // A name that resolves to nothing, and a name whose address is not public.
+    // The first name resolves to nothing. The address of the second name is not public.
     const { webhook } = await admin.createWebhook({ environment, displayName: "a", url: "https://webhooks.invalid/" });
     const test = await admin.testWebhook({ environment, webhookId: webhook?.id ?? "" });
     expect(test).toMatchObject({ outcome: Outcome.NAME, httpStatus: 0 });

@@ -299,7 +299,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
     ])("does not end a stream of %s", async (type, name, long, short) => {
       const lasting = watch({ "content-type": type, [name]: long });
       await waitFor("the status has arrived", () => lasting.bytes > 0);
-      // It begins later, but its own deadline is earlier.
+      // This stream begins later, but its deadline is earlier.
       const passing = watch({ "content-type": type, [name]: short });
       await waitFor("the short deadline has passed", () => passing.ended);
       expect(lasting.ended).toBe(false);

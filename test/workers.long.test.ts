@@ -42,10 +42,10 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(metrics).toMatch(/grpc_server_handled_total\{[^}]*GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 10\n/);
     const started = performance.now();
     const seen = new Set<string>();
-    // Each over a new connection, so each worker receives some.
+    // Each call uses a new connection, so each worker receives some calls.
     for (let i = 0; i < 20; i++) {
       const text = await (await get(server, "/metrics")).text();
-      // It grows with every collection.
+      // The CPU time grows with every collection.
       seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(text)?.[1] ?? expect.fail("no CPU time"));
     }
     expect(seen.size).toBeLessThanOrEqual(2 + (performance.now() - started) / 250);
@@ -59,7 +59,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     const { cert: ca } = certificates.ca;
     const calls = () => server.log().filter(({ msg }) => msg === "call");
     await waitFor("each worker has responded over each protocol", async () => {
-      // Each over a new connection, so each worker receives some.
+      // Each client uses a new connection, so each worker receives some calls.
       for (const open of [createGrpcTransport, createGrpcWebTransport, createConnectTransport]) {
         for (const httpVersion of ["1.1", "2"] as const) {
           if (open === createGrpcTransport && httpVersion === "1.1") continue;

@@ -64,7 +64,7 @@ describeAttacks("expensive responses", [
         for (let i = 0; i < 20; i++) await askStrange(-i);
         const before = await metricsBytes();
         for (let i = 0; i < 2000; i++) await askStrange(i);
-        // Numbers get longer. One series for each name would take half a megabyte.
+        // The numbers in the series get longer. One series for each name would take half a megabyte.
         const grown = (await metricsBytes()) - before;
         if (grown > 4096) throw new Error(`the metrics grew by ${grown} bytes`);
         return { requests: 6000, connections: 1, outcome: "counted in one series" };

@@ -70,7 +70,7 @@ describeAttacks("expensive responses", [
     (statuses, commands) =>
       (statuses.get("16") ?? 0) >= 60 &&
       (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
-      // Looking up a guess costs one command. Counting it costs at most one more, only within the limit.
+      // The lookup of a guess costs one command. Within the limit, the count of the failure costs at most one more.
       commands > GUESSES &&
       commands <= GUESSES + (statuses.get("16") ?? 0),
   ),

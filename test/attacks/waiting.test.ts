@@ -5,14 +5,17 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/subject.ts";
 import { type Attack, describeAttacks, type Target } from "./service.ts";
 
-/** The number of connections, and of calls of each: more than may wait, so that the service stops reading connections. */
+/**
+ * Number of connections, and of calls on each. In total, these are more calls than may wait, so the service stops
+ * reading connections.
+ */
 const CONNECTIONS = 64;
 const CALLS = 100;
 
-/** The number of bytes of a request body: the bodies of a connection fill its flow-control window several times. */
+/** Bytes of a request body. The bodies on a connection fill its flow-control window several times. */
 const BODY_BYTES = 4096;
 
-/** How long the answers may take, in milliseconds. */
+/** Timeout for the answers, in milliseconds. */
 const PATIENCE_MS = 120_000;
 
 // Callers without a valid API token share one place in the queue.
@@ -51,7 +54,7 @@ function flood(title: string, then: (http2: Http2Wire, streams: readonly number[
     run: async (target: Target) => {
       const wires = await Promise.all(Array.from({ length: CONNECTIONS }, () => target.http2()));
       await Promise.all(wires.map((http2) => http2.flushed()));
-      // The process reads nothing while it is stopped. Then it reads all calls at once.
+      // The process reads nothing while it is stopped. When it resumes, it reads all calls at once.
       target.server.signal("SIGSTOP");
       const calls = wires.map(begin);
       const isSent = () => wires.every(({ wire }) => wire.socket.writableLength === 0);

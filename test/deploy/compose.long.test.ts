@@ -80,7 +80,7 @@ describe("compose.yaml", () => {
     expect(rights).toEqual(documentedRights());
   });
 
-  it.skipIf(redisUrl === undefined)("serves with a Redis that is configured as it says", async () => {
+  it.skipIf(redisUrl === undefined)("serves with a Redis that has the configuration of compose.yaml", async () => {
     const { folder, make } = newSecrets();
     make();
     const [redisPort, PORT] = [String(await freePort()), String(await freePort())];

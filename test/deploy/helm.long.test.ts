@@ -19,7 +19,7 @@ const CHART = join(ROOT, "deploy/helm");
 /** The resources of Kubernetes in every rendering. */
 const ALWAYS = ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "Service"];
 
-/** The examples, and the further resources in them. */
+/** The examples, and the additional resources in each. */
 const EXAMPLES: readonly (readonly [string, readonly string[]])[] = [
   ["single", []],
   ["sentinel", []],
@@ -196,7 +196,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     const config = await loadConfig(Object.fromEntries(settings));
     expect(config.misspelled).toEqual([]);
     expect(config.metricsPort).toBe(9090);
-    // preStop, then the calls in flight, then the time that the supervisor adds.
+    // The grace period must cover preStop, the calls in flight, and the time that the supervisor adds.
     const preStopMs = Number(container["lifecycle"]?.["preStop"]?.["sleep"]?.["seconds"]) * 1000;
     expect(Number(pod["terminationGracePeriodSeconds"]) * 1000).toBeGreaterThan(
       preStopMs + config.shutdownTimeoutMs + 5000,

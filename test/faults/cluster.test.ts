@@ -43,7 +43,7 @@ describeWithRedis("a Cluster", () => {
     expect(masters.size).toBe(3);
   });
 
-  it("answers Get of moved groups, creates no second group of one that has not moved, and makes no change without its event", async () => {
+  it("answers Get of moved groups, creates no duplicate of a group that has not moved, and makes no change without its event", async () => {
     const { store, client } = await open(500);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     const updated: string[] = [];
@@ -56,7 +56,7 @@ describeWithRedis("a Cluster", () => {
       for (const { group } of made) {
         const { providedId, token } = group;
         expect((await store.getOrCreate(environment, newGroup(providedId))).group.teamId).toBe(group.teamId);
-        // Redis refuses commands on several keys while they are on two nodes. They never give a wrong answer.
+        // While several keys of a command are on two nodes, Redis refuses the command. It never gives a wrong answer.
         const by = { ...BY, requestId: `${providedId}, left ${left}` };
         await store.update(environment, providedId, { name: by.requestId }, "", by).then(
           ({ name }) => updated.push(name),
@@ -145,7 +145,7 @@ describeWithRedis("a Cluster", () => {
     }
   });
 
-  it("answers calls to other masters while one hangs, and to that one when it resumes", async () => {
+  it("answers calls to other masters while one hangs, and calls to the hanging master when it resumes", async () => {
     const { client, store } = await open(1000);
     const ids = Array.from({ length: 20 }, (_, i) => `environment ${i}`);
     const environments = new Map<string, Environment>();

@@ -19,10 +19,10 @@ const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 /** The number of faults, evenly spread over the changes: kills of workers and of Redis by turns. */
 const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
 
-/** The endpoint of the webhook fails for this time, answers for this time, and so on, in milliseconds. */
+/** The webhook's endpoint alternately fails and answers, each time this long. In milliseconds. */
 const PHASE_MS = 8000;
 
-/** How long the deliveries may take, in milliseconds. */
+/** Timeout for the deliveries, in milliseconds. */
 const DELIVERY_MS = 300_000 + CHANGES * 20;
 
 /** The number of groups. One writer changes each of them. */

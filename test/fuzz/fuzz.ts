@@ -11,7 +11,7 @@ import { describeScript, play, type Script } from "./play.ts";
 /** Number of concurrent connections, and of connections between two checks of the server. */
 const AT_ONCE = 24;
 const PER_BATCH = 240;
-/** Share of the time before the use of memory and descriptors is recorded. */
+/** Share of the run before the fuzzer records the use of memory and descriptors. */
 const WARM_UP_SHARE = 0.2;
 const WARM_UP_CALLS = 30;
 /** Number of descriptors and bytes that may remain in use after the warm-up. */

@@ -86,7 +86,7 @@ function countAnswers(socket: Socket, protocol: Script["protocol"]): () => numbe
   socket.on("data", (chunk: Buffer) => {
     const text = tail + chunk.toString("latin1");
     count += text.match(/HTTP\/1\.1 [2-5]\d\d /g)?.length ?? 0;
-    // Too short to contain the same response twice.
+    // The tail is too short to contain a whole match, so no response counts twice.
     tail = text.slice(-12);
   });
   return () => count;

@@ -60,7 +60,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
   });
 
   it.skipIf(redisUrl === undefined)(
-    `loses none of ${CALLS} calls that may be repeated to restarts of the service`,
+    `completes all ${CALLS} repeatable calls although the service restarts`,
     async () => {
       const folder = newFolder();
       copyFileSync(join(ROOT, "test/go/steady/main.go"), join(folder, "main.go"));

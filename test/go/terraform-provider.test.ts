@@ -210,7 +210,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     const group = { providedId: "acme", name: "Acme", mapping: { s: "d" }, properties: { plan: "gold" } };
     await admin.importUserGroups({ environment, userGroups: [group] });
     await admin.suspendUserGroup({ environment, userGroupId: "acme", reason: "unpaid" });
-    // The id alone is enough with an API token, whose environment it is.
+    // With an API token, the id alone is enough, because the token belongs to one environment.
     const old = await newWorkspace(
       `${REQUIRED}
       resource "ugs_api_token" "job" {

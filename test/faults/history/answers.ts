@@ -53,8 +53,8 @@ function errorFaults(call: Call, workersEnd: boolean): Violation[] {
 }
 
 /**
- * Whether the outcome of a failed call is right. A change that fails as unavailable has one. Any call can report `not_made` if
- * its authentication failed, because the server authenticates before it runs the method.
+ * Whether the outcome of a failed call is right. A change that fails as unavailable has an outcome. Any call can report
+ * `not_made` if its authentication failed, because the server authenticates before it runs the method.
  */
 function isRightOutcome({ method, answer: { code, outcome } }: Call): boolean {
   if (code !== "unavailable") return outcome === undefined;

@@ -16,7 +16,7 @@ export interface Seen {
   readonly isSuspended?: boolean | undefined;
 }
 
-/** How a call ended. */
+/** The result of a call. */
 export type Answer =
   | {
       readonly code: "ok";
@@ -96,7 +96,7 @@ export function isDone({ answer }: Call): boolean {
 export function fateOf(call: Call): Fate {
   const { answer } = call;
   if (isDone(call)) return "made";
-  // A refusal for another reason than the store means that the change was not made.
+  // If the reason of a refusal is not the store, the change was not made.
   const isRefusal = answer.reason !== undefined && answer.code !== "unavailable";
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }

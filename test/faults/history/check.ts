@@ -28,8 +28,8 @@ export function check({ calls, stored, allow, workersEnd }: History): Violation[
 }
 
 /**
- * Checks that no two groups have the same team id. A group that was only read may be forgotten, and its number given to
- * another.
+ * Checks that no two groups have the same team id. Redis may lose a group that was only read, and give its number to
+ * another group.
  */
 function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violation[] {
   const owners = new Map<number, string>();

@@ -6,7 +6,7 @@ type Token = string | Call;
 
 /** A group at one moment. */
 interface Group {
-  /** Or the call that created the group, if its answer was lost. */
+  /** The team id, or the call that created the group if its answer was lost. */
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
@@ -38,11 +38,11 @@ const SHOWING: ReadonlySet<string> = new Set(["USER_GROUP_NOT_FOUND", "TOKEN_NOT
 /** A call in an order of calls. */
 interface Step {
   readonly call: Call;
-  /** Earliest moment of the call, */
+  /** Earliest moment at which the call can take effect. */
   readonly start: number;
-  /** latest moment of the call, */
+  /** Latest moment at which the call can take effect. */
   readonly end: number;
-  /** and whether it must have a moment at all. */
+  /** Whether the order must contain the call. */
   readonly must: boolean;
 }
 
@@ -233,7 +233,7 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // A master that does not know its successor answers reads, and makes changes that it does not acknowledge.
+    // A master that is not aware of its successor answers reads, and makes changes that it does not acknowledge.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }

@@ -104,7 +104,7 @@ export class Administration {
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);
-    // A token that was not given is recorded too: no answer may ever accept it.
+    // Also records tokens that no group received: no answer may ever accept them.
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 

@@ -18,7 +18,7 @@ export interface Fault {
   readonly workersEnd?: boolean;
   /** Promises that do not hold under the fault. Default: all hold. */
   readonly allow: Allowances;
-  /** Whether the short run includes it. */
+  /** Whether the short run includes this fault. */
   readonly isInShort?: boolean;
   /** Repeats the fault while there is time. */
   act(stage: Stage): Promise<void>;

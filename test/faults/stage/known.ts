@@ -11,7 +11,7 @@ export interface Known {
 /** Number of tokens remembered for a group. */
 const REMEMBERED = 6;
 
-/** Remembers a new token as the latest. If it is unsure whether the token was given, remembers it as an earlier one. */
+/** Records a new token as the latest. If the group may not have received the token, records it as an earlier one. */
 export function remember(tokens: string[], token: string, isGiven = true): void {
   if (tokens.includes(token)) return;
   tokens.splice(isGiven ? tokens.length : Math.max(0, tokens.length - 1), 0, token);

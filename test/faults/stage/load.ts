@@ -14,9 +14,9 @@ const GROUPS = 24;
 /** Callers, and the pause of each between two calls, in milliseconds. */
 const CALLERS = 32;
 const PAUSE_MS = 50;
-/** Grace period of the old token in rotations with one, in milliseconds. */
+/** Grace period of the old token, for rotations that request one, in milliseconds. */
 const GRACE_MS = 400;
-/** Number of these groups, and of the other groups, that are also deleted, revoked and imported. */
+/** Number of shared groups, and of other groups, that the operator also deletes, revokes and imports. */
 const ADMINISTERED = { shared: 6, own: 6 };
 /** Answers that each worker must give before it counts as up again. */
 const SERVED = 10;

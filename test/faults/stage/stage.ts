@@ -16,7 +16,7 @@ export interface Stage {
   readonly load: Load;
   /** Whether there is time for another round. */
   hasTime(): boolean;
-  /** Returns a key of a group of the load, each time of another group. */
+  /** Returns the key of a group of the load. Each call returns the key of another group. */
   nextKey(): string;
 }
 

@@ -39,7 +39,7 @@ export interface TopologyOptions {
   readonly fsync: "everysec" | "always";
 }
 
-/** As the operations guide recommends, except that a master notices a missing replica after 2 s, not 10 s. */
+/** The settings of the operations guide, except that a master notices a missing replica after 2 s, not 10 s. */
 function argsOf({ minReplicas, fsync }: TopologyOptions): string[] {
   const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
