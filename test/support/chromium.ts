@@ -15,7 +15,7 @@ export const describeWithChromium = describe.skipIf(chromiumPath === undefined);
 /** A browser with an empty profile. */
 export interface TestBrowser {
   readonly context: BrowserContext;
-  /** Closes it and deletes its profile. */
+  /** Closes the browser and deletes its profile. */
   close(): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export function suiteBrowser(): TestBrowser {
   );
 }
 
-/** Starts Chromium in headless mode. It can reach only 127.0.0.1. */
+/** Starts Chromium in headless mode. The browser can reach only 127.0.0.1. */
 async function startChromium(executablePath: string): Promise<TestBrowser> {
   const profile = mkdtempSync(join(tmpdir(), "ugs-chromium-"));
   const context = await chromium.launchPersistentContext(profile, {

@@ -7,7 +7,8 @@ import { ask, type TestRedis } from "./redis.ts";
 /** Commands that clients send to a Redis. */
 export interface Monitor {
   /**
-   * Commands since the last call, as text, including those of scripts. It contains every command sent before this call.
+   * Commands since the last call, as text, including commands of scripts. The text contains every command sent before
+   * this call.
    */
   commands(): Promise<string[]>;
   close(): void;
@@ -15,7 +16,7 @@ export interface Monitor {
 
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
-/** Runs MONITOR on a Redis. ioredis cannot do it: it fails if a command arrives in the packet that confirms MONITOR. */
+/** Runs MONITOR on a Redis. ioredis fails if a command arrives in the packet that confirms MONITOR. */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");

@@ -3,7 +3,11 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { newListener } from "@user-group-service/testing/opened";
 
-/** Serves one packed package without dependencies, as an npm registry does. It ends with the test. @returns its URL */
+/**
+ * Serves one packed package without dependencies, as an npm registry does. The registry ends with the test.
+ *
+ * @returns its URL
+ */
 export async function newNpmRegistry(
   tarball: string,
   manifest: { readonly name: string; readonly version: string },

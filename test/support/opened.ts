@@ -33,8 +33,8 @@ export const redisUrl = inject("redisUrl");
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
 
 /**
- * A server. It must not write warnings. Unless the test stops it, it must exit with 0 on SIGTERM. Its default store
- * timeout suits a busy machine.
+ * A server. The server must not write warnings. Unless the test stops it, it must exit with 0 on SIGTERM. Its default
+ * store timeout suits a busy machine.
  */
 export const [newServer, suiteServer] = opening(
   (options: ServerOptions = {}) => startServer(patient(options)),

@@ -39,7 +39,7 @@ export interface ClusterOptions {
   readonly nodeTimeoutMs?: number;
   /** Additional options of a node. */
   readonly argsOf?: (node: number) => readonly string[];
-  /** The network between the nodes. It calls the first one `node 0`. Default: none. */
+  /** The network between the nodes. It names the first node `node 0`. Default: none. */
   readonly network?: Network | undefined;
 }
 

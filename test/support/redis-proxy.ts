@@ -20,7 +20,10 @@ export interface RedisProxy {
   close(): Promise<void>;
 }
 
-/** First bytes of a connection that only subscribes. It always passes, because calls do not use it. */
+/**
+ * First bytes of a connection that only subscribes. The proxy always passes such a connection, because calls do not use
+ * it.
+ */
 const SUBSCRIBER = /^\*\d+\r\n\$\d+\r\n(?:client|subscribe)\r\n/i;
 
 /** Opens a proxy to a Redis on a free port of 127.0.0.1. */

@@ -31,7 +31,7 @@ export interface SentinelOptions {
   /** Additional options of the nodes. */
   readonly args?: readonly string[];
   /**
-   * The network between nodes and Sentinels. It calls them `node 0`, `sentinel 0` and so on. Sentinels reach each other
+   * The network between nodes and Sentinels. It names them `node 0`, `sentinel 0` and so on. Sentinels reach each other
    * directly. Default: none.
    */
   readonly network?: Network | undefined;
@@ -152,7 +152,7 @@ function addressArgs(address: string, port: number): string[] {
   ];
 }
 
-/** Options that make a Sentinel connect from its own address. It is reached directly. */
+/** Options that make a Sentinel connect from its own address. Other processes reach the Sentinel directly. */
 function placeOf(address: string | undefined): string[] {
   if (address === undefined) return [];
   return [`bind-source-addr ${address}`, "sentinel announce-ip 127.0.0.1", "protected-mode no"];

@@ -12,15 +12,19 @@ export interface TestRedis {
   readonly port: number;
   readonly folder: string;
   isRunning(): boolean;
-  /** Kills it. Its port stays reserved. */
+  /** Kills the process. Its port stays reserved. */
   kill(): Promise<void>;
-  /** Starts it again after `kill`, on the same port and folder. @param more additional arguments */
+  /**
+   * Starts the process again after `kill`, on the same port and folder.
+   *
+   * @param more additional arguments
+   */
   restart(more?: readonly string[]): Promise<void>;
-  /** Freezes it: connections stay open, but nothing responds. */
+  /** Freezes the process: connections stay open, but nothing responds. */
   freeze(): void;
   /** Ends `freeze`. */
   thaw(): void;
-  /** Stops it and deletes its folder. */
+  /** Stops the process and deletes its folder. */
   stop(): Promise<void>;
 }
 
@@ -40,10 +44,12 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
 }
 
 /**
- * Starts redis-server on a free port in a new folder, and waits until it responds. It ends with this process at the
- * latest.
+ * Starts redis-server on a free port in a new folder, and waits until it responds. The server ends with this process at
+ * the latest.
  *
- * @param argsFor returns its arguments @param password its password @throws if redis-server is not installed
+ * @param argsFor returns its arguments
+ * @param password its password
+ * @throws if redis-server is not installed
  */
 export async function startIn(
   argsFor: (folder: string, port: number) => readonly string[],

@@ -11,8 +11,8 @@ export interface TerminalSession extends RunningProcess {
 }
 
 /**
- * Runs a command on a pseudo-terminal, by `script` of util-linux, with only these environment variables. It ends with
- * the test.
+ * Runs a command on a pseudo-terminal, by `script` of util-linux, with only these environment variables. The command
+ * ends with the test.
  */
 export function newTerminal(command: string, { env, ...options }: ProcessOptions = {}): TerminalSession {
   const script = ["script", "-qefc", `stty cols 80 rows 24; exec ${command}`, "/dev/null"];

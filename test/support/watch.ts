@@ -17,7 +17,7 @@ export type Admin = Client<typeof AdminService>;
 /** A request of WatchEvents. */
 export type Request = Parameters<Admin["watchEvents"]>[0];
 
-/** A stream of events. It ends with the test. */
+/** A stream of events. The stream ends with the test. */
 export function watch(admin: Admin, request: Request) {
   const end = new AbortController();
   closeLater(() => end.abort());

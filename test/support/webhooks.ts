@@ -21,7 +21,7 @@ export interface Receiver {
   concurrency(path?: string): number;
 }
 
-/** Answers a request. Default: 204. It may answer later, or never. */
+/** Answers a request. Default: 204. The answer may come later, or never. */
 export type Answer = (message: ReceivedMessage, response: ServerResponse, path: string) => unknown;
 
 /** Opens an endpoint on a free port of 127.0.0.1 for the running test. */

@@ -92,7 +92,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(await list(environment)).toEqual(before);
     });
 
-    it("has one event per change, also under concurrent callers", async () => {
+    it("has one event per change, even under concurrent callers", async () => {
       const environment = await newEnvironment();
       const by = (i: number): ChangeBy => ({ ...BY, requestId: `request ${i}` });
       const made = await Promise.all(
@@ -240,7 +240,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(new Set(idsOf(revoked)).size).toBe(6);
     });
 
-    it("has as many events of API tokens as there were changes, also under concurrency", async () => {
+    it("has as many events of API tokens as there were changes, even under concurrency", async () => {
       const environment = await testEnvironments(client()).create({ name: newName(), tag: undefined });
       const { apiToken } = await testApiTokens(client()).create(environment, {
         ...{ displayName: "x", role: "admin", expireTime: undefined, creator: "root" },

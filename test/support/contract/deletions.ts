@@ -15,7 +15,7 @@ import {
 
 const HOUR_MS = 3_600_000;
 
-/** `delete`. */
+/** Contract of `delete`. */
 export function deletionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("delete", () => {
     it("deletes the group, its tokens and their index entries, and frees its id", async () => {

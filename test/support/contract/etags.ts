@@ -8,7 +8,7 @@ import { byId, type ContractContext, eventsOf, fails, newGroup } from "./context
 /** Etags of groups. */
 export function etagContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("etags", () => {
-    it("differ for every change, also within one millisecond", async () => {
+    it("differ for every change, even within one millisecond", async () => {
       const { environment, group } = await withGroup();
       const changes = Array.from({ length: 50 }, (_, i) =>
         i % 5 === 0

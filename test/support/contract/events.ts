@@ -131,7 +131,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       }
     });
 
-    it("continues at the end without gaps, also when there is nothing yet", async () => {
+    it("continues at the end without gaps, even if there are no events yet", async () => {
       const { environment } = await withGroup();
       let next = await end(environment);
       for (let i = 0; i < 3; i++) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type ContractContext, contents, eventsOf, newEnvironment, newGroup } from "./context.ts";
 
-/** `getOrCreate`. */
+/** Contract of `getOrCreate`. */
 export function getContract({ store, client, redis, many }: ContractContext): void {
   describe("getOrCreate", () => {
     it("creates a group with the given values", async () => {

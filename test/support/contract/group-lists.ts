@@ -26,7 +26,7 @@ const ORDERED = [
   "👪",
 ];
 
-/** `list`, `export` and `lookUp`. */
+/** Contract of `list`, `export` and `lookUp`. */
 export function groupListContract(context: ContractContext): void {
   describe("list", () => lists(context));
   describe("export", () => exports(context));
@@ -108,7 +108,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(requested).toEqual(["list-user-group-ids"]);
   });
 
-  it("reports of each group what operators may know, and nothing else", async () => {
+  it("reports about each group only what operators may know", async () => {
     const environment = await newEnvironment({ tag: "Customer" });
     const given = newGroup("a", { name: "", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);

@@ -25,7 +25,7 @@ const DAY_MS = 86_400_000;
 export const reported = (outcomes: readonly ImportOutcome[]) =>
   outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
 
-/** `import`. */
+/** Contract of `import`. */
 export function importContract(context: ContractContext): void {
   describe("import", () => {
     creating(context);
@@ -306,7 +306,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("finds a group created after the snapshot, until it may replace the newer token", async () => {
+  it("does not replace the token of a group created after the snapshot, until it may replace newer tokens", async () => {
     const environment = await newEnvironment();
     const snapshotTime = (await clockOf()) - DAY_MS;
     const given = imported("a");

@@ -6,7 +6,7 @@ import { byId, byToken, type ContractContext, contents, eventsOf, fails, newEnvi
 
 const HOUR_MS = 3_600_000;
 
-/** `revokeTokens`. */
+/** Contract of `revokeTokens`. */
 export function revocationContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const events = (environment: Environment) => eventsOf(client(), environment);
 

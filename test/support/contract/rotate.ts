@@ -6,7 +6,7 @@ import { byId, byToken, type ContractContext, contents, fails, newEnvironment, n
 
 const HOUR_MS = 3_600_000;
 
-/** `rotate` without request ids, and `resolve`. */
+/** Contract of `rotate` without request ids, and of `resolve`. */
 export function rotateContract(context: ContractContext): void {
   describe.each(["token", "id"] as const)("rotate by %s", (by) => eachWay(context, by));
   describe("rotate", () => {
@@ -56,7 +56,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     const inGrace = await store().resolve(environment, group.token);
     expect(inGrace.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
     expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
-    // It is valid until the end of its grace period, also on a busy machine.
+    // The token is valid until the end of its grace period, even on a busy machine.
     const { token: third, tokenCreateTime: since } = await store().rotate(environment, rotation(second, 400));
     await waitFor("the grace period is over", () =>
       store()

@@ -20,7 +20,7 @@ import {
 
 const HOUR_MS = 3_600_000;
 
-/** `suspend`, `resume` and `expireTime`. */
+/** Contract of `suspend`, `resume` and `expireTime`. */
 export function suspensionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const events = async (environment: Environment) => (await eventsOf(client(), environment)).length;
 
@@ -148,7 +148,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       ...{ reason: EXPIRED, message: "", suspendTime: expireTime, until: undefined },
     });
 
-    it("is suspended from that time on, until it gets a later one", async () => {
+    it("is suspended from its expiry time on, until it gets a later expiry time", async () => {
       const { environment, group } = await withGroup();
       const later = Date.now() + HOUR_MS;
       for (const expireTime of [later, later + 1, 253_402_300_799_999]) {

@@ -33,7 +33,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
       expect(await create(environment, "b")).toBeGreaterThan(b);
     });
 
-    it("cause an error when they have run out, and nothing is created", async () => {
+    it("cause an error when no id is left, and nothing is created", async () => {
       const environment = await newEnvironment();
       await setGroupsEver(redis(), environment, TEAM_IDS - 1);
       const last = await create(environment, "a");

@@ -144,7 +144,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(await recorded()).toEqual(["k1", "k2"]);
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
       expect(await recorded()).toEqual(["k2"]);
-      // It is recorded again as soon as a worker encrypts with it.
+      // The key is recorded again as soon as a worker encrypts with it.
       await noteKeyUse(client(), OLD);
       expect(await recorded()).toEqual(["k1", "k2"]);
     });

@@ -15,7 +15,7 @@ import {
 
 const GIVEN = { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } };
 
-/** `update`. */
+/** Contract of `update`. */
 export function updateContract({ store, redis }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();

@@ -34,7 +34,7 @@ import {
   RING,
 } from "./context.ts";
 
-/** `sessionSubject`, `resolveSession`, `endSessions`. */
+/** Contract of `sessionSubject`, `resolveSession` and `endSessions`. */
 export function viewerSessionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   /** The claims of a new session of a group. */
   async function session(environment: Environment, viewerId?: string): Promise<SessionReference> {
@@ -53,7 +53,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       );
 
   describe("viewer sessions", () => {
-    it("belong to the group of a token, also in its grace period, or of an id", async () => {
+    it("belong to the group of a token, even in its grace period, or of an id", async () => {
       const { environment, group } = await withGroup();
       const { token: _, etag: _etag, createTime: _c, updateTime: _u, tokenCreateTime: _t, ...shown } = group;
       const subject = { viewer: { ...shown, tokenExpireTime: undefined }, generation: 0 };

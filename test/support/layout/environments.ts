@@ -14,7 +14,7 @@ export function environmentLayout({ client, clients, store, redis }: ContractCon
   const named = (): EnvironmentName => ({ name: newName(), tag: undefined });
 
   describe("environments in Redis", () => {
-    it("have unique numbers, also if two would get the same one", async () => {
+    it("have unique numbers, even if two environments would get the same one", async () => {
       const name = named();
       const wanted = candidateOf(environmentPath(name), 0);
       const other = { state: "active", path: "another/", create_time: "1" };

@@ -131,7 +131,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
         const environment = await newEnvironment();
         const token = foreignToken();
         const ids = ["a", "b", "c"];
-        // One of them replaces the token of an existing group.
+        // One of the imports replaces the token of an existing group.
         await admin().import(environment, [imported("c")]);
         const outcomes = await Promise.all(
           ids.map(async (id, worker) =>

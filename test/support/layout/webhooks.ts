@@ -44,7 +44,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect((await webhooks().beginTest(environment, other.id)).secrets).toEqual([]);
     });
 
-    it("that cannot be decrypted are a state of their webhook, which a rotation ends", async () => {
+    it("make their webhook unreadable if they cannot be decrypted, until a rotation", async () => {
       const { environment, id, claim, key, secrets } = await create();
       const states = async () => {
         const listed = (await webhooks().list(environment)).find((each) => each.id === id);

@@ -31,8 +31,8 @@ interface Sent {
 }
 
 /**
- * Compares the verdicts of the document and the service on generated requests, for every operation with JSON, and
- * checks every response against the document.
+ * Sends generated requests to every operation with JSON. Compares the verdict of the document with that of the service,
+ * and checks every response against the document.
  *
  * @param numRuns number of valid and of other requests per operation
  */
