@@ -63,8 +63,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
       [hung, killed].map(({ port }) => `127.0.0.1:${port}`).sort(),
     );
     await waitUntilReady(server);
-    // All data of an environment is on one shard, so it is served completely, including its issued API tokens, or not
-    // at all.
+    // All data of an environment is on one shard. So the service serves all of it, including issued API tokens, or
+    // nothing.
     for (const token of [TOKENS[2] ?? "", issued]) expect(await answered(server, token)).not.toContain(false);
     for (const token of [TOKENS[0] ?? "", issuedAway]) {
       const { groups } = grpcClients(server, token);

@@ -26,7 +26,7 @@ describeMatrix((place, row) => {
         [{ authorization: `Token ${customer.slice(0, -1)}` }, "UNKNOWN"],
         [{ authorization: `Token ${newApiToken()}` }, "UNKNOWN"],
         [{ "explo-authorization": `Token ${newApiToken()}` }, "UNKNOWN"],
-        // The first header counts: a valid second one does not replace an invalid first one.
+        // The first header counts. A valid second header does not replace an invalid first header.
         [{ authorization: "Token unknown", "explo-authorization": `Token ${customer}` }, "UNKNOWN"],
       ];
       for (const [headers, reason] of cases) {

@@ -187,7 +187,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s rejects", (runt
   });
 
   it("an entire import if one group is invalid, without quoting a token", async () => {
-    const token = "a token that is not one";
+    const token = "a string that is not a token";
     const userGroups_ = [...groups(3), { providedId: "z", token }];
     const request = { environment: customerOf(server), userGroups: userGroups_, snapshotTime };
     const answer = await send("ImportUserGroups", JSON.stringify(request));

@@ -57,7 +57,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(twice).toEqual({ code: "NotFound", reason: "API_TOKEN_NOT_FOUND" });
   });
 
-  it("lets an API token of role admin manage those of its own environment without naming it", async () => {
+  it("lets an API token of role admin manage the tokens of its own environment without naming it", async () => {
     const { token, id } = await issueToken(server, "admin");
     const own = admin(token);
     for (const environment of [undefined, customerOf(server)]) {
@@ -83,7 +83,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("reports the size of an environment, and deletes it, empty or by force, until it is created again", async () => {
+  it("reports the size of an environment, and deletes it when it is empty or by force, until it is created again", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);

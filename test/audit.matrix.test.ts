@@ -102,7 +102,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 });
 
 describeServers((server) => {
-  it("names issued API tokens by id and name, also revoked ones", async () => {
+  it("names issued API tokens by id and name, even revoked ones", async () => {
     const { token, id } = await issueToken(server, "manage");
     const userGroupId = newId();
     await grpcClients(server, token).groups.getUserGroup({ userGroupId });

@@ -190,7 +190,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(300);
   });
 
-  it("cost Redis one read each, and lock out no valid token, also after a restart", async () => {
+  it("cost Redis one read each, and lock out no valid token, even after a restart", async () => {
     const redis = await newRedis();
     const start = () => newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, ...LIMIT } });
     const first = await start();

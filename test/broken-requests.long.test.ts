@@ -79,7 +79,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     ["unknown frame types", [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))]],
     ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, hpackField("content-type", "application/grpc"))]],
   ])("of HTTP/2: %s", async (_title, frames) => {
-    // Ignored frames do not affect the connection: it answers a PING.
+    // After ignored frames, the connection still answers a PING.
     const sent = Buffer.concat([PREFACE, ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
     const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));
     expect(isAnswered(bytes) || isPonged(bytes)).toBe(true);

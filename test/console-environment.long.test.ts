@@ -333,7 +333,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("shows the calls of the last hour as charts and tables, of all methods, of one, or of an environment", async () => {
+  it("shows the calls of the last hour as charts and tables, of all methods, of one method, or of an environment", async () => {
     const environment = customerOf(server);
     const name = formatEnvironmentName(environment);
     const unauthenticated = adminOf(server.url, "ugk_nobodys");

@@ -117,7 +117,7 @@ async function tryGet(page: Page, userGroupId: string): Promise<{ status: string
 describe("unauthenticated clients of the page", () => {
   const server = suiteServer(() => ({}));
 
-  it("share one copy of its files if they do not read", async () => {
+  it("share one copy of a file if they do not read the responses", async () => {
     const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
     const first = await openWire(server.url, "http/1.1");
     first.push(ask);

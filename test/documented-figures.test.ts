@@ -109,7 +109,7 @@ describe("the documented limits equal those of the code", () => {
       ["groups of an import", groups.maxItems],
       ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["imported token of another system", imported.minLen, imported.maxLen],
-      // One number is unused.
+      // One of the numbers is unused.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
       ["violations in an error", MAX_VIOLATIONS],

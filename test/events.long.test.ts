@@ -92,7 +92,7 @@ describe("streams of events", () => {
     );
   });
 
-  it("of a slow reader wait for it, and then continue in order", async () => {
+  it("wait for a slow reader, and then continue in order", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const root = client(server.url);
     const environment = await newEnvironment(root);

@@ -35,7 +35,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     expect(ready).toBe(2);
   });
 
-  it("is replaced if Redis stops responding, also before it is ready", async () => {
+  it("is replaced if Redis stops responding, even before the connection is ready", async () => {
     const redis = await newRedis();
     const errors: string[] = [];
     const client = await newStoreClient(redis, { timeoutMs: 300, onError: ({ message }) => errors.push(message) });

@@ -53,7 +53,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     const withoutTime = ({ create_time: _, version: __, ...fields }: { [field: string]: string }) => fields;
     const before = await stored();
     expect(before).toHaveLength(4);
-    // It has no persistence, and restarts empty.
+    // This Redis has no persistence, and restarts empty.
     await redis.kill();
     await redis.restart();
     await waitUntilReady(server);

@@ -170,6 +170,6 @@ function tryKill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It has exited.
+    // The process has already exited.
   }
 }

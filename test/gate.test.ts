@@ -25,7 +25,7 @@ it("the gate rejects protos that are incompatible with the released ones", () =>
   expect(stdout).toMatch(/"token".*changed type from "string" to "bytes"/);
 });
 
-it("the gate refuses a phrase of scripts/words.txt, also across two lines of a comment", () => {
+it("the gate refuses a phrase of scripts/words.txt, even across two lines of a comment", () => {
   const folder = newFolder();
   for (const name of ["check-words.js", "words.txt"]) cpSync(`${ROOT}/scripts/${name}`, join(folder, "scripts", name));
   spawnSync("git", ["init", "--quiet"], { cwd: folder });

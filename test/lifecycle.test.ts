@@ -234,7 +234,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
       expect(token).toMatch(/^ugk_/);
       const headers = { Authorization: `Token ${token}` };
       expect((await fetch(`${url}/api/user?user_group_id=x`, { headers })).status).toBe(200);
-      // They are printed once.
+      // The server prints the tokens only once.
       expect(server.output().split(token).length - 1).toBeLessThanOrEqual(2);
     }
     expect(server.output()).toMatch(/memory/);

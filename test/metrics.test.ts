@@ -182,7 +182,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     ["given up over gRPC", ofWatch, () => watch("grpc", "given up")],
     ["given up over Connect", { ...ofWatch, protocol: "connect" }, () => watch("connect", "given up")],
     ["cut off", ofWatch, () => watch("grpc", "cut off")],
-    ["cut off while its request goes on", ofReflection, reflect],
+    ["cut off in the middle of its request", ofReflection, reflect],
   ])("count a stream that is %s as canceled, without a logged error", async (_title, labels, begin) => {
     const countsOf = (value: Metrics) => {
       const of = (grpc_code: string) => Number(value("grpc_server_handled_total", { ...labels, grpc_code }));

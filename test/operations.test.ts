@@ -235,7 +235,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       const client = createClient(UserGroupService, transport());
       const error = ConnectError.from(await client.getUserGroup({}, { headers }).catch((reason: unknown) => reason));
       const details = error.details.map((detail) => {
-        if (!("type" in detail)) throw new TypeError("it came over the wire");
+        if (!("type" in detail)) throw new TypeError("a received error detail must have a type");
         const any = {
           $typeName: "google.protobuf.Any",
           typeUrl: `type.googleapis.com/${detail.type}`,

@@ -106,7 +106,10 @@ const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map((
 
 describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: own.join(","), AUTH_FAILURE_LIMIT: "3/1h" } });
-  /** Tests HTTP responses, also to the largest body, and that failures count for the address that the proxy reports. */
+  /**
+   * Tests HTTP responses, even to the largest body. Also tests that failures count for the address that the proxy
+   * reports.
+   */
   const takesHttp = async (url: string, server: TestServer) => {
     const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
     expect((await http1(url, "/api/user?user_group_id=a", { headers })).status).toBe(200);

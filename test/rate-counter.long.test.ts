@@ -78,7 +78,7 @@ describeWithRedis("counts in Redis", () => {
     expect(takes("a", 4)).toBe(4);
     own.thaw();
     await own.kill();
-    // It continues from the last count in Redis.
+    // The counter continues from the last count in Redis.
     expect(takes("a", 5)).toBe(4);
     await own.restart();
     const again = newOperator(own);

@@ -32,7 +32,11 @@ function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
 }
 
-/** The seconds in the headers of a rate-limited response, which are checked. */
+/**
+ * Checks the headers of a rate-limited response.
+ *
+ * @returns their seconds
+ */
 function secondsIn(header: (name: string) => string | null | undefined, max: number): number {
   const seconds = Number(header("retry-after"));
   expect(seconds).toBeGreaterThan(WINDOW_SECONDS / 2);
@@ -64,7 +68,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
       const seconds = secondsIn((name) => error.metadata.get(name), 3);
       expect(error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds).toBe(BigInt(seconds));
     }
-    // Others have their own limits, and ADMIN_TOKEN has none.
+    // Other API tokens have their own limits, and ADMIN_TOKEN has none.
     expect(await statuses(server, testing, 4)).toEqual([200, 200, 200, 429]);
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
     const { token } = await issueToken(server, "manage");
@@ -119,7 +123,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       return first[0] === 429 && second[0] === 429;
     });
     expect(await statuses(one, customer, 2)).toEqual([429, 429]);
-    // Other callers continue at both.
+    // Other callers can continue at both workers.
     for (const server of [one, other]) expect(await statuses(server, one.tokens.testing, 2)).toEqual([200, 200]);
   });
 
@@ -146,7 +150,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     expect(all.some((command) => command.includes(":group:served"))).toBe(true);
     expect(all.filter((command) => command.includes("limited"))).toEqual([]);
     expect(all.filter((command) => command.includes("static-customer"))).toEqual([]);
-    // One read per call.
+    // Each call of the other caller needs one read.
     expect(all.filter((command) => /^hgetall /i.test(command))).toHaveLength(10);
   });
 });

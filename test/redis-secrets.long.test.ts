@@ -108,7 +108,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     expect(server.output()).not.toContain("password-");
   });
 
-  it("while Redis hangs, and so are other files", async () => {
+  it("even while Redis hangs, and other files are changed too", async () => {
     const redis = await newRedis();
     await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });

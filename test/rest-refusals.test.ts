@@ -28,7 +28,7 @@ const LEGACY_PATHS: typeof PATHS = [
 interface Sent {
   readonly type?: string;
   readonly body?: string;
-  /** Empty: no header. */
+  /** Empty: the request has no such header. */
   readonly authorization?: string;
   /** Appended to the path. */
   readonly behind?: string;

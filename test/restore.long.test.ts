@@ -93,7 +93,7 @@ describeWithRedis("restoring yesterday's backup", () => {
       const options = { cwd: again, env: { PATH, HOME: again, UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN } };
       await run("sh", ["-e", "-c", shell], options);
       const written = env === ENV ? readFileSync(join(again, `${changed.id}.token`), "utf8") : "";
-      // It can be repeated: a token with an output file is not rotated again.
+      // The commands can be repeated: a token with an output file is not rotated again.
       await run("sh", ["-e", "-c", shell], options);
       if (env !== ENV) continue;
       expect(readFileSync(join(again, `${changed.id}.token`), "utf8")).toBe(written);

@@ -36,7 +36,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(await newOperator(redis).dbsize()).toBe(0);
   });
 
-  it("uses the given database, also after a reconnect", async () => {
+  it("uses the given database, even after a reconnect", async () => {
     const redis = await newRedis();
     const server = await start(`${redis.url}/3`);
     const { groups } = grpcClients(server);

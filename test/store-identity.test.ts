@@ -37,7 +37,7 @@ const uses = async (worker: StoreIdentity) => {
 };
 
 describe("the acceptance of other data", () => {
-  it("has effect for every worker if the clock of Redis is behind that of the workers", async () => {
+  it("applies to every worker, even if the clock of Redis is behind that of the workers", async () => {
     const now = Date.now;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS);
     const workers = [await newWorker(), await newWorker()] as const;
@@ -48,7 +48,7 @@ describe("the acceptance of other data", () => {
     for (const worker of workers) expect(await uses(worker)).toBe(true);
   });
 
-  it("has effect for a worker that had no connection in the meantime", async () => {
+  it("applies to a worker that had no connection in the meantime", async () => {
     const [worker, other] = [await newWorker(), await newWorker()];
     await redisOf(client).flushall();
     await newWorker();
@@ -57,7 +57,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(worker)).toBe(true);
   });
 
-  it("has effect for a worker even if a worker without knowledge of the former data makes it", async () => {
+  it("applies to a worker even if the accepting worker has no knowledge of the former data", async () => {
     const worker = await newWorker();
     await worker.accept();
     await redisOf(client).flushall();

@@ -32,7 +32,7 @@ describe("a supervisor", () => {
     };
   };
 
-  it("drains the other workers if the channel to one closes early", async () => {
+  it("drains the other workers if the channel to one worker closes early", async () => {
     const { forked, supervised } = supervisor([]);
     await supervised.start();
     const [first] = forked as [ChildProcess];
@@ -62,7 +62,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     return { ...server, says, workers: () => descendants(server.pid).filter(isWorker) };
   };
 
-  it("are three again if one is killed before it is ready", async () => {
+  it("are three again if one worker is killed before it is ready", async () => {
     const server = start();
     const [victim = 0] = await waitFor("there is a worker", () => atLeast(1, server.workers()));
     process.kill(victim, "SIGKILL");
@@ -77,7 +77,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     expect(await server.exited()).toBe(0);
   });
 
-  it("are three again if one that is ready is killed while the others start", async () => {
+  it("are three again if a ready worker is killed while the others start", async () => {
     const server = start();
     const [first = 0, ...others] = await waitFor("there are three", () => atLeast(3, server.workers()));
     for (const pid of others) process.kill(pid, "SIGSTOP");
@@ -92,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     expect(await server.exited()).toBe(0);
   });
 
-  it("exit together if one is killed while they drain", async () => {
+  it("exit together if one worker is killed while they drain", async () => {
     const server = start();
     await waitFor("they are ready", () => server.says("listening").length === 1);
     const pids = server.workers();

@@ -92,7 +92,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     expect(now).toMatchObject(same);
   });
 
-  it("returns a suspended group with its state and without its token, also after changes", async () => {
+  it("returns a suspended group with its state and without its token, even after changes", async () => {
     const { userGroupId, userGroup, session, group } = await newGroup(server);
     const environment = customerOf(server);
     await admin().suspendUserGroup({ environment, userGroupId, ...given });
@@ -182,7 +182,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     expect((await admin().lookupUserGroup(named)).userGroup?.suspension).toBeUndefined();
   });
 
-  it("accepts the longest texts, also of characters outside of the BMP", async () => {
+  it("accepts the longest texts, even with characters outside of the BMP", async () => {
     const { userGroupId } = await newGroup(server);
     const longest = { reason: "💡".repeat(256), message: "é".repeat(512) };
     const { userGroup } = await admin().suspendUserGroup({ environment: customerOf(server), userGroupId, ...longest });

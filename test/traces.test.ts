@@ -87,7 +87,7 @@ describe.concurrent("traces", () => {
     expect(line).toMatchObject({ msg: "call", span_id: call?.spanId });
   });
 
-  it("a failed call reports its error, also if it is rejected", async () => {
+  it("a failed call reports its error, even if it is rejected", async () => {
     const missing = newTrace();
     const reader = await issueToken(server, "read");
     const get = (token: string, headers: object) =>

@@ -173,7 +173,7 @@ function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> 
   return Promise.all(Array.from({ length: times }, (_, i) => act(i)));
 }
 
-/** Calls a worker. It waits while a worker is down, and retries nothing else. */
+/** Calls a worker. Waits while the worker is down, and retries nothing else. */
 function callsTo({ tokens }: TestServer) {
   const agent = new Agent({ keepAlive: true });
   closeLater(() => agent.destroy());

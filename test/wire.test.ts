@@ -28,7 +28,7 @@ async function answerToBytes(url: string, sent: string): Promise<HttpAnswer> {
 
 type Fields = readonly (readonly [name: string, value: string])[];
 
-/** A REST request with unmodified headers, also duplicate ones. */
+/** A REST request with unmodified headers, even duplicate ones. */
 interface RawRequest {
   readonly method: string;
   readonly target: string;
@@ -137,7 +137,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         (good) => ({ ...get, fields: twice("explo-authorization", good, good) }),
       ],
       [
-        "both of them, of which Authorization counts",
+        "both headers, of which Authorization counts",
         "wire",
         (good) => ({
           ...get,

@@ -90,7 +90,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("are restarted if one crashes, while the other continues", async () => {
+  it("are restarted if one crashes, while the other worker continues", async () => {
     const server = await start();
     const [victim] = workerPids(server);
     for (let i = 0; i < 10; i++) await get(server, "/api/user?user_group_id=before");

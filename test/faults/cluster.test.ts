@@ -56,7 +56,8 @@ describeWithRedis("a Cluster", () => {
       for (const { group } of made) {
         const { providedId, token } = group;
         expect((await store.getOrCreate(environment, newGroup(providedId))).group.teamId).toBe(group.teamId);
-        // While several keys of a command are on two nodes, Redis refuses the command. It never gives a wrong answer.
+        // While several keys of a command are on two nodes, Redis refuses the command. Redis never gives a wrong
+        // answer.
         const by = { ...BY, requestId: `${providedId}, left ${left}` };
         await store.update(environment, providedId, { name: by.requestId }, "", by).then(
           ({ name }) => updated.push(name),

@@ -34,7 +34,7 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("receive no failover command from the script for an unknown master, or one without a replica", async () => {
+  it("receive no failover command from the script for an unknown master, or for a master without a replica", async () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,
@@ -52,7 +52,7 @@ describeWithRedis("Sentinels", () => {
     expect(await ask(master, "SET", "still", "taken")).toBe("OK");
   });
 
-  it("may be down while the master is up, also for new connections to it", async () => {
+  it("may be down while the master is up, even for new connections to the master", async () => {
     const sentinels = await newSentinels();
     const client = await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 });
     const store = testUserGroups(client, RING);

@@ -30,7 +30,7 @@ export function describeScript({ name, protocol, steps }: Script): string {
 
 /** Timeout for a connection, and for the response to a valid exchange, in milliseconds. */
 const PATIENCE_MS = 20_000;
-/** How long to wait for a response to an invalid exchange, in milliseconds. It may never arrive. */
+/** Timeout for a response to an invalid exchange, in milliseconds. The response may never arrive. */
 const LINGER_MS = 30;
 
 /** Runs a script on its own connection. @returns the failure, if a response was expected */

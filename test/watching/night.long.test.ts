@@ -73,7 +73,7 @@ const NIGHT: readonly Hour[] = [
   },
 ];
 
-/** It fires whenever enough calls fail, until they are out of its window. */
+/** This alert fires whenever enough calls fail, until those calls are out of its window. */
 const CALLS_FAIL = "UserGroupsHighErrorRate";
 
 async function usedMemory(operator: Redis): Promise<string> {

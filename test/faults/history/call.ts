@@ -12,7 +12,7 @@ export interface Seen {
   readonly token?: string | undefined;
   /** Undefined in answers to viewers. */
   readonly etag?: string | undefined;
-  /** Undefined: the answer does not say. */
+  /** Undefined: the answer does not contain the state. */
   readonly isSuspended?: boolean | undefined;
 }
 
@@ -48,8 +48,8 @@ export type Answer =
 /** A call to a worker. All times are in milliseconds of one clock. */
 export interface Call {
   /**
-   * The request id in the audit trail. No two calls for one group share it; an import of several groups counts as one
-   * call for each. Undefined: the call was not sent.
+   * The request id in the audit trail. Two calls for one group never have the same id. An import of several groups
+   * counts as one call for each group. Undefined: the call was not sent.
    */
   readonly id?: string | undefined;
   readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import" | "suspend" | "resume";

@@ -11,7 +11,7 @@ export interface History {
   /** Contents of Redis at the end. */
   readonly stored: readonly StoredEnvironment[];
   readonly allow: Allowances;
-  /** Whether workers ended, which cuts off calls to them. */
+  /** Whether workers ended. The end of a worker cuts off its calls. */
   readonly workersEnd: boolean;
 }
 

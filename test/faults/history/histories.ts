@@ -6,8 +6,8 @@ import type { StoredEnvironment, StoredGroup } from "./stored.ts";
 import { STRICT, type ViolationKind } from "./violation.ts";
 
 /**
- * Histories for the checker's tests. They concern the group `a` in the environment `one`. The first call creates it
- * with the token `t0` and the name `n0`.
+ * Histories for the checker's tests. They concern the group `a` in the environment `one`. The first call creates the
+ * group with the token `t0` and the name `n0`.
  */
 
 /** An answer that shows a group. Default: the group `a` as created. */

@@ -91,7 +91,7 @@ describe("passes", () => {
       FORGETS,
     ],
     [
-      "a lost rotation that its retry makes again",
+      "a lost rotation that a retry repeats",
       [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)],
       FORGETS,
     ],
@@ -260,7 +260,7 @@ describe("finds no order with", () => {
     ["a suspension that nobody requested", [resolve("t0", SUSPENDED)]],
     ["a resumed group refused to a viewer", [suspend(), resume(), resolve("t0", SUSPENDED)]],
     [
-      "a suspended group that is refused by a revoked token",
+      "a revoked token that shows the suspension of its group",
       [suspend(), rotate(shown(dark)), resolve("t0", SUSPENDED)],
     ],
     ["a recreated group that is suspended", [suspend(), remove(), recreate(), resolve("u0", SUSPENDED)]],
@@ -298,7 +298,7 @@ describe("finds no order with", () => {
     ["a rotation to an old token", [rotate("t1"), rotate("t2"), rotate("t0")]],
     ["more rotations than there were calls", [rotate(UNKNOWN), get({ token: "t1" }), get({ token: "t2" })]],
     ["the token of one rotation from another", [rotate(UNKNOWN), get({ token: "t1" }), rotate("t1")]],
-    ["a rotation that its retry makes again", [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)]],
+    ["a rotation that a retry repeats", [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)]],
     ["a token accepted after its revocation", [rotate("t1"), resolve("t0")]],
     ["a token accepted after its grace period", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
     ["a grace period that the next rotation has ended", [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")]],

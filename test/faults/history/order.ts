@@ -51,8 +51,8 @@ const MOST_TRIED = 200_000;
 
 /**
  * Checks that the calls to each group have a valid order. Each call takes effect at one moment between its start and
- * its end, and a service that makes one call after another would give the same answers (Wing and Gong, "Testing and
- * verifying concurrent objects"). No state is tried twice for the same remaining calls (Lowe, "Testing for
+ * its end. A service that makes one call after another would give the same answers (Wing and Gong, "Testing and
+ * verifying concurrent objects"). The search tries no state twice for the same remaining calls (Lowe, "Testing for
  * linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
@@ -216,7 +216,7 @@ class Order {
     return !this.#given.has(text) && !state.ended.has(text);
   }
 
-  /** The state, unless the answer contradicts it. */
+  /** Returns the state, unless the answer contradicts it. */
   #shown(state: State, seen: Seen | undefined): State | undefined {
     if (!seen) return state;
     const { token, teamId, name, isSuspended } = seen;

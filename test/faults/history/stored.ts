@@ -8,7 +8,7 @@ export interface StoredGroup {
   readonly teamId: number;
   /** Digest of its token. */
   readonly digest: string;
-  /** The kinds of tokens that the group has. It must have exactly one, ours or a foreign one. */
+  /** The kinds of tokens that the group has. A group must have exactly one token, ours or a foreign one. */
   readonly has: { readonly own: boolean; readonly foreign: boolean };
   /** Digest of the token in its grace period. */
   readonly graceDigest: string | undefined;

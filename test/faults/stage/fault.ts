@@ -14,7 +14,7 @@ export interface Fault {
   readonly fsync?: "always";
   /** Whether nodes and clients connect through a network that the fault disturbs. */
   readonly isNetworked?: boolean;
-  /** Whether the fault ends workers, which cuts off calls to them. */
+  /** Whether the fault ends workers. The end of a worker cuts off its calls. */
   readonly workersEnd?: boolean;
   /** Promises that do not hold under the fault. Default: all hold. */
   readonly allow: Allowances;

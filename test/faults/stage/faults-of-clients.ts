@@ -23,7 +23,7 @@ export const clientFaults: readonly Fault[] = [
   }),
   ...onEach("answers are late", {
     isNetworked: true,
-    // Answers to Sentinels and other nodes are late too. They must not conclude that the master is down.
+    // Answers to Sentinels and other nodes are late too, and these must not conclude that the master is down.
     downAfterMs: 5000,
     act: async ({ topology, hasTime }) => {
       const random = new Random(1);

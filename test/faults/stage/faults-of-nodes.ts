@@ -71,7 +71,7 @@ export const nodeFaults: readonly Fault[] = [
       name: "all nodes are killed at once and restarted",
       topology,
       minReplicas: 1,
-      // With another setting, changes may be missing on disk, also on a replica that has just started.
+      // With another setting, changes may be missing on disk, even on a replica that has just started.
       fsync: "always",
       downAfterMs: 10_000,
       allow: STRICT,

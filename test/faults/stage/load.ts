@@ -27,8 +27,8 @@ const READERS = 4;
 type Target = { readonly token: string } | { readonly id: string };
 
 /**
- * A steady load on all workers: many callers create, read, change and rotate the same groups, and an operator
- * administers some of them. It records every answer.
+ * A steady load on all workers, which records every answer. Many callers create, read, change and rotate the same
+ * groups, and an operator administers some of them.
  */
 export class Load {
   readonly calls: Call[] = [];

@@ -1,6 +1,6 @@
-// Makes calls that may be repeated until its standard input ends. It prints "ok" or an error for each.
+// Makes calls that may be repeated, until its standard input ends. It prints "ok" or an error for each call.
 //
-// Arguments: the URL of the service, and how long a call may take. API_TOKEN is the token.
+// Arguments: the URL of the service, and the timeout of a call. API_TOKEN is the token.
 package main
 
 import (

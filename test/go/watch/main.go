@@ -1,4 +1,4 @@
-// Prints the types and groups of the events of an environment, and a line for each response without content. It ends with an error.
+// Prints the types and groups of the events of an environment, and a line for each response without content. It prints the error of the stream, and exits.
 //
 // Argument: the URL of the service. API_TOKEN is the token.
 package main
