@@ -21,7 +21,8 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 
 /**
  * Writes a group for the peers, with the fields that the service stores. For each call, a peer reads a record of the
- * same size and decrypts one token with AES-256-GCM under the environment's key, with its digest as additional data.
+ * same size. It decrypts one token with AES-256-GCM under the environment's key, with the digest of the token as
+ * additional data.
  *
  * @param group the service's answer, in Connect JSON
  */

@@ -5,7 +5,7 @@ import type { BenchServer } from "../servers.ts";
 import { openLoop, REST_HTTP2, readsOf, run } from "./load.ts";
 import { ms, timeOf } from "./offered.ts";
 
-/** Environments, each on a random shard, and their API tokens. They are almost never all on one shard. */
+/** Environments, each on a random shard, and their API tokens. All of them are almost never on one shard. */
 const TENANTS = Array.from({ length: 12 }, (_, i) => ({
   environment: `tenant-${i}`,
   token: `bench-dGVuYW50LW9mLXRoZS1iZW5jaA-${i}`,

@@ -39,7 +39,8 @@ export interface ProcessOptions {
 
 const running = new Set<ChildProcess>();
 
-// Vitest sends SIGTERM to its worker processes. Shared servers, and all processes of an interrupted run, end with them.
+// Vitest ends its worker processes with SIGTERM. A worker process that exits kills its servers, for example the shared
+// ones.
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
@@ -87,7 +88,9 @@ export function startProcess(
   };
 }
 
-/** Environment of a Node process whose clock moves ahead by `stepMs` on each SIGUSR2. It then prints the total. */
+/**
+ * Environment of a Node process whose clock moves ahead by `stepMs` on each SIGUSR2. The process then prints the total.
+ */
 export function movableClock(stepMs: number): { readonly [name: string]: string } {
   const script = `${ROOT}/packages/testing/src/move-clock.js`;
   return { NODE_OPTIONS: `--import=${script}`, MOVE_CLOCK_MS: String(stepMs) };

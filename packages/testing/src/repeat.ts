@@ -8,7 +8,7 @@ export interface Repeated {
   end(): Promise<readonly string[]>;
 }
 
-/** Repeats each call in its own loop, with a pause of a few milliseconds, also after errors. */
+/** Repeats each call in its own loop, with a pause of a few milliseconds, even after errors. */
 export function repeat(calls: readonly (() => Promise<unknown>)[], longestPauseMs = 6): Repeated {
   const failures: string[] = [];
   let isEnding = false;

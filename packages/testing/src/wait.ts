@@ -34,8 +34,8 @@ export async function listen(server: Server): Promise<number> {
 }
 
 /**
- * Finds a free port of 127.0.0.1 that no other test gets as long as this process runs. It is below the range that the
- * system assigns to connections and listeners.
+ * Finds a free port of 127.0.0.1 that no other test gets as long as this process runs. The port is below the range that
+ * the system assigns to connections and listeners.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

@@ -39,8 +39,7 @@ export interface Effort {
 }
 
 /**
- * Limits of an attack where `slowness` is 1. They are far above the need of a correct server, so a busy machine meets
- * them.
+ * Limits of an attack where `slowness` is 1. They are so high that a correct server meets them even on a busy machine.
  */
 export interface Bounds {
   /** CPU time per request, in milliseconds. */
