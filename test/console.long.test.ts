@@ -123,7 +123,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", opener);
     await expectFocus(page.getByRole("dialog").getByRole("checkbox"), "the dialog");
     await page.keyboard.press("Escape");
-    await expectFocus(page.getByRole("button", { name: opener }), "what opened the dialog");
+    await expectFocus(page.getByRole("button", { name: opener }), "the opener of the dialog");
     await press("link", "API tokens");
     await expectFocus(page.getByRole("heading", { level: 1 }), "the heading");
     await leave();
@@ -171,7 +171,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByRole("status").innerText()).toBe("");
     expect(await isThere()).toBe(true);
     const opener = page.getByRole("button", { name: "Delete globex/Testing …" });
-    await expectFocus(opener, "what opened the dialog");
+    await expectFocus(opener, "the opener of the dialog");
     await page.keyboard.press("Enter");
     await enter("To continue, type globex/Testing", "globex/Testing");
     await says("Deleted the environment globex/Testing.");
@@ -179,7 +179,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await opener.waitFor({ state: "detached" });
     await expectFocus(
       page.getByRole("heading", { name: "Environments" }),
-      "the heading, because what opened the dialog is gone",
+      "the heading, because the opener of the dialog is gone",
     );
     await leave();
   });
@@ -211,7 +211,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(token);
     await press("button", "I have stored it: forget it here");
     await expectNowhere(page, token);
-    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, because what opened the dialog is gone");
+    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, because the opener of the dialog is gone");
     await enter("Prefix of the id", "it'");
     await page.getByRole("table", { name: "User groups with ids that start with it'" }).waitFor();
     await picture("user groups");

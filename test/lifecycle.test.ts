@@ -59,8 +59,9 @@ async function isRefused({ url }: TestServer): Promise<boolean> {
 const says = (server: ServerProcess, text: string) => server.log().some(({ msg }) => msg === text);
 
 /**
- * Stops a server with calls in flight, a watcher of its health, and idle connections. @returns what each of them
- * received
+ * Stops a server with calls in flight, a watcher of its health, and idle connections.
+ *
+ * @returns the results of the calls, the watcher and the connections
  */
 async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "1h" });

@@ -115,7 +115,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
 
       await refusal.end(operator, redis);
       await waitUntilReady(server, true, "changes");
-      // The connection to a replica that was promoted is replaced once more.
+      // The worker replaces its connection once more after the promotion of the replica.
       await waitFor("everything is ready", async () => isDeepStrictEqual(await signalsOf(server), ALL_WELL));
       const lines = reported().map(({ level, msg }) => [level, msg]);
       expect(lines[0]).toEqual(["error", "not ready: changes fail"]);

@@ -22,8 +22,8 @@ const AUDIENCE = "https://dashboards.example.com";
 const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
 
 /**
- * How long before its use the next key is announced. Both workers use the store's clock, and receive no notice at that
- * time.
+ * Time between the announcement of the next key and its use. Both workers use the store's clock, and receive no notice
+ * at that time.
  */
 const AHEAD_MS = 4000;
 

@@ -53,7 +53,7 @@ describe.skipIf(programs === undefined)("the image", () => {
     expect([status, stdout]).toEqual([0, ""]);
   });
 
-  it("is built as the Dockerfile says, and serves on a read-only root without privileges", async () => {
+  it("is built with the steps of the Dockerfile, and serves on a read-only root without privileges", async () => {
     const [build, final] = readStages(path);
     if (!build?.name || !final)
       throw new Error("the Dockerfile must have two stages, and the first one must have a name");

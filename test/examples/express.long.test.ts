@@ -15,7 +15,7 @@ import { overHttp } from "./over-http.ts";
 const LIFE_MS = 60_000;
 const TOLERANCE_MS = 5000;
 
-/** How far the clock of the host is moved, in milliseconds. All earlier sessions expire. */
+/** Change of the host's clock, in milliseconds. All earlier sessions expire. */
 const MOVED_MS = LIFE_MS + TOLERANCE_MS + 1000;
 
 /** 80 % of the lifetime of a session and a second, in milliseconds. The page has renewed the session. */

@@ -16,7 +16,7 @@ import { newReceiver, verify } from "../support/webhooks.ts";
 /** The number of acknowledged changes. To test a large environment, set `EVENT_CHANGES=100000`. */
 const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 
-/** The number of faults, evenly spread over the changes: kills of workers and of Redis by turns. */
+/** The number of faults, evenly spread over the changes. They alternate between kills of workers and of Redis. */
 const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
 
 /** The webhook's endpoint alternately fails and answers, each time this long. In milliseconds. */

@@ -10,7 +10,7 @@ import { testEnvironments, testUserGroups } from "../support/stores.ts";
 describeWithRedis("Sentinels", () => {
   it("are followed at once when a master hangs, although its connection stays open", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
-    // How long the worker trusts a silent connection.
+    // Time for which the worker trusts a silent connection.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
     const store = testUserGroups(client, RING);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });

@@ -65,7 +65,7 @@ export interface Call {
   /** The name that a change or a creation sets. No two calls set the same name. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
-  /** How long the old token of a rotation stays valid, in milliseconds. */
+  /** Grace period of the old token of a rotation, in milliseconds. */
   readonly graceMs?: number | undefined;
   readonly start: number;
   readonly end: number;

@@ -18,7 +18,7 @@ interface Group {
 interface State {
   /** Undefined: the group does not exist. */
   readonly group: Group | undefined;
-  /** How often the group was created. */
+  /** Number of creations of the group. */
   readonly life: number;
   /** Earlier tokens and team ids. */
   readonly ended: ReadonlySet<Token | number>;

@@ -68,7 +68,7 @@ function groupFaults({ groups }: StoredEnvironment): string[] {
   return faults;
 }
 
-/** The faults of last answers that differ from the stored groups. */
+/** Violations by last answers that differ from the stored groups. */
 function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls: readonly Call[]): string[] {
   const stored = new Map(groups.map((group) => [groupOf(environment, group.id), group]));
   return calls.flatMap(({ isFinal, method, answer, group, ...call }): string[] => {

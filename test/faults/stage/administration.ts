@@ -94,7 +94,7 @@ export class Administration {
     return call;
   }
 
-  /** Revokes with a request id until an answer arrives, and sometimes once more. */
+  /** Revokes with a request id until an answer arrives. Sometimes repeats the request after the answer. */
   async #revokeAndRetry(known: Known): Promise<void> {
     const requestId = randomBytes(9).toString("hex");
     await retry(this.#parts.random, async () => [await this.#revoke(known, requestId)]);
@@ -109,8 +109,8 @@ export class Administration {
   }
 
   /**
-   * Imports one token for several new groups at once, through any workers. At most one of them gets it. No caller
-   * requests these groups, so none of them can give the token up in the meantime.
+   * Imports one token for several new groups at once, through any workers. At most one of them receives the token. No
+   * caller requests these groups, so none of them can lose the token in the meantime.
    */
   async #contest({ environment }: Known): Promise<void> {
     const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));

@@ -7,7 +7,7 @@ import { replicaOf, type TopologyName } from "./topologies.ts";
 
 const MIB = 1024 * 1024;
 
-/** Number of extra keys that make a node's start slow, and how many are written at once. */
+/** Number of extra keys that slow the start of a node, and number of keys per write. */
 const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 

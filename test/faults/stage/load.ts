@@ -155,7 +155,10 @@ export class Load {
     await this.#rotate(known, this.#target(known), { graceMs: this.#grace() });
   }
 
-  /** Rotates with a request id until an answer arrives, and sometimes once more, or twice at once. */
+  /**
+   * Rotates with a request id until an answer arrives. Sometimes repeats the request after the answer, or sends two at
+   * once.
+   */
   async #rotateAndRetry(): Promise<void> {
     const known = this.#group();
     const target = this.#target(known);

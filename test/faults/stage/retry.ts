@@ -6,7 +6,7 @@ import { type Call, isOk } from "../history/call.ts";
 const RETRIES = 6;
 
 /**
- * Retries a change with its request id until an answer arrives, and sometimes once more.
+ * Retries a change with its request id until an answer arrives. Sometimes repeats the request after the answer.
  *
  * @param attempt makes one or more calls at once
  */

@@ -28,7 +28,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       await fails(without.getOrCreate(environment, newGroup("a")), RecordUnreadable);
       await fails(without.update(environment, "a", {}), RecordUnreadable);
       await fails(store({ ring: [{ ...NEXT, id: "k1" }] }).getOrCreate(environment, newGroup("a")), RecordUnreadable);
-      // Resolving shows no token, so none is decrypted.
+      // Resolve returns no token, so it decrypts none.
       expect((await without.resolve(environment, group.token)).providedId).toBe("a");
     });
   });

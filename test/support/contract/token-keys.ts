@@ -37,7 +37,11 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       environments: { list, find: async () => expect.fail("not looked for") },
     });
   };
-  /** Goes through an environment. @returns the sums of all pages, and their number */
+  /**
+   * Re-encrypts an environment, page by page.
+   *
+   * @returns the sums of all pages, and their number
+   */
   const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
     for (let after: string | undefined = ""; after !== undefined; found.pages++) {

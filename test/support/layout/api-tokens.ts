@@ -49,7 +49,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect((await listed(environment)).map(({ id }) => id)).toEqual([apiToken.id]);
       await redis().hset(index, refOf(second).digest, other.apiToken.id);
       expect(await isValid(second)).toBe(false);
-      // A rotation makes it usable again.
+      // After a rotation, the API token has a valid secret again.
       const { token: third } = await store().rotate(environment, apiToken.id, { graceMs: 60_000 });
       expect(await isValid(third)).toBe(true);
     });
