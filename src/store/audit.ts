@@ -8,7 +8,10 @@ import { keyMissing } from "./encryption.ts";
 import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
-/** The retention differs by environment, up to this time in milliseconds. So Redis does not free all streams of a day at once. */
+/**
+ * Each environment extends its retention by less than this time, in milliseconds. So Redis does not free all streams of a day at
+ * once.
+ */
 const SPREAD_MS = HOUR_MS;
 
 /** Default of `maxUpdates`. */

@@ -38,7 +38,7 @@ export type ScriptArgs<Key extends string = string, Arg extends string = string>
 } & {
   readonly [name in Arg]: string | number | boolean | undefined;
 } & {
-  /** Further arguments, after those with names. */
+  /** Further arguments without names. They follow the named arguments. */
   readonly extraArgs?: readonly string[];
 };
 

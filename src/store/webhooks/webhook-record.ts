@@ -69,7 +69,7 @@ export function targetFromAnswer(context: WebhookContext, id: string, answer: re
   return targetFrom(context, id, recordFromAnswer(answer), Number(answer[1]));
 }
 
-/** @param now Redis' clock. @throws RecordUnreadable, but not for a secret that cannot be decrypted */
+/** @param now Redis' clock. @throws RecordUnreadable. It does not throw if a secret cannot be decrypted */
 export function targetFrom(context: WebhookContext, id: string, record: StoredRecord, now: number): WebhookTarget {
   const what = `the webhook ${id}`;
   const stored = WEBHOOK_STATES.find((each) => each === record["state"]);
