@@ -22,7 +22,7 @@ interface StreamLimits {
 export const DEFAULT_LIMITS = {
   /** The client that a connection or request is charged to. */
   clientOf: ((peerAddress) => peerAddress) as ClientOf,
-  /** The maximum number of open connections. At the limit, the client with the most connections loses one. */
+  /** The maximum number of open connections. At the limit, the client with the most connections loses a connection. */
   maxConnections: Infinity,
   streams: {} as StreamLimits,
   /** The maximum time from a new connection to its first byte. */
@@ -55,8 +55,9 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
  * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces it, and further calls wait at the
- * client. An open stream uses memory and CPU before its call can be refused, so more would lower the rate of a busy worker. RFC
- * 9113, 6.5.2 recommends at least 100: many clients and proxies assume 100 until they have read that frame, and fail further calls.
+ * client. An open stream uses memory and CPU before its call can be refused, so more streams would lower the rate of a busy worker.
+ * RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies assume 100 until they have read that frame, and fail further
+ * calls.
  *
  * Do not lower it on an open connection: clients on grpc-core then stop sending.
  */
