@@ -30,7 +30,7 @@ function open(cacheMs = CACHE_MS) {
     new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
   const note = vi.fn(async (_environment: Environment, _id: string) => {});
   const issued = new IssuedTokens({ store: { find, noteUse: note }, cacheMs });
-  /** Authenticates a token. Resolves its read, if there is one, with the given result. */
+  /** Authenticates a token. If this reads the store, the read resolves to `found`. */
   const call = async (digest: string, found?: ValidApiToken) => {
     const before = reads.length;
     const known = issued.cached(digest) ?? issued.find(keyOf(digest));
@@ -67,7 +67,7 @@ describe("IssuedTokens", () => {
     expect(issued.cached("d")).toBeUndefined();
   });
 
-  it("shares one read among concurrent calls, also if it fails", async () => {
+  it("shares one read among concurrent calls, even if the read fails", async () => {
     const { issued, reads } = open();
     const calls = [issued.find(keyOf("d")), issued.find(keyOf("d")), issued.find(keyOf("other"))];
     expect(reads.map(({ digest }) => digest)).toEqual(["d", "other"]);
@@ -145,7 +145,7 @@ describe("IssuedTokens", () => {
     },
   );
 
-  it("reads the token for every call without a cache", async () => {
+  it("reads the token for every call if cacheMs is 0", async () => {
     const { issued, reads, call } = open(0);
     await call("d", valid());
     expect(issued.cached("d")).toBeUndefined();

@@ -19,8 +19,9 @@ export interface BoundPrincipal extends Identity {
   /** The expiry time of its API token, in milliseconds since 1970; undefined if it does not expire. */
   readonly expireTime: number | undefined;
   /**
-   * Looks up the environment of a token of the settings again, after it was deleted. Resolves to undefined if no other
-   * environment has its name. Rejects like `StaticToken.lookUp`. Only tokens of the settings have it.
+   * Looks up the environment of a token of the settings again, after that environment was deleted. Resolves to
+   * undefined if no other environment has the same name. Rejects like `StaticToken.lookUp`. Only tokens of the settings
+   * have this function.
    */
   readonly lookUpAgain?: () => Promise<BoundPrincipal | undefined>;
 }
@@ -43,7 +44,7 @@ export type Authenticated = Principal | undefined;
 /** A token of the settings, and its owner. */
 export interface StaticToken {
   readonly token: string;
-  /** Undefined until it is looked up. */
+  /** Undefined until `lookUp` has found the owner. */
   principal: Principal | undefined;
   /** Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound if its environment is deleted. */
   readonly lookUp: () => Promise<Principal>;
@@ -89,7 +90,7 @@ export class ApiTokens {
   /**
    * Removes the cached owners of an environment's tokens of the settings. The next use of a token looks up its owner.
    *
-   * @returns whether there was one
+   * @returns whether an owner was cached
    */
   forget(environmentNumber: number): boolean {
     let wasCached = false;
@@ -101,7 +102,7 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** The last known owner of a token, which may have been revoked since; undefined if no owner is cached. */
+  /** The last known owner of a token. The token may have been revoked since. Undefined if no owner is cached. */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
@@ -136,9 +137,9 @@ const MAX_EXPIRING = 100;
 /** A cached API token. Times are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** The time when the token must be read again. */
+  /** The time when the cached token expires, so that the store must be read again. */
   readonly until: number;
-  /** The time when the next use is written. */
+  /** The earliest time at which a use is written again. */
   noteAt: number;
 }
 
@@ -176,7 +177,7 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** The principal of an API token whose cache entry may have expired; undefined if there is none. */
+  /** The principal of a cached API token, even if its cache entry has expired; undefined if it has no entry. */
   lastOwner(digest: string): BoundPrincipal | undefined {
     return this.#known.get(digest)?.principal;
   }
@@ -186,7 +187,7 @@ export class IssuedTokens implements RevocationListener {
     const { digest } = key;
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
-    // With `cacheMs` 0, every call reads.
+    // If `cacheMs` is 0, every call reads the store.
     const reading = this.#deps.cacheMs === 0 ? undefined : this.#readings.get(digest);
     return reading ?? this.#share(key);
   }

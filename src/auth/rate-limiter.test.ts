@@ -25,7 +25,7 @@ function open(maxKeys?: number) {
   return { limiter, counts };
 }
 
-/** Takes several times. Returns which uses were allowed. */
+/** Takes several uses. Returns for each one whether it was allowed. */
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
@@ -44,7 +44,7 @@ describe("RateLimiter", () => {
     ]);
   });
 
-  it("sends uses during a round trip with the next command", async () => {
+  it("sends the uses that arrive during a round trip with the next command", async () => {
     const { limiter, counts } = open();
     takes(limiter, "a", 3);
     await counts[0]?.answer({ total: 1, resetMs: 10_000 });
@@ -92,7 +92,7 @@ describe("RateLimiter", () => {
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });
 
-  it("counts without a counter until the window ends", () => {
+  it("limits the uses in a window without a shared counter", () => {
     const limiter = new RateLimiter({ limit: LIMIT, counter: undefined });
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -114,7 +114,7 @@ describe("RateLimiter", () => {
     expect(limiter.take("a")).toBeDefined();
   });
 
-  it("moves a key with a new window behind the others", () => {
+  it("keeps a key with a new window when it replaces the key with the oldest window", () => {
     const { limiter } = open(2);
     takes(limiter, "a", 3);
     vi.advanceTimersByTime(5000);

@@ -9,9 +9,9 @@ interface Usage {
   readonly key: string;
   /** The last total of the counter, plus uses that the counter has failed to count. */
   counted: number;
-  /** The uses of the request in flight to the counter. Each key has at most one such request. */
+  /** The uses in the request that is in flight to the counter. Each key has at most one such request. */
   sent: number;
-  /** The uses that the next request adds. */
+  /** The uses for the next request to the counter. */
   waiting: number;
   /** The end of the window, by `performance.now()`. */
   resetAt: number;
@@ -60,7 +60,7 @@ export class RateLimiter {
     if (known && now < known.resetAt) return known;
     const { windowSeconds } = this.#limit;
     const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0 };
-    // Redis decides the window of a count in flight, and returns the end of that window.
+    // If a request is in flight, its response replaces the count and the end of the window.
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
     // Insert it last, so that the first key has the oldest window.
