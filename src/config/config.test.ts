@@ -23,19 +23,19 @@ const OTHER_CERT_KEY = fixture("other-key.pem");
 const folder = mkdtempSync(join(tmpdir(), "ugs-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** A file with a text. */
+/** Writes a file. Returns its path. */
 function file(name: string, text: string): string {
   const path = join(folder, name);
   writeFileSync(path, text);
   return path;
 }
 
-/** Texts without spaces, which stand between them. */
+/** Splits a text at its white space. */
 function words(text: string): string[] {
   return text.trim().split(/\s+/);
 }
 
-/** The faults of settings; none when they are good. */
+/** The faults of the settings; empty if the settings are valid. */
 async function faultsOf(environ: Environ): Promise<readonly string[]> {
   try {
     await loadConfig(environ);
@@ -309,7 +309,9 @@ const UNCHECKED = [
   "OTEL_TRACES_SAMPLER_ARG",
 ] as const;
 
-/** Invalid values. Each contains a text that no message has by itself, so a test can find a value in a message. */
+/**
+ * Invalid values. Each contains a text that occurs in no message, so a test detects a message that repeats the value.
+ */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
   PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],
@@ -487,9 +489,13 @@ describe("the message of a fault", () => {
 describe("an insecure or incomplete configuration", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
-    ["a token of root and of an environment", { API_TOKENS: `acme=${TOKEN}`, ADMIN_TOKEN: TOKEN }, "ADMIN_TOKEN"],
     [
-      "the second token of root and one of an environment",
+      "the same token for root and for an environment",
+      { API_TOKENS: `acme=${TOKEN}`, ADMIN_TOKEN: TOKEN },
+      "ADMIN_TOKEN",
+    ],
+    [
+      "the second token of root as the token of an environment",
       { API_TOKENS: `acme=${TOKEN}`, ADMIN_TOKEN: `${TOKEN}-2,${TOKEN}` },
       "ADMIN_TOKEN",
     ],
@@ -578,16 +584,20 @@ describe("the TLS files", () => {
   it.each<[string, Environ, string]>([
     ["the key of another certificate", { TLS_KEY_FILE: OTHER_CERT_KEY }, "TLS_KEY_FILE is not the key"],
     ["no certificate", { TLS_CERT_FILE: file("no-cert", "garbage") }, "TLS_CERT_FILE must"],
-    ["a key for a certificate", { TLS_CERT_FILE: CERT_KEY }, "TLS_CERT_FILE must"],
+    ["a key in place of a certificate", { TLS_CERT_FILE: CERT_KEY }, "TLS_CERT_FILE must"],
     ["no key", { TLS_KEY_FILE: file("no-key", "garbage") }, "TLS_KEY_FILE must"],
-    ["a certificate for a key", { TLS_KEY_FILE: CERT }, "TLS_KEY_FILE must"],
+    ["a certificate in place of a key", { TLS_KEY_FILE: CERT }, "TLS_KEY_FILE must"],
     [
-      "an authority that is no certificate",
+      "an invalid CA certificate for clients",
       { TLS_CLIENT_CA_FILE: file("no-ca", "garbage") },
       "TLS_CLIENT_CA_FILE must",
     ],
-    ["a key for an authority", { TLS_CLIENT_CA_FILE: CERT_KEY }, "TLS_CLIENT_CA_FILE must"],
-    ["no authority at all", { TLS_CLIENT_CA_FILE: file("empty", "") }, "TLS_CLIENT_CA_FILE must"],
+    ["a key in place of the CA certificates for clients", { TLS_CLIENT_CA_FILE: CERT_KEY }, "TLS_CLIENT_CA_FILE must"],
+    [
+      "an empty file of CA certificates for clients",
+      { TLS_CLIENT_CA_FILE: file("empty", "") },
+      "TLS_CLIENT_CA_FILE must",
+    ],
   ])("are rejected with %s", async (_name, environ, text) => {
     expect(await faultsWith(environ)).toEqual([expect.stringContaining(text)]);
   });
@@ -600,10 +610,10 @@ describe("a secret in a file", () => {
   ];
 
   it.each<[string, string]>([
-    ["as it would be in the environment", `a:${KEY},b:${OTHER_KEY}`],
-    ["with an end of its last line", `a:${KEY}, b:${OTHER_KEY}\n`],
-    ["on a line each", `a:${KEY}\nb:${OTHER_KEY}\n\n`],
-    ["on lines of Windows, with commas", `a:${KEY},\r\nb:${OTHER_KEY}\r\n`],
+    ["in the form of the environment variable", `a:${KEY},b:${OTHER_KEY}`],
+    ["with a line break at the end", `a:${KEY}, b:${OTHER_KEY}\n`],
+    ["with one entry per line", `a:${KEY}\nb:${OTHER_KEY}\n\n`],
+    ["with commas and the line breaks of Windows", `a:${KEY},\r\nb:${OTHER_KEY}\r\n`],
   ])("is accepted %s", async (_name, text) => {
     const path = file("ring", text);
     const config = await loadConfig({ TOKEN_KEYS_FILE: path });

@@ -5,7 +5,7 @@ import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
-/** An environment variable that resembles a setting, but is none. */
+/** An environment variable that resembles a setting, but is not one. */
 interface Misspelled {
   readonly name: string;
   /** The setting that it resembles. */
@@ -50,7 +50,7 @@ export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa
   readonly tls: TlsConfig | undefined;
   /** The files of settings. */
   readonly files: readonly SettingFile[];
-  /** Returns the same settings with other texts of these files. @throws ConfigError */
+  /** Returns the same settings with new contents of these files. @throws ConfigError */
   readonly withTexts: (texts: FileContents) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
@@ -183,7 +183,10 @@ function textsOf(files: readonly SettingFile[]): FileContents {
   return Object.fromEntries(files.map(({ setting, text }) => [setting, text]));
 }
 
-/** Why a TLS server cannot use the files; undefined if it can. One of the runtimes would ignore some of these faults. */
+/**
+ * The reason why a TLS server cannot use the files; undefined if it can use them. Node or Deno would ignore some of
+ * these faults.
+ */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
   try {
@@ -217,7 +220,8 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // Zero for short names such as PORT, which many other names resemble. The names of OpenTelemetry resemble each other.
+  // The limit is 0 for short names such as PORT, because many other names resemble them. It is fixed for the names of
+  // OpenTelemetry, because they resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

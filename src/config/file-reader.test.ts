@@ -5,7 +5,7 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { type FileContent, FileReader, MAX_FILE_BYTES } from "./file-reader.ts";
 
-/** Reads files by a reader; gives the text or the error of each. */
+/** Reads files with a reader. Returns the text or the error message of each file. */
 async function readAll(reader: FileReader, ...paths: string[]): Promise<string[]> {
   const contents = await reader.readAll(paths.map((path) => [path, path] as const));
   return paths.map((path) => textOf(contents.get(path)));
@@ -67,7 +67,7 @@ describe("a read that hangs", () => {
     expect(await readAll(reader, "a1", "a2", "b")).toEqual(["text of a1", "text of a2", "text of b"]);
   });
 
-  it("leaves threads for other work, even if the reads of all mounts hang", async () => {
+  it("leaves threads free for other work, even if the reads of all mounts hang", async () => {
     const { began, hung, reader } = memory();
     const paths = ["a", "b", "c", "d", "e"];
     for (const path of paths) hung.set(path, () => {});

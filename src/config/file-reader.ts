@@ -21,7 +21,7 @@ export type FileContent = string | SettingError;
 
 interface ReadFile {
   readonly text: string;
-  /** The device number. Each mount has its own. */
+  /** The device number, which identifies the mount. */
   readonly device: number;
 }
 
@@ -41,7 +41,7 @@ export class FileReader {
     this.#readMs = readMs;
   }
 
-  /** Reads files, given as pairs of name and path. Call it again only after it has resolved. */
+  /** Reads files, given as pairs of name and path. Call this method again only after the previous call has resolved. */
   async readAll<Name>(files: Iterable<readonly [Name, string]>): Promise<Map<Name, FileContent>> {
     const contents = new Map<Name, FileContent>();
     for (const [name, path] of files) contents.set(name, await this.#contentOf(path));

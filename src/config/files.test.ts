@@ -181,7 +181,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
   });
 
-  it("are tried with growing delays, and at once after a change", async () => {
+  it("are tried again with growing delays, and at once after a change", async () => {
     const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
@@ -194,7 +194,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["a-better-token-of-27-chars"]);
   });
 
-  it("are used while the read of another file hangs, and report it once", async () => {
+  it("are used while the read of another file hangs, which is reported once", async () => {
     const hung = new Set<string>();
     const read = async (path: string) => {
       const device = Number(path.endsWith("ADMIN_TOKEN_FILE"));

@@ -4,7 +4,7 @@ import type { FileSetting } from "./settings.ts";
 
 const INTERVAL_MS = 1000;
 
-/** Files that must match each other. A change of them is used together. */
+/** Files that must match each other. The service uses their changes together. */
 const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"],
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
@@ -12,8 +12,8 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 
 interface FilesListener {
   /**
-   * Makes the service use the new contents. If it rejects, the service keeps the old contents. It is then called again with
-   * growing delays until it succeeds or the files change.
+   * Makes the service use the new contents. If this function rejects, the service keeps the old contents.
+   * `SettingFiles` then calls it again with growing delays, until it succeeds or the files change.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**
@@ -29,16 +29,16 @@ const MAX_WAIT = 30;
 
 interface Rejected {
   readonly contents: string;
-  /** The contents and the error, to report them once. */
+  /** The contents and the error, so that each pair is reported once. */
   readonly report: string;
-  /** The delay until the contents are tried again, in reads. */
+  /** The number of reads between the last attempt and the next one. */
   readonly reads: number;
   left: number;
 }
 
 /**
- * Reads the files of settings periodically, because no runtime reports every way of replacing a file. A content is used after
- * two equal reads, so a half-written file is not used. Invalid contents are never used.
+ * Reads the files of settings periodically, because no runtime reports every way of replacing a file. The service uses
+ * a content after two equal reads, so it never uses a half-written file. Invalid contents are never used.
  */
 export class SettingFiles {
   readonly #listener: FilesListener;

@@ -116,7 +116,7 @@ function quoted(entry: string): string {
   return entry === "" ? "is empty: it" : `is ${JSON.stringify(entry.slice(0, 100))}: it`;
 }
 
-/** Parses a comma list of addresses and networks. @throws SettingError */
+/** Parses a comma-separated list of addresses and networks. @throws SettingError */
 export function networks(text: string): Network[] {
   return list(text, (entry) => {
     const network = parseNetwork(entry);
@@ -147,7 +147,10 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
-/** The value that removes all tokens. An empty file does not, because another program may be writing it. */
+/**
+ * The value that removes all tokens. An empty file does not remove them, because another program may be writing the
+ * file.
+ */
 const NO_TOKENS = "none";
 
 /** A token of `API_TOKENS`. */
@@ -188,7 +191,7 @@ export function adminTokens(text: string): string[] {
   throw new SettingError("must be one token, or two tokens separated by a comma");
 }
 
-/** Validates a token. An HTTP header must be able to carry it. @throws SettingError */
+/** Validates a token. It must be valid in an HTTP header. @throws SettingError */
 function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");
@@ -257,7 +260,7 @@ export function headers(text: string): { readonly [name: string]: string } {
         const decoded = decodeURIComponent(value ?? "\0");
         if (name !== undefined && /^[\x20-\x7e]*$/.test(decoded)) return [name, decoded] as const;
       } catch {
-        // A % without two hexadecimal digits.
+        // The value has a % without two hexadecimal digits.
       }
       throw new SettingError("must be NAME=VALUE in ASCII; write a comma and a % as %XX");
     }),

@@ -52,7 +52,7 @@ export const SETTINGS = {
     "`ENV=TOKEN,NAME@ENV/Customer=TOKEN`: API tokens of at least 16 characters, with the role `manage`. The log and the audit trail show a token as `static-NAME`. The service creates missing environments",
   ],
   API_TOKENS_FILE: ["apiTokens", parse.apiTokens, "file with `API_TOKENS`, one token per line, or `none`"],
-  // Zero to two tokens.
+  // The list has zero to two tokens.
   ADMIN_TOKEN: [
     "adminTokens",
     parse.adminTokens,
@@ -65,7 +65,7 @@ export const SETTINGS = {
     "grace period of a rotated token if the request sets none, up to `30d`",
     "0s",
   ],
-  // With 0, nothing is cached.
+  // The value 0 disables the cache.
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
@@ -242,5 +242,5 @@ export function defaultOf(name: Setting): string {
   return byDefault;
 }
 
-/** The name of a setting that is the path of a file. The settings of OpenTelemetry do not end in `_FILE`. */
+/** The name of a setting whose value is the path of a file. The settings of OpenTelemetry do not end in `_FILE`. */
 export type FileSetting = Extract<Setting, `${string}_FILE` | `${string}_CERTIFICATE` | `${string}_CLIENT_KEY`>;
