@@ -57,12 +57,12 @@ export interface ApiTokenFilter {
 /** The maximum number of API tokens of an environment. */
 export const MAX_API_TOKENS = 1000;
 
-/** The maximum number of secrets of an API token in their grace period. */
+/** The maximum number of secrets in their grace period, per API token. */
 export const MAX_GRACED = 2;
 
 /** A valid API token, with the values for authentication. */
 export interface ValidApiToken {
-  /** Its expiry is that of the presented secret. */
+  /** The API token. Its expiry time is that of the presented secret. */
   readonly apiToken: ApiToken;
   /** Whether a rotation replaced the presented secret, which is then in its grace period. */
   readonly isReplaced: boolean;
@@ -99,11 +99,11 @@ export interface ApiTokenStore {
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
 
   /**
-   * Lists the API tokens of an environment in the order of their ids, which are the keys of the pages. A token that exists while
-   * the pages are read is on exactly one of them.
+   * Lists the API tokens of an environment in the order of their ids, which are the keys of the pages. A token that
+   * exists while the pages are read is on exactly one page.
    *
-   * @param onUnreadable receives the id of an API token whose record cannot be read, and the page lacks it. Default: throws
-   *   RecordUnreadable
+   * @param onUnreadable receives the id of an API token whose record cannot be read. The page does not contain this
+   *   token. Default: throws RecordUnreadable
    */
   list(
     environment: Environment,
@@ -113,16 +113,17 @@ export interface ApiTokenStore {
   ): Promise<Page<ApiToken>>;
 
   /**
-   * Changes values of an API token and its secrets in their grace period. It does not extend a grace period.
+   * Changes values of an API token. The change also applies to secrets in their grace period, but does not extend a
+   * grace period.
    *
    * @throws ApiTokenNotFound; TooFewReplicas after the change
    */
   update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
-   * Creates a new secret for an API token. Only the result has the secret. The former secret stays valid for the grace period. A
-   * secret that is already in its grace period keeps the rest of it, so a rotation whose response was lost can be repeated. At most
-   * `MAX_GRACED` former secrets are valid.
+   * Creates a new secret for an API token. Only the result has the secret. The former secret stays valid for the grace
+   * period. A secret that is already in its grace period keeps its expiry time. So the caller can repeat a rotation
+   * whose response was lost. At most `MAX_GRACED` former secrets are valid.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller; TooFewReplicas after the change
    */
@@ -136,10 +137,10 @@ export interface ApiTokenStore {
   /**
    * Revokes an API token with all its secrets. After that, `find` does not return it. Returns the number of revoked API tokens.
    *
-   * @param options `issued`: also revokes the API tokens that it created or rotated, those that these then created or rotated, and so
-   *   on, even if API tokens between them are revoked or have expired. The API token itself may not exist. It is revoked first, the
-   *   others in steps. In the meantime, and for five seconds, API tokens of the environment issue no others. After an error, a repeated
-   *   call revokes the rest
+   * @param options `issued`: also revokes the API tokens that it created or rotated, the API tokens that those created
+   *   or rotated, and so on. The chain continues behind API tokens that are revoked or have expired. The API token
+   *   itself need not exist. It is revoked first, the others in steps. Until five seconds after the last step, API
+   *   tokens of the environment cannot issue others. After an error, a repeated call revokes the rest
    * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
@@ -151,16 +152,16 @@ export interface ApiTokenStore {
   find(key: ApiTokenKey): Promise<ValidApiToken | undefined>;
 
   /**
-   * Stores the current time as the last use of an API token, unless the token is gone or a use within `USE_INTERVAL_MS` is stored.
-   * After an error, the use is not stored.
+   * Stores the current time as the last use of an API token, unless the token no longer exists, or a use within the
+   * last `USE_INTERVAL_MS` is stored. If the call fails, the use is not stored.
    */
   noteUse(environment: Environment, id: string): Promise<void>;
 }
 
-/** The interval in which the use of an API token is stored, in milliseconds. */
+/** The minimum time between two stored uses of an API token, in milliseconds. */
 export const USE_INTERVAL_MS = 60_000;
 
-/** Receives revocations and changes of API tokens by any worker, to remove them from caches. */
+/** Receives revocations and changes of API tokens by any worker, to remove the tokens from caches. */
 export interface RevocationListener {
   /** The environment is being deleted, with all its API tokens. */
   environmentDeleted(environment: Environment): void;

@@ -20,7 +20,7 @@ export function parseNetwork(text: string): Network | undefined {
   if (single) return [single, single.kind() === "ipv4" ? 32 : 128];
   if (!ipaddr.IPv4.isValidCIDRFourPartDecimal(text) && !ipaddr.IPv6.isValidCIDR(text)) return undefined;
   const [address, bits] = ipaddr.parseCIDR(text);
-  // An IPv4 network in IPv6 notation.
+  // This is an IPv4 network in IPv6 notation.
   if (address.kind() === "ipv6" && (address as ipaddr.IPv6).isIPv4MappedAddress() && bits >= 96) {
     return [(address as ipaddr.IPv6).toIPv4Address(), bits - 96];
   }
@@ -36,7 +36,8 @@ export interface Origin {
 }
 
 /**
- * Returns the key to count failures and resources of a client: its IPv4 address, or its IPv6 network of 64 bits.
+ * Returns the key under which failures and resources of a client are counted: its IPv4 address, or its IPv6 network of
+ * 64 bits.
  */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
@@ -44,8 +45,8 @@ export function clientKey(origin: Origin, proxies: readonly Network[]): string {
 }
 
 /**
- * The same for a connection without a request. Undefined for a trusted proxy, whose connection has the requests of many
- * clients.
+ * Returns the key of a client for a connection without a request. Undefined for a trusted proxy, because its connection
+ * carries requests of many clients.
  */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
   const address = parseAddress(peer);
@@ -59,8 +60,8 @@ export function clientAddress(origin: Origin, proxies: readonly Network[]): stri
 }
 
 /**
- * Behind trusted proxies, the client has the rightmost address in `X-Forwarded-For` that is not a trusted proxy. The client itself
- * can write the addresses to the left of it.
+ * Behind trusted proxies, the client has the rightmost address in `X-Forwarded-For` that is not a trusted proxy. The
+ * client itself can write all addresses to the left of this address.
  */
 function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   let address = parseAddress(peer);
@@ -70,7 +71,7 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
     const comma = forwardedFor?.lastIndexOf(",", end - 1) ?? -1;
     const text = forwardedFor?.slice(comma + 1, end).trim() ?? "";
     const next = parseAddress(text);
-    // This is not an address, so the proxy that wrote it counts as the client.
+    // The text is not an address, so the proxy that wrote it counts as the client.
     if (!next) break;
     address = next;
     end = comma;
@@ -78,7 +79,7 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   return address;
 }
 
-/** Whether an address is one of some networks. */
+/** Whether an address is in one of the networks. */
 export function isOneOf(networks: readonly Network[], address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return networks.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
 }

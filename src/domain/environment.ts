@@ -3,11 +3,14 @@ export type EnvironmentTag = "Customer" | "Testing";
 
 /** An isolated namespace of user groups. */
 export interface Environment {
-  /** 1 to 64 letters, digits, `.`, `_` or `-`. The first one is not a dot, which a URL could lose. */
+  /** 1 to 64 letters, digits, `.`, `_` or `-`. The first character is not a dot, because a URL could lose it. */
   readonly name: string;
   /** Undefined for an untagged environment. */
   readonly tag: EnvironmentTag | undefined;
-  /** From 1 to 2^20 - 1: the high bits of its team ids. Each environment has its own, even after one of the same name. */
+  /**
+   * A number from 1 to 2^20 - 1: the high bits of the team ids. It is unique, even among environments with the same
+   * name.
+   */
   readonly number: number;
 }
 
@@ -34,12 +37,12 @@ export function parseEnvironmentName(text: string): EnvironmentName | undefined 
   return { name, tag };
 }
 
-/** Formats an environment for people, as `parseEnvironmentName` parses it. */
+/** Formats an environment for people. `parseEnvironmentName` parses the result. */
 export function formatEnvironmentName({ name, tag }: EnvironmentName): string {
   return tag === undefined ? name : `${name}/${tag}`;
 }
 
-/** Formats an environment as `ENV/TAG`. Without a tag, it ends with the slash. */
+/** Formats an environment as `ENV/TAG`. Without a tag, the result ends with the slash. */
 export function environmentPath(environment: EnvironmentName): string {
   return `${environment.name}/${environment.tag ?? ""}`;
 }

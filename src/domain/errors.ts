@@ -14,7 +14,10 @@ type FailureKind =
   | "Unavailable"
   | "DataLoss";
 
-/** The outcome of a failed change. `not_made`: it was not made and will not be. `unknown`: it may have been made. */
+/**
+ * The outcome of a failed change. `not_made`: the store did not make the change, and will not make it. `unknown`: the
+ * store may have made it.
+ */
 export type ChangeOutcome = "not_made" | "unknown";
 
 /** An expected failure of the domain. */
@@ -24,15 +27,15 @@ export abstract class DomainError extends Error {
   abstract readonly reason: string;
   /** The invalid field of the request. Undefined if the field varies. */
   abstract readonly field: string | undefined;
-  /** The outcome of a change. Undefined if the call makes no change, or if the kind implies it. */
+  /** The outcome of a change. Undefined if the call makes no change, or if the kind implies the outcome. */
   readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
 /**
- * Creates the class of a failure. The log shows a name made from the reason, because a bundler may rename classes.
+ * Creates the class of a failure. The log shows a name derived from the reason, because a bundler may rename classes.
  *
- * @param row `text`: the message for the caller, with the cause and what to do. If it is a function, the constructor takes its
- *   arguments, otherwise the cause. `field` as in DomainError
+ * @param row `text`: the message for the caller, with the cause and the remedy. If it is a function, the constructor of
+ *   the class takes the arguments of this function, otherwise the cause. `field` as in DomainError
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -139,7 +142,7 @@ export class EtagMismatch extends failure("Aborted", "ETAG_MISMATCH", {
   text: "the user group has changed since this etag was read; read it again and repeat the change",
 }) {}
 
-/** A repeated rotation, whose token is no longer the current one. */
+/** The token of a repeated rotation is no longer the current token. */
 export class TokenReplaced extends failure("Aborted", "TOKEN_REPLACED", {
   text: "the token of this request was replaced in the meantime; GetUserGroup returns the current token",
 }) {}
@@ -212,7 +215,7 @@ export class WebhookUrlRefused extends failure("InvalidArgument", "WEBHOOK_URL_R
   field: "url",
 }) {}
 
-/** There are no events of a requested type. */
+/** A requested event type does not exist. */
 export class EventTypeUnknown extends failure("InvalidArgument", "EVENT_TYPE_UNKNOWN", {
   text: (...known: readonly string[]) =>
     `event_types may contain ${known.join(", ")}; leave it empty, or use * alone, for all types`,
@@ -279,12 +282,15 @@ const STORE_FAULTS = {
 /** The reason why the store is unavailable. */
 export type StoreFault = keyof typeof STORE_FAULTS;
 
-/** The store did not answer in time, or refused the call. A change may have been made before this error, but not after it. */
+/**
+ * The store did not answer in time, or refused the call. The store may have made the change before this error, but does
+ * not make it afterwards.
+ */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE", {
   text: "the store does not answer; try again",
 }) {
   override readonly outcome: ChangeOutcome | undefined;
-  /** Undefined if unknown. */
+  /** Undefined if the fault is unknown. */
   readonly fault: StoreFault | undefined;
 
   constructor(cause?: unknown, outcome?: ChangeOutcome, fault?: StoreFault) {
@@ -303,7 +309,7 @@ export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE"
 export class TooFewReplicas extends failure("Unavailable", "TOO_FEW_REPLICAS", {
   text: "the change was made, but too few replicas confirmed it, so a failover may lose it; read it again",
 }) {
-  /** It is committed, but a failover may lose it. */
+  /** The change is committed, but a failover may lose it. */
   override readonly outcome = "unknown";
 }
 

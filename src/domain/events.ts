@@ -30,7 +30,10 @@ export const EVENT_TYPES = [
 
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** The type of an event, by its RPC. A flag of the record marks creations of groups, which several RPCs make. */
+/**
+ * The type of an event, by its RPC. A flag of the record marks the creation of a group, because several RPCs create
+ * groups.
+ */
 const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   UpdateUserGroup: "user_group.updated",
   ImportUserGroups: "user_group.updated",
@@ -70,7 +73,7 @@ export interface FeedEvent
 /** The type of an event of the audit trail. @param isCreation whether it created a user group */
 export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   if (isCreation) return "user_group.created";
-  // The keys also change when a call of another method needs a new one.
+  // A call of another method also changes the keys if it needs a new key.
   if (event.changedFields.includes("signing_keys")) return "signing_key.rotated";
   const byMethod = TYPE_BY_METHOD[event.method];
   if (byMethod) return byMethod;
@@ -78,7 +81,7 @@ export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   return event.apiToken ? "api_token.updated" : "environment.updated";
 }
 
-/** A position in the events of an environment. All events up to it are read. */
+/** A position in the events of an environment. The reader has read all events up to it. */
 export interface EventPosition {
   /** The number of the environment. */
   readonly number: number;
@@ -86,22 +89,26 @@ export interface EventPosition {
   readonly id: number;
   /** A time at which no later event existed, in milliseconds since 1970 by the store's clock. */
   readonly time: number;
-  /** The key of the next page of a snapshot of groups, which comes before the events. Undefined without a snapshot. */
+  /**
+   * The key of the next page of a snapshot of groups. The snapshot comes before the events. Undefined without a
+   * snapshot.
+   */
   readonly snapshotAfter?: string | undefined;
 }
 
 /**
- * Where to begin: at a position, or with the first event at or after a time, in milliseconds since 1970. An earlier time than that of the
- * first complete event begins there: 0 is the beginning. Infinity skips all existing events.
+ * The start of a feed: a position, or the first event at or after a time, in milliseconds since 1970. If the time is
+ * before the first complete event, the feed starts with that event, so 0 selects the beginning. Infinity skips all
+ * existing events.
  */
 export type EventStart = EventPosition | { readonly since: number };
 
 /** A page of events, the oldest first. */
 export interface EventPage {
   readonly events: readonly FeedEvent[];
-  /** The position after the page. It also advances if there are no new events. */
+  /** The position after the page. It advances even if the page is empty. */
   readonly next: EventPosition;
-  /** Whether more events may exist already. False: there are none yet. */
+  /** Whether more events may already exist. False: no later events exist yet. */
   readonly hasMore: boolean;
 }
 

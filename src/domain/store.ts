@@ -23,9 +23,9 @@ export const MAX_STORE_CALL_MS = 60_000;
 
 /**
  * The contract of a user group store. Every method throws `StoreUnavailable` when the store does not answer in time,
- * and `RecordUnreadable` when a stored record cannot be read. No method answers from a cache. A change is never made
- * after its call has failed. Every change writes one audit event in the same atomic step. A call that changes nothing writes no
- * event. `by` is the author of the change.
+ * and `RecordUnreadable` when a stored record cannot be read. No method answers from a cache. The store never makes a
+ * change after its call has failed. Every change writes one audit event in the same atomic step. A call that changes
+ * nothing writes no event. `by` is the author of the change.
  */
 export interface UserGroupStore {
   /**
@@ -97,8 +97,9 @@ export interface UserGroupSearch extends UserGroupRange {
  */
 export interface UserGroupAdminStore {
   /**
-   * Lists groups in the order of the UTF-8 bytes of their ids, which are the keys of the pages. A group that exists while the pages
-   * are read is on exactly one of them. A page of a search by name may have few items, or none, even if more pages follow.
+   * Lists groups in the order of the UTF-8 bytes of their ids, which are the keys of the pages. A group that exists
+   * while the pages are read is on exactly one page. A page of a search by name may have few items, or none, even if
+   * more pages follow.
    */
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
@@ -109,8 +110,8 @@ export interface UserGroupAdminStore {
   lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
 
   /**
-   * Deletes a group atomically. Its tokens are revoked at once. A later group with the same id has another team id and another
-   * token. A request id of an earlier rotation never returns that token.
+   * Deletes a group atomically. Its tokens are revoked at once. A later group with the same id has another team id and
+   * another token. A retry with the request id of an earlier rotation never returns the new token.
    *
    * @param etag if it is not empty, the group must have this etag
    * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
@@ -118,8 +119,8 @@ export interface UserGroupAdminStore {
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
-   * Suspends a group, or changes its suspension, atomically. All later calls see it. A group that is already suspended keeps its
-   * `suspendTime`. An equal suspension does not change.
+   * Suspends a group, or changes its suspension, atomically. All later calls see it. A group that is already suspended
+   * keeps its `suspendTime`. A call with an equal suspension changes nothing.
    *
    * @throws UserGroupNotFound; TooFewReplicas after the change
    */
@@ -138,7 +139,7 @@ export interface UserGroupAdminStore {
   resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
   /**
-   * Revokes the tokens of a group atomically, including one in its grace period, and creates a new one.
+   * Revokes the tokens of a group atomically, including a token in its grace period, and creates a new token.
    *
    * @param revocation `graceMs`: the grace period of the current token, in milliseconds; 0 revokes it at once. `requestId`: if it
    *   is not empty, a retry within 24 hours changes nothing
@@ -175,9 +176,10 @@ export interface UserGroupAdminStore {
 }
 
 /**
- * The outcome of a group in an import, and the names of its changed fields. `token-newer`: the group kept its token, which is
- * younger than the snapshot, and has all other imported values. `suspended`: the group is suspended and stays so. Its suspension or
- * `expireTime` is not that of the import. It also kept a token that is younger than the snapshot.
+ * The outcome of a group in an import, and the names of its changed fields. `token-newer`: the group kept its token,
+ * which is younger than the snapshot, and has all other imported values. `suspended`: the group is suspended and stays
+ * so. Its suspension or `expireTime` differs from the import. If its token is younger than the snapshot, it also kept
+ * the token.
  */
 export type ImportOutcome =
   | {
@@ -197,8 +199,8 @@ export interface EnvironmentStore {
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment. After the deletion of one with the same name, the new one has another number and none of the old data.
-   * The next look-up of the environment completes an interrupted creation.
+   * Creates an environment. If an environment with the same name was deleted, the new one has another number and none
+   * of the old data. The next look-up of the environment completes an interrupted creation.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted; TooFewReplicas after the change
    */
@@ -217,15 +219,16 @@ export interface EnvironmentStore {
   countUserGroups(environment: Environment): Promise<number>;
 
   /**
-   * Lists the environments in order of their paths (`environmentPath`). An environment that exists while the pages are read
-   * is on exactly one of them. The keys of the pages are the path and the number, as `isEnvironmentKey` takes them.
+   * Lists the environments in order of their paths (`environmentPath`). An environment that exists while the pages are
+   * read is on exactly one page. The keys of the pages are the path and the number, as `isEnvironmentKey` takes them.
    */
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 
   /**
-   * Deletes an environment that is empty, or with `force` one that has user groups. A call deletes a limited number of groups.
-   * Repeat it until no group is left, and after an error. After the first call, further calls need no `force`, look-ups do not find
-   * the environment, changes in it fail, and its API tokens and user group tokens are invalid. Its audit trail stays.
+   * Deletes an environment. If it has user groups, the call needs `force`. A call deletes a limited number of groups.
+   * Repeat the call until no group is left, and after an error. After the first call, further calls need no `force`,
+   * look-ups do not find the environment, changes in it fail, and its API tokens and user group tokens are invalid. Its
+   * audit trail stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if it does not exist or is already deleted; EnvironmentNotEmpty without a change
@@ -244,14 +247,14 @@ export interface AuditStore {
   /**
    * Writes the event of an export of tokens into the audit trail of the environment.
    *
-   * @throws TooFewReplicas after it was written
+   * @throws TooFewReplicas after the event was written
    */
   recordExport(environment: Environment, exported: ExportedUserGroups, by: ChangeBy): Promise<void>;
 
   /**
-   * Lists the events of environments: the environments in the given order, and the events of each by their ids, the newest first.
-   * An event that exists while the pages are read is on exactly one of them. New events may be on none. A page may have few items,
-   * or none, even if more pages follow.
+   * Lists the events of environments: the environments in the given order, and the events of each by their ids, the
+   * newest first. An event that exists while the pages are read is on exactly one page. New events may be on no page. A
+   * page may have few items, or none, even if more pages follow.
    *
    * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was read
    */
@@ -261,15 +264,16 @@ export interface AuditStore {
 /** The contract of the feed of events, which are the events of the audit trail. It throws the errors of a user group store. */
 export interface EventStore {
   /**
-   * Reads up to `size` events of an environment in their order. Events of later changes have higher ids, so a reader that continues
-   * at `next` misses none. A page may have fewer events even if more follow. One round trip, without a write.
+   * Reads up to `size` events of an environment in their order. Events of later changes have higher ids, so a reader
+   * that continues at `next` misses none. A page may have fewer events even if more follow. This takes one round trip,
+   * and writes nothing.
    *
    * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if it is deleted
    */
   readEvents(environment: Environment, start: EventStart, size: number): Promise<EventPage>;
 }
 
-/** The health checks of a store. A full or read-only store refuses changes, but answers reads. */
+/** The kinds of health checks. A full or read-only store refuses changes, but answers reads. */
 export const READY_KINDS = ["reads", "changes"] as const;
 
 export type ReadyKind = (typeof READY_KINDS)[number];

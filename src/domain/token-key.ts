@@ -5,19 +5,19 @@ import type { PageRequest } from "./page.ts";
 /** A key of `TOKEN_KEYS`, without its secret. Times are in milliseconds since 1970 by the store's clock. */
 export interface TokenKey {
   readonly id: string;
-  /** Whether this process encrypts with it. */
+  /** Whether this process encrypts with the key. */
   readonly isPrimary: boolean;
-  /** Whether `TOKEN_KEYS` of this process has it. */
+  /** Whether `TOKEN_KEYS` of this process contains the key. */
   readonly isHeld: boolean;
-  /** Whether tokens may be encrypted with it: from its first use by any process until it is retired. */
+  /** Whether tokens may be encrypted with the key: from its first use by any process until its retirement. */
   readonly isRecorded: boolean;
-  /** The last time at which a process reported that it encrypts with it. Undefined if none did. */
+  /** The last time at which a process reported that it encrypts with the key. Undefined if no process did. */
   readonly lastEncryptTime: number | undefined;
 }
 
 /** The result of re-encrypting a page of groups. */
 export interface Reencryption {
-  /** The number of groups that were encrypted with each key, by its id. */
+  /** The number of groups that were encrypted with each key, by the id of the key. */
   readonly uses: ReadonlyMap<string, number>;
   /** The number of groups that were encrypted again. */
   readonly count: number;
@@ -25,9 +25,14 @@ export interface Reencryption {
   readonly failed: readonly string[];
   /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
-  /** The number of signing keys that were encrypted with each key, by its id. Only the first page has them. */
+  /**
+   * The number of signing keys that were encrypted with each key, by the id of that key. Only the first page has them.
+   */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /** The number of webhooks whose secrets were encrypted with each key, by its id. Only the first page has them. */
+  /**
+   * The number of webhooks whose secrets were encrypted with each key, by the id of the key. Only the first page has
+   * them.
+   */
   readonly webhookUses: ReadonlyMap<string, number>;
   /** The ids of webhooks whose secrets cannot be decrypted. Only the first page has them. */
   readonly failedWebhooks: readonly string[];
@@ -41,9 +46,9 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups with the first key of this process. A token that has changed since it was read stays as it
-   * is. The first page also encrypts the signing keys and the secrets of webhooks. Every group that exists while the pages are read is
-   * on one of them.
+   * Encrypts the tokens of a page of groups with the first key of this process. A token that has changed since it was
+   * read is not encrypted again. The first page also encrypts the signing keys and the secrets of webhooks. Every group
+   * that exists while the pages are read is on one page.
    *
    * @param isDryRun whether to change nothing
    */
@@ -53,8 +58,8 @@ export interface TokenKeyStore {
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
-   * Stores that no token is encrypted with a key. Fails if a process has encrypted with it since shortly before `since`, or if a
-   * search of some seconds finds a group that needs it.
+   * Stores that no token is encrypted with a key. Fails if a process has encrypted with the key since shortly before
+   * `since`. Also fails if a search, which takes some seconds, finds a group that needs the key.
    *
    * @throws TokenKeyInUse; TooFewReplicas after the change
    */

@@ -14,7 +14,7 @@ import {
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** The documented checksum, computed in another way than in the code. */
+/** The documented checksum. The test computes it in another way than the code. */
 function checksum(body: string): string {
   let rest = BigInt(crc32(body));
   let text = "";
@@ -79,7 +79,7 @@ describe("an API token", () => {
   );
 
   it.each([newApiToken(0), newApiToken(1).slice(0, -1), `${newApiToken(1)}x`, newUserGroupToken(), "", "ugk_"])(
-    "that a store has issued is not %j",
+    "that a store issues is never %j",
     (text) => expect(environmentNumberOf(text)).toBeUndefined(),
   );
 });

@@ -8,7 +8,10 @@ export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
 /** The number of base62 characters between the prefix and the checksum of a user group token: about 190 random bits. */
 const BODY_LENGTH = 32;
-/** An API token has the number of its environment in this place, and about 178 random bits. */
+/**
+ * The number of base62 characters for the environment number, at the start of the body of an API token. The other 30
+ * characters of the body have about 178 random bits.
+ */
 const NUMBER_LENGTH = 4;
 const API_BODY_LENGTH = NUMBER_LENGTH + 30;
 const CHECKSUM_LENGTH = 6;
@@ -39,7 +42,7 @@ export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string 
   return API_PREFIX + body + checksum(body);
 }
 
-/** Whether a text begins like a token of this service, but is an API token, or an incomplete or mistyped user group token. */
+/** Whether a text begins like an API token, or is an incomplete or mistyped user group token. */
 export function isMalformedUserGroupToken(token: string): boolean {
   if (token.startsWith(API_PREFIX)) return true;
   return token.startsWith(USER_GROUP_PREFIX) && !isIntactToken(token);

@@ -12,11 +12,11 @@ export const MAX_ID_LENGTH = 512;
 /** The fields of a group that callers set. Add a new field here first. */
 export interface GroupFields {
   readonly name: string;
-  /** Schema id to data source. */
+  /** The data source of each schema, by the id of the schema. */
   readonly mapping: { readonly [schemaId: string]: string };
   /** Undefined if none are set. */
   readonly properties: JsonObject | undefined;
-  /** From this time on, the group is suspended, in milliseconds since 1970. Undefined if it does not expire. */
+  /** The time from which the group is suspended, in milliseconds since 1970. Undefined if the group does not expire. */
   readonly expireTime?: number | undefined;
 }
 
@@ -25,16 +25,16 @@ export const EXPIRED = "EXPIRED";
 
 /** The suspension of a group. Times are in milliseconds since 1970. */
 export interface Suspension {
-  /** For operators. `EXPIRED` if the group has expired. */
+  /** The reason, for operators. `EXPIRED` if the group has expired. */
   readonly reason: string;
-  /** For the page. */
+  /** The message for the page. */
   readonly message: string;
   readonly suspendTime: number;
   /** The end of the suspension. Undefined: it lasts until an operator resumes the group. */
   readonly until: number | undefined;
 }
 
-/** A suspension to make. */
+/** The values of a new suspension. */
 export type NewSuspension = Omit<Suspension, "suspendTime">;
 
 /** A stored user group with its current token. Times are in milliseconds since 1970. */
@@ -53,7 +53,7 @@ export interface UserGroup extends GroupFields {
   readonly suspension: Suspension | undefined;
 }
 
-/** The group of a viewer, without the token and the etag. If it has a suspension, viewers must not get the group. */
+/** The group of a viewer, without the token and the etag. If the group is suspended, viewers must not get it. */
 export interface Viewer
   extends GroupFields,
     Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
@@ -69,8 +69,8 @@ export interface NewUserGroup extends GroupFields {
 }
 
 /**
- * A partial update. A present key replaces the whole field, a missing key does not change it. `null` clears a field that may be
- * unset.
+ * A partial update. A present key replaces the whole field. A missing key leaves the field unchanged. `null` clears a
+ * field that may be unset.
  */
 export type UserGroupChange = {
   readonly [field in keyof GroupFields]?:
@@ -111,15 +111,16 @@ export interface ListedUserGroup
     | "expireTime"
     | "suspension"
   > {
-  /** The last replacement of its token. Undefined if it has its first token. */
+  /** The time of the last replacement of its token. Undefined if the group still has its first token. */
   readonly lastRotationTime: number | undefined;
   /** The end of the grace period of its former token. Undefined if that token is not valid. */
   readonly graceExpireTime: number | undefined;
   /** Whether its current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
-   * The last day, in UTC, on which its token or one of its sessions was resolved, or a session was created: the number of days since
-   * 1970. It may be some minutes old, and misses resolves while the store does not answer. Undefined if there was none.
+   * The last day, in UTC, on which its token or one of its sessions was resolved, or a session was created: the number
+   * of days since 1970. The value may be some minutes old. It misses resolves while the store does not answer.
+   * Undefined if no resolve is known.
    */
   readonly lastResolveDay?: number | undefined;
 }

@@ -32,8 +32,9 @@ export interface SessionOwner {
 }
 
 /**
- * The contract of viewer sessions. They are not stored. Each session contains the generation of its group, and a revocation
- * increments the generation. It throws the errors of a user group store, and writes audit events in the same way.
+ * The contract of viewer sessions. Sessions are not stored. Each session contains the generation of its group, and a
+ * revocation increments the generation. The store throws the errors of a user group store, and writes audit events in
+ * the same way.
  */
 export interface ViewerSessionStore {
   /**
@@ -57,7 +58,7 @@ export interface SigningKey {
   /** The key id. It is random and not secret. */
   readonly kid: string;
   readonly createTime: number;
-  /** The time from which it signs, until the next key does. */
+  /** The time from which the key signs, until the next key does. */
   readonly activeTime: number;
   /** The coordinates of the public key on P-256, in base64url. */
   readonly x: string;
@@ -72,7 +73,7 @@ export interface SigningKey {
 export interface SigningKeySet {
   /** Empty before the first session of the environment. */
   readonly keys: readonly SigningKey[];
-  /** Changes with the keys. Empty without keys. */
+  /** A text that changes with the keys. Empty without keys. */
   readonly version: string;
   /** The time of the read, by the store's clock. */
   readonly now: number;
@@ -83,12 +84,13 @@ export interface SigningKeyStore {
   /** Returns the keys of an environment, in any order. */
   read(environment: Environment): Promise<SigningKeySet>;
 
-  /** The same by name. Returns no keys if the environment does not exist. */
+  /** Returns the keys of an environment by its name. Returns no keys if the environment does not exist. */
   readByName(name: EnvironmentName): Promise<SigningKeySet>;
 
   /**
-   * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If several callers do so
-   * at the same time, one succeeds and all get the same keys. A private key without `sealed` is encrypted.
+   * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If several
+   * callers do so at the same time, one succeeds and all get the same keys. The store encrypts a private key that has
+   * no `sealed`.
    *
    * @returns the current keys, and whether they are the given ones
    * @throws EnvironmentNotFound if the environment was deleted or replaced; TooFewReplicas after the change

@@ -20,7 +20,7 @@ describe("an address", () => {
     expect(isAllowedAddress(address, [])).toBe(false);
   });
 
-  it("is allowed if its network is", () => {
+  it("is allowed if WEBHOOK_ALLOW contains its network", () => {
     const allowed = networks("10.20.0.0/16", "fd00::/8");
     const of = (address: string) => isAllowedAddress(address, allowed);
     expect([of("10.20.1.1"), of("::ffff:10.20.1.1"), of("fd12::1"), of("8.8.8.8")]).toEqual([true, true, true, true]);
@@ -34,7 +34,7 @@ describe("the URL of a webhook", () => {
     ["HTTPS://EXAMPLE.com:443/a?b=c", "https://example.com/a?b=c"],
     ["https://8.8.8.8:8443/", "https://8.8.8.8:8443/"],
     ["https://[2606:4700:4700::1111]/", "https://[2606:4700:4700::1111]/"],
-    // Names of properties of every object.
+    // Every JavaScript object has properties with these names.
     ["https://constructor/", "https://constructor/"],
     ["https://__proto__/", "https://__proto__/"],
   ])("%s is allowed as %s", (text, url) => {

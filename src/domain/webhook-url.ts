@@ -19,7 +19,7 @@ export function isAllowedAddress(text: string, allowed: readonly Network[]): boo
   return isPublic || isOneOf(allowed, address);
 }
 
-/** The hosts to which `http` is possible, and their addresses. */
+/** The hosts whose URLs may have the scheme `http`, and their addresses. */
 const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["localhost", ["127.0.0.1", "::1"]],
   ["127.0.0.1", ["127.0.0.1"]],
@@ -32,7 +32,8 @@ export function loopbackAddresses(host: string): readonly string[] | undefined {
 }
 
 /**
- * Parses the URL of a webhook. It has the scheme `https`, or `http` for a loopback host that `allowed` contains.
+ * Parses the URL of a webhook. The URL must have the scheme `https`, or `http` for a loopback host that `allowed`
+ * contains.
  *
  * @returns the normalized URL
  * @throws WebhookUrlRefused

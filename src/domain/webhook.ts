@@ -29,8 +29,8 @@ export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number] | "unreadable";
 
 /**
- * The result of an attempt: `delivered` after a status of 2xx, otherwise a class of failures that reveals nothing of a network. `secret`:
- * the message cannot be signed.
+ * The result of an attempt: `delivered` after a status of 2xx, otherwise a class of failures that reveals nothing about
+ * the network. `secret`: the message cannot be signed.
  */
 export const DELIVERY_OUTCOMES = [
   "delivered",
@@ -48,11 +48,11 @@ export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
 /** An endpoint that receives the events of an environment. Times are in milliseconds since 1970 by the store's clock. */
 export interface Webhook {
-  /** Not secret. */
+  /** The id. It is not secret. */
   readonly id: string;
   readonly displayName: string;
   readonly url: string;
-  /** Empty: all types. */
+  /** The wanted event types. Empty for all types. */
   readonly eventTypes: readonly string[];
   readonly state: WebhookState;
   readonly createTime: number;
@@ -61,7 +61,10 @@ export interface Webhook {
   readonly previousSecretExpireTime: number | undefined;
   /** The id of the event up to which all events are delivered, or a time in microseconds since 1970. */
   readonly cursor: number;
-  /** A time at which no event after the cursor existed. Undefined if `cursor` is a time, from which all events are delivered. */
+  /**
+   * A time at which no event after the cursor existed. Undefined if `cursor` is a time: then all events from that time
+   * on are delivered.
+   */
   readonly cursorTime: number | undefined;
   /** Undefined before the first delivery. */
   readonly lastSuccessTime: number | undefined;
@@ -78,7 +81,7 @@ export type NewWebhook = Pick<Webhook, "displayName" | "url" | "eventTypes">;
 
 /** A change of a webhook. Missing values stay the same. */
 export interface WebhookChange extends Partial<NewWebhook> {
-  /** True also ends the wait for the next attempt. */
+  /** Whether the webhook is enabled. True also ends the wait for the next attempt. */
   readonly isEnabled?: boolean;
 }
 
@@ -87,10 +90,10 @@ export interface Delivery {
   readonly time: number;
   readonly eventId: string;
   readonly eventType: string;
-  /** Counts from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   readonly outcome: DeliveryOutcome;
-  /** The HTTP status of the answer. Undefined if there was none. */
+  /** The HTTP status of the answer. Undefined if no answer arrived. */
   readonly status: number | undefined;
   readonly durationMs: number;
 }
@@ -122,8 +125,8 @@ export interface WebhookStore {
   /** Lists the last attempts, the newest first. */
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;
   /**
-   * Moves the cursor back, so that the events from a time on are delivered again, and ends the wait for the next attempt. It never
-   * moves the cursor ahead.
+   * Moves the cursor back, so that the events from a time on are delivered again. It never moves the cursor ahead. It
+   * also ends the wait for the next attempt.
    *
    * @param time in milliseconds since 1970
    */
@@ -137,7 +140,7 @@ export interface WebhookWithSecret {
   readonly secret: string;
 }
 
-/** A webhook with undelivered events, or with events that it does not want. */
+/** A webhook with events after its cursor: undelivered events, or events that it does not want. */
 export interface DueWebhook {
   readonly id: string;
   readonly cursor: number;
@@ -151,7 +154,7 @@ export interface DueWebhook {
 export interface DueWebhooks {
   /** Redis' clock, in milliseconds since 1970. */
   readonly now: number;
-  /** The time of the last `beginCheck`. Undefined if there was none. */
+  /** The time of the last `beginCheck`. Undefined before the first one. */
   readonly checkTime: number | undefined;
   readonly webhooks: readonly DueWebhook[];
 }
@@ -174,7 +177,7 @@ export interface Settlement {
   readonly to: DeliveryPosition;
   /** Undefined if no event was sent. */
   readonly attempt?: Attempt | undefined;
-  /** Whether to give back the lease. A failed attempt always gives it back. */
+  /** Whether to release the lease. A failed attempt always releases it. */
   readonly release: boolean;
 }
 
@@ -200,12 +203,12 @@ export interface DeliveryStore {
   /** Removes an environment from the list of `environments` if it is deleted. */
   forget(environment: Environment): Promise<void>;
 
-  /** Claims the lease. Undefined if another worker has it, or nothing may be delivered now. */
+  /** Claims the lease. Undefined if another worker has the lease, or if nothing may be delivered now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
 
   /**
-   * Stores the result of an attempt. A success moves the cursor, unless it was moved in the meantime. After `DISABLE_AFTER_MS` of
-   * failures, the webhook is disabled, with an audit event.
+   * Stores the result of an attempt. A success moves the cursor, unless another call has moved it in the meantime.
+   * After `DISABLE_AFTER_MS` of failures, the webhook is disabled, with an audit event.
    *
    * @returns the webhook as it is now. Undefined if the worker no longer holds the lease
    */
@@ -240,7 +243,7 @@ export const CHECK_INTERVAL_MS = HOUR_MS;
 /** The minimum time between two tests of webhooks of an environment, in milliseconds. */
 export const TEST_INTERVAL_MS = 5000;
 
-/** The remaining days at which an API token is reported as expiring. */
+/** The remaining lifetimes of an API token, in days, at which the service reports that it expires soon. */
 export const EXPIRY_DAYS = [30, 7, 1] as const;
 
 /** The number of random bytes of a secret. */
