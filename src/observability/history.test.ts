@@ -8,7 +8,7 @@ const ALL = { after: 0 };
 const GET = methodScope("GetUserGroup");
 
 describe("a history", () => {
-  it("adds the samples of workers, and answers by method and by environment", () => {
+  it("adds the samples of workers, and returns them by method and by environment", () => {
     const history = new History();
     const [acme, other] = [environmentScope(7, "acme/Customer"), environmentScope(8, "other/")];
     history.add({
@@ -61,7 +61,7 @@ describe("a history", () => {
     expect(history.read({ ...ALL, environmentNumber: 8 }, completeAt(SLOT)).samples[0]?.calls).toBe(3);
   });
 
-  it("answers only complete samples, those after a time, and empty ones between samples", () => {
+  it("returns only complete samples after the requested time, and empty samples for gaps", () => {
     const history = new History();
     expect(history.read(ALL, completeAt(SLOT))).toMatchObject({ samples: [], methods: [], environments: [] });
     for (const slot of [SLOT, SLOT + 3]) history.add({ slot, scopes: { [GET]: { "0": 1 } } });
@@ -75,7 +75,7 @@ describe("a history", () => {
     expect(read(completeAt(SLOT + 3))).toEqual([1, 5, 0, 1]);
   });
 
-  it("keeps an hour", () => {
+  it("keeps the samples of one hour", () => {
     const history = new History();
     for (let i = 0; i < 1000; i++) history.add({ slot: SLOT + i, scopes: { [GET]: { "0": i } } });
     const { samples, methods } = history.read(ALL, completeAt(SLOT + 999));
@@ -102,7 +102,7 @@ describe("a history", () => {
     expect(environments.reduce((total, { errors }) => total + (errors["X"] ?? 0), 0)).toBe(30 * 99);
   });
 
-  it("has at most 1,400 columns, and frees those of an hour ago", () => {
+  it("has at most 1,400 columns, and frees a column that has no values in the last hour", () => {
     const history = new History();
     const many = (name: string) =>
       Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${COLUMN.error}${name}${i}`, 1]));
@@ -116,7 +116,7 @@ describe("a history", () => {
     expect(reasonsAt(SLOT + 360)).toBe(1400);
   });
 
-  it("searches for columns without values once in an interval, for any number of values that need a further one", () => {
+  it("searches for unused columns once per interval, for any number of values that need a column", () => {
     const history = new History();
     const many = (name: string) =>
       Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${COLUMN.error}${name}${i}`, 1]));

@@ -7,8 +7,9 @@ export const SAMPLE_MS = 10_000;
 const SAMPLES = 360;
 
 /**
- * The maximum number of columns. A column takes 1,440 bytes, so a history takes at most 1.9 MiB. A busy service with calls of 10
- * methods in 20 environments needs 400. Values that need a further column are dropped, until a column has no values for an hour.
+ * The maximum number of columns. A column takes 1,440 bytes, so a history takes at most 1.9 MiB. A busy service with
+ * calls of 10 methods in 20 environments needs 400. Values that need a further column are dropped, until a column has
+ * had no values for an hour.
  */
 const MAX_COLUMNS = 1400;
 
@@ -65,7 +66,7 @@ export interface Sample {
   readonly scopes: { readonly [scope: string]: { readonly [column: string]: number } };
 }
 
-/** What to read from a history. */
+/** A query of a history. */
 export interface HistoryQuery {
   /** Only the calls of this method. */
   readonly method?: string | undefined;
@@ -112,13 +113,13 @@ export interface ServiceSample {
 export interface HistoryAnswer {
   /** The id of the history: a random one for each process. */
   readonly instance: string;
-  /** The oldest first. */
+  /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
   /** The calls of the hour by method, the most frequent first. Empty if the query has an `environmentNumber`. */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
-   * The same by environment. The last one has no path: it is the sum of the others, and missing if there are none. Calls of
-   * `ADMIN_TOKEN` and of unauthenticated callers have no environment.
+   * The calls of the hour by environment. The last entry has no path: it is the sum of all further environments, and is
+   * missing if none exist. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
@@ -206,7 +207,7 @@ export class History {
     return sumOfScopes([...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : [])));
   }
 
-  /** Moves the hour so that it ends with a slot, and clears the slots that it gains. */
+  /** Moves the hour so that it ends with a slot, and clears the new slots. */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
       this.#scopes.clear();
@@ -342,8 +343,8 @@ function countsOf(columns: Columns, slots: readonly number[]): number[] {
 }
 
 /**
- * A quantile of counted durations, in seconds: linear within a bucket, as Prometheus' `histogram_quantile`. The last bound if it is
- * above that bound. Undefined if there are none.
+ * A quantile of counted durations, in seconds. It is linear within a bucket, like `histogram_quantile` of Prometheus. A
+ * quantile above the last bound is reported as that bound. Undefined if nothing was counted.
  */
 export function quantileOf(counts: readonly number[], share: number): number | undefined {
   const rank = share * counts.reduce((sum, count) => sum + count, 0);

@@ -2,13 +2,13 @@ import { type LoggerOptions, type Logger as Pino, pino } from "pino";
 
 /** All fields of log lines. Programs that read the log can rely on them. */
 export const LOG_FIELDS = [
-  // Every line. Written by pino.
+  // Fields of every line, which pino writes.
   ...(["level", "time", "pid", "msg"] as const),
   ...(["url", "metrics_url", "workers", "api_tokens", "admin_token", "console", "try"] as const),
-  // Calls.
+  // Fields of calls.
   ...(["request_id", "method", "protocol", "code", "seconds", "peer", "trace_id", "span_id"] as const),
   ...(["environment", "api_token_id", "api_token_name", "user_group_id", "webhook_id", "failures"] as const),
-  // Other events.
+  // Fields of other events.
   ...(["error", "cause", "name", "host", "keys", "nodes", "files", "setting", "settings", "lost", "failed"] as const),
   ...(["worker_pid", "signal", "reason"] as const),
 ] as const;
@@ -48,7 +48,7 @@ export interface Log {
 
 interface LogOptions {
   readonly level: string;
-  /** Credentials to redact. Tokens of this service and JWTs are redacted anyway. */
+  /** Credentials to redact. Tokens of this service and JWTs are always redacted. */
   readonly secrets: readonly string[];
   /** Writes a line. Default: to standard output, and formatted for people if it is a terminal. */
   readonly write?: (line: string) => void;
@@ -89,7 +89,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
   const options = {
     level,
-    // All workers write to the same output.
+    // All workers write to the same output, so every line has the process id.
     base: { pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },

@@ -31,7 +31,7 @@ it("ArrayHistogram has the same text format as a prom-client histogram", async (
   expect(await aggregated.metrics()).toBe(await arrays.metrics());
 });
 
-it("counts refusals of the first 100 environments by name, and those of others without one", async () => {
+it("counts refusals of the first 100 environments by name, and refusals of others without a name", async () => {
   const metrics = new Metrics();
   metrics.overloaded("queue-full");
   for (let i = 0; i < 200; i++) metrics.overloaded("queue-full", `e${i % 150}`);

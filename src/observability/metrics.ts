@@ -151,7 +151,8 @@ export class Metrics {
   /**
    * Counts a call that a busy worker refuses.
    *
-   * @param environment its name, if it may be in the metrics. After the first 100 names, the series without one counts the others
+   * @param environment its name, if it may be in the metrics. After the first 100 names, the series without a name
+   *   counts the other environments
    */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
@@ -201,8 +202,8 @@ export class Metrics {
   }
 
   /**
-   * Collects the metrics of this process, or in a worker of all workers, in the text format of Prometheus. Undefined if a worker
-   * does not answer, because the counters would then seem to fall.
+   * Collects the metrics of this process, or, in a worker, the metrics of all workers, in the text format of
+   * Prometheus. Undefined if a worker does not answer, because the counters would then seem to fall.
    */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
@@ -343,7 +344,7 @@ export class CallSeries {
   readonly handled: Map<string, number>;
   /** The number of failed calls, by the reason of the error. */
   readonly reasons = new Map<string, number>();
-  /** The durations of unary calls. Streams have none, because the client determines it. */
+  /** The durations of unary calls. Streams have none, because the client determines how long a stream lasts. */
   readonly durations: Observations | undefined;
 
   constructor(method: DescMethod | undefined, protocol: string, seconds: ArrayHistogram) {

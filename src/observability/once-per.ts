@@ -1,5 +1,5 @@
 /**
- * Limits how often something is done, by key.
+ * Limits the frequency of an action, by key.
  *
  * @param intervalMs in milliseconds
  * @returns a function that returns true at most once per interval for each key

@@ -38,7 +38,10 @@ class EnvironmentCount {
   }
 }
 
-/** Counts the calls of each environment. The metrics do not, because clients without a token may read them. */
+/**
+ * Counts the calls of each environment. The metrics do not count them by environment, because clients without a token
+ * may read the metrics.
+ */
 export class EnvironmentCounts {
   #counts = new Map<number, EnvironmentCount>();
   #others = new EnvironmentCount(OTHER_ENVIRONMENTS);
@@ -55,7 +58,10 @@ export class EnvironmentCounts {
     if (reason !== undefined) count.errors.set(reason, (count.errors.get(reason) ?? 0) + 1);
   }
 
-  /** Returns the counts since the last call by scope, of the busiest environments and of the sum of the others. */
+  /**
+   * Returns the counts since the last call of this method, by scope: the busiest environments, and the sum of the
+   * others.
+   */
   take(): { [scope: string]: Values } {
     const all = [...this.#counts.values()].sort((one, other) => other.calls - one.calls);
     all.push(this.#others);
@@ -124,7 +130,7 @@ export class Sampler {
   #start(): void {
     const wait = SAMPLE_MS - (Date.now() % SAMPLE_MS) + DELAY_MS;
     this.#timer = setTimeout(() => {
-      // A clock that was set does not move a sample by more than the timer waited.
+      // If the clock is set while the timer waits, the sample gets the slot of the new time.
       const slot = Math.floor((Date.now() - DELAY_MS / 2) / SAMPLE_MS) - 1;
       this.#start();
       void this.#take(slot);

@@ -9,13 +9,13 @@ import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
  * Called with the number of lost spans.
  *
  * @param cause `rate`: the rate limit was exceeded; `queue`: the queue was full; `export`: a request to the collector failed
- * @param error of that request
+ * @param error the error of that request
  */
 export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
 /** Certificates for requests to the collector, in PEM. */
 export interface CollectorTls {
-  /** CA certificates that verify the collector. Undefined: the ones that the runtime trusts. */
+  /** CA certificates used to verify the collector. Undefined: the CA certificates of the runtime. */
   readonly ca: string | undefined;
   /** The client certificate and its key. Undefined: none. */
   readonly cert: string | undefined;

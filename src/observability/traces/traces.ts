@@ -19,7 +19,10 @@ import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
 
 const CALLERS_PER_SECOND = 1000;
 
-/** The same for unauthenticated calls. The limit is low so that they leave room for others. */
+/**
+ * The maximum number of spans of unauthenticated calls per second. It is low, so that these calls leave room for other
+ * calls.
+ */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
 /** The maximum number of round trips of one call that get a span. An import makes thousands of round trips. */
@@ -33,7 +36,7 @@ export interface CallStart {
   readonly protocol: string;
   /** The id of the API token; undefined if the caller is not authenticated. */
   readonly apiTokenId: string | undefined;
-  /** The environment of the API token, such as `acme/Customer`; undefined if it has none. */
+  /** The environment of the API token, such as `acme/Customer`; undefined if the token has none. */
   readonly environment: string | undefined;
   /** The start time, in milliseconds since 1970. Default: now. */
   readonly started?: number | undefined;
