@@ -149,8 +149,8 @@ function wrongQuery(field: string, description: string, cause?: unknown): Connec
 }
 
 /**
- * Creates the request of a GET with only an id and perhaps a name, as most are, without the decoder of protobuf-es. It saves
- * 5 % of the CPU of a GET. Undefined for all other requests, which the decoder checks.
+ * Creates the request of a GET that has only an id and perhaps a name, as most requests do. It does not use the decoder
+ * of protobuf-es, which saves 5 % of the CPU of a GET. Undefined for all other requests, which the decoder checks.
  */
 function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
   for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
@@ -211,14 +211,14 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // The client would assume that a retry is safe.
+    // A client that sends an empty key would assume that a retry is safe.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // A client could store the missing token. An error leaves the token that it has.
+    // The token of a suspended group is empty, and a client could store it. After an error, the client keeps its token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);
@@ -237,6 +237,7 @@ function etagOf(value: string): string | undefined {
   if (value === "*") return undefined;
   const [isTag, weak, etag] = ETAG.exec(value) ?? [];
   if (isTag === undefined) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches (RFC 9110, 13.1.1). It keeps its `W/`, and no stored etag contains a slash.
+  // A weak tag never matches (RFC 9110, 13.1.1). It keeps its `W/`, so it differs from every stored etag: no stored
+  // etag contains a slash.
   return weak || !etag ? `W/${etag}` : etag;
 }

@@ -34,7 +34,7 @@ export class CachedFile {
     this.read = read;
   }
 
-  /** The file in the preferred accepted encoding. Rejects with the error of reading; the next call tries again. */
+  /** The file in the preferred accepted encoding. Rejects with the error of the read; the next call reads again. */
   encodedFor(request: HeaderRecord): Promise<EncodedFile> {
     const encoding = (Object.keys(ENCODINGS) as Encoding[]).find((name) => acceptsEncoding(request, name));
     const known = this.encoded.get(encoding);
