@@ -34,8 +34,8 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * The callers of each method of all services. A method that is not in the table cannot be called. Open methods reveal nothing
- * about groups. `hasRole` decides within a method.
+ * The callers of each method of all services. A method that is not in the table cannot be called. Open methods reveal
+ * nothing about groups. Methods use `hasRole` for rights that depend on the request.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -140,9 +140,9 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
 }
 
 /**
- * Creates the function that authorizes calls and stores the caller in the call. It is synchronous if the API token is cached.
- * It throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted. It rejects with these or with a failure of
- * the store.
+ * Creates the function that authorizes calls and stores the caller in the call. The function is synchronous if the API
+ * token is cached. It throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted. It rejects with these
+ * errors or with a failure of the store.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
@@ -200,8 +200,8 @@ function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
 }
 
 /**
- * Checks during a stream that the API token which opened it is still valid. It is synchronous if the token is cached. It throws or
- * rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure of the store.
+ * Checks during a stream that its API token is still valid. The check is synchronous if the token is cached. It throws
+ * or rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure of the store.
  */
 export function authorizeAgain(
   authenticator: Pick<ApiTokens, "authenticate">,
@@ -218,9 +218,10 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that names the caller of a request, so that callers take turns when the worker is busy. Each environment is
- * a group, in which its API tokens take turns: otherwise an environment with many API tokens would have many turns. `ADMIN_TOKEN` is
- * a group. All client addresses without a known API token are one group, so that many addresses do not delay environments.
+ * Creates the function that names the caller of a request, so that callers take turns when the worker is busy. Each
+ * environment is a group, in which its API tokens take turns. Otherwise, an environment with many API tokens would get
+ * many turns. `ADMIN_TOKEN` is a group of its own. All client addresses without a known API token are one group, so
+ * that many addresses do not delay environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
@@ -233,7 +234,10 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
   };
 }
 
-/** Creates the function that returns the name of a caller's environment. Undefined if it is unknown, or the caller has ADMIN_TOKEN. */
+/**
+ * Creates the function that returns the name of a caller's environment. Undefined if the environment is unknown, or if
+ * the caller has ADMIN_TOKEN.
+ */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: CallHead["headers"]): string | undefined => {
     const token = apiTokenIn(headers);

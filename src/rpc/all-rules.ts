@@ -35,7 +35,7 @@ export function allRules(isCredential: IsCredential): (desc: DescMessage, messag
     const violations = result.kind === "invalid" ? [...result.violations] : [];
     addViolations({ violations, isCredential }, desc, message, []);
     if (violations.length > 0) throw validationError(violations);
-    // protovalidate fails for times beyond its range, which are violations here.
+    // protovalidate fails for times beyond its range. `addViolations` has reported these as violations.
     if (result.kind === "error") throw result.error;
   };
 }
@@ -51,7 +51,7 @@ interface Fault {
   readonly message: string;
 }
 
-/** The fields with such a rule, or with messages of this service. */
+/** The fields with a rule of this service, or with a message type of this service. */
 const checkedFields = memoize((desc: DescMessage) =>
   desc.fields
     .map((field) => ({ field, faultOf: checkOf(field), type: ownTypeOf(field) }))
@@ -71,7 +71,7 @@ function addViolations(found: Found, desc: DescMessage, message: Message, path: 
     const before = violations.length;
     for (const [index, item] of (value as readonly Message[]).entries()) {
       addViolations(found, type, item, [...path, field, { kind: "list_sub", index }]);
-      // An error lists no more violations.
+      // An error does not list more violations.
       if (violations.length - before > MAX_VIOLATIONS) break;
     }
   }
@@ -191,7 +191,8 @@ const MAX_DESCRIPTION = 256;
 export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
- * Numbers of violations to list, and of violations in protovalidate's longer detail. The first pair that fits applies.
+ * Pairs of limits: violations in the list, and violations in protovalidate's longer detail. An error uses the first
+ * pair with which it has at most `MAX_ERROR_BYTES`.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],

@@ -24,7 +24,7 @@ export type Received = Pick<RefusedRequest, "method" | "headers" | "protocolName
  * store as the author of a change. The audit fields are computed on access, because most calls change nothing.
  */
 export class CallContext implements ContextValues, ChangeBy {
-  /** The request id of the caller, which may contain a credential. If it is missing or invalid, a new id. */
+  /** The request id that the caller sent, or a new one if it is missing or invalid. It may contain a credential. */
   readonly id: string;
   readonly received: Received;
   // Not `#`: with native private fields here and in Observation, a gRPC call takes 7 % more CPU.
@@ -94,7 +94,7 @@ export class CallContext implements ContextValues, ChangeBy {
     return clientAddress(originOf(this.received), this.trustedProxies);
   }
 
-  /** The key that counts the failures of the client. */
+  /** The key under which the failures of the client are counted. */
   get clientKey(): string {
     return clientKey(originOf(this.received), this.trustedProxies);
   }
@@ -140,7 +140,11 @@ function namedEnvironment(input: Message | undefined) {
   return environment && parseEnvironmentName(formatEnvironmentName(environmentNameFromMessage(environment)));
 }
 
-/** The call of context values. @throws ConnectError Internal if they belong to no call of this service */
+/**
+ * Returns the call that context values belong to.
+ *
+ * @throws ConnectError Internal if they belong to no call of this service
+ */
 export function callOf(values: ContextValues): CallContext {
   if (values instanceof CallContext) return values;
   throw new ConnectError("the call was not authenticated", Code.Internal);

@@ -4,7 +4,9 @@ import { isIntactToken } from "../domain/token.ts";
 import { REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { isSession } from "../sessions/session.ts";
 
-/** Reports whether a string is a credential. Ids and names must not be, because more people may read them. */
+/**
+ * Reports whether a string is a credential. Ids and names must not be credentials, because more people may read them.
+ */
 export type IsCredential = (text: string) => boolean;
 
 /** Recognizes tokens of this service, viewer sessions, and the current credentials of the settings. */

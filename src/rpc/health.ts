@@ -17,9 +17,9 @@ const WATCH_INTERVAL_MS = 1000;
 const CHANGES = "changes";
 
 /**
- * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is SERVING while reads
- * work, because clients and proxies send no calls otherwise. The name `changes` is SERVING while changes work. During a
- * shutdown all are NOT_SERVING.
+ * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is SERVING while
+ * reads work, because clients and proxies send calls only to a service that is SERVING. The name `changes` is SERVING
+ * while changes work. During a shutdown, all names are NOT_SERVING.
  *
  * @param names the names of the services; `""`, the whole server, is added
  */

@@ -34,7 +34,7 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
-  /** Compiled at the first request of each type. Compiling all at the start would delay it. */
+  /** A check is compiled at the first request of its type. Compiling all checks at the start would delay the start. */
   const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
   let allRules: ReturnType<typeof import("./all-rules.ts")["allRules"]> | undefined;
   const loadRules = async () => (allRules ??= (await loadAllRules()).allRules(isCredential));
@@ -83,7 +83,7 @@ const identity = (error: unknown) => error;
 /**
  * Looks up the environment of a token of the settings again, because the environment was deleted.
  *
- * @returns whether there is a new environment of the same name
+ * @returns whether a new environment with the same name exists
  */
 async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
@@ -108,7 +108,10 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Loads protovalidate. A worker loads it after it listens, because loading takes a quarter of the start. */
+/**
+ * Loads protovalidate. A worker loads it after it has begun to listen, because loading would take a quarter of the
+ * start time.
+ */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }

@@ -28,7 +28,7 @@ export function groupFieldsMessage({
   return properties === undefined ? { name, mapping } : { name, mapping, properties };
 }
 
-/** A group as a request to create or import it describes it. The name defaults to the id. */
+/** The group of a request that creates or imports a group. The name defaults to the id. */
 export function groupFromMessage(
   providedId: string,
   { name = providedId, mapping, properties, expireTime }: GroupMessage,

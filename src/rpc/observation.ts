@@ -26,7 +26,7 @@ export interface Observers {
 
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
-  /** Whether the request caused a failure, with any code. */
+  /** Whether the request caused the failure, even if the code is that of a server fault. */
   isRequestFault = false;
   // Not `#`: see CallContext.
   private readonly observers: Observers;
@@ -85,7 +85,7 @@ export class Observation {
   }
 }
 
-/** The reason of an error. Errors of the transport in streams have none, and count by their code. */
+/** The reason of an error. Errors of the transport in streams have no reason, so they count under their code. */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;

@@ -49,7 +49,7 @@ import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 
 const allRules = allRulesOf(isIntactToken);
 
-/** Texts around every limit, with one and two UTF-16 units a character. */
+/** Texts around every limit, with one and two UTF-16 units per character. */
 const text = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("abc", "a-1") },
   fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪", " a", "a ", "a b", "a\u200bb", "\ufeffa"),
@@ -103,7 +103,7 @@ const REQUESTS: readonly (readonly [DescMessage, fc.Arbitrary<object>])[] = [
 describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
   const isPlain = compilePlainTextCheck(desc, isIntactToken);
 
-  it("accepts no message that all rules refuse", () => {
+  it("accepts only messages that satisfy all rules", () => {
     let plain = 0;
     fc.assert(
       fc.property(arbitrary, (init) => {
@@ -146,7 +146,7 @@ const registry = compileProto(`
   ${RULE_CASES.map(([, field], i) => `message Case${i} { ${field}${field.endsWith("}") ? "" : ";"} }`).join("\n")}
 `);
 
-/** The same files with rules. */
+/** The files of the registry, with rules in the options of their fields. */
 function annotated(): ReturnType<typeof createFileRegistry> {
   const files = [...registry.files].map(({ proto }) => proto);
   const file = files.find(({ package: name }) => name === "sure.v1") as FileDescriptorProto;

@@ -68,7 +68,7 @@ function fieldCheck(field: DescField, isCredential: IsCredential): IsSure {
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
     return textCheck(type.value, own);
-  // These rules accept every empty map, and every rule of a duration accepts an unset one.
+  // These rules accept every empty map, and every rule of a duration accepts an unset duration.
   if (field.fieldKind === "map" && type.case === "map" && hasOnly(rules, FieldRulesSchema, ["map"]))
     return hasOnly(type.value, MapRulesSchema, ["maxPairs", "keys", "values"]) ? isEmpty : never;
   if (field.message?.typeName === "google.protobuf.Duration" && hasOnly(rules, FieldRulesSchema, ["duration"]))
@@ -93,10 +93,11 @@ function textCheck(rules: StringRules, { isForbidden, mustBeVisible }: OwnRules)
   const max = isFieldSet(rules, field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
   const pattern = isFieldSet(rules, field.pattern) ? regExpOf(rules.pattern) : undefined;
   return (text) => {
-    // An unset field with explicit presence. Other unset fields have the value "".
+    // This is an unset field with explicit presence. Other unset fields have the value "".
     if (text === undefined) return true;
     if (typeof text !== "string") return false;
-    // The limits count code points. A text has at most as many as UTF-16 units, and at least half as many.
+    // The limits count code points. The number of code points is at most the number of UTF-16 units, and at least half
+    // of it.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
     if (pattern !== undefined && !pattern.test(text)) return false;
     return !(mustBeVisible && !isVisible(text)) && !isForbidden?.(text);
@@ -111,7 +112,7 @@ const isEmpty: IsSure = (value) => {
   return true;
 };
 
-/** Whether no other rules are set, including unknown ones. */
+/** Whether only the named rules are set. An unknown rule counts as another rule. */
 function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): boolean {
   if ((rules.$unknown?.length ?? 0) > 0) return false;
   return desc.fields.every((field) => names.includes(field.localName) || !isFieldSet(rules, field));

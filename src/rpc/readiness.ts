@@ -15,8 +15,8 @@ interface ReadinessDeps {
 }
 
 /**
- * Reports whether reads and changes work. Probes need no API token and must not load the store: at most one check of each kind
- * runs at a time, and probes within `keptMs` share its result.
+ * Reports whether reads and changes work. Probes need no API token, so they must not overload the store: at most one
+ * check of each kind runs at a time, and probes within `keptMs` share its result.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };

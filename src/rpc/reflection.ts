@@ -85,7 +85,10 @@ function failure(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
 
-/** The maximum number of requests of a stream. A client that requests all files and types of the schema needs fewer. */
+/**
+ * The maximum number of requests of a stream. A client that requests all files and types of the schema needs fewer
+ * requests.
+ */
 export const MAX_QUESTIONS = 1000;
 
 /** The maximum number of file bytes of a stream. The largest file is a hundred times longer than a request for it. */

@@ -15,7 +15,8 @@ const MAX_TEXT = 256;
  * messages; refusal-errors.test.ts compares the patterns with the library.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // Validation has a lower limit, but runs after decoding. Decoding is limited by protobuf-es and by the call stack.
+  // protobuf-es and the call stack limit the nesting in decoding. Validation has a lower limit, but runs after
+  // decoding.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];

@@ -33,7 +33,10 @@ export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly reflection: boolean;
 }
 
-/** The schemas of error details. `proto/` has only some rules of protovalidate, so its complete file is served. */
+/**
+ * The schemas of error details. `proto/` has only some rules of protovalidate, so reflection serves the complete file
+ * of protovalidate.
+ */
 async function loadErrorFiles(): Promise<readonly DescFile[]> {
   const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
   return [file_google_rpc_error_details, file_buf_validate_validate];
@@ -41,7 +44,7 @@ async function loadErrorFiles(): Promise<readonly DescFile[]> {
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
-/** Responses are not compressed, because unauthenticated clients could load several cores with compression. */
+/** Responses are not compressed, because unauthenticated clients could then keep several cores busy. */
 const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_INFINITY };
 
 /** Registers every RPC. */

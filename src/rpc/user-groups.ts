@@ -68,7 +68,7 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
 function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
   const names = maskedFields(request, NAMES, isSet);
   const changed = CHANGEABLE.filter(({ name }) => names.includes(name));
-  // A masked field that is unset is cleared.
+  // If the mask contains a field that is unset, the update clears the field.
   const given = { ...request, expireTime: expireTimeOf(request.expireTime) };
   return Object.fromEntries(
     changed.map(({ localName }) => [localName, given[localName as keyof UserGroupChange] ?? null]),

@@ -12,7 +12,7 @@ import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName 
 export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDeps) {
   return {
     async createEnvironment({ environment }, { values }) {
-      // Validation requires it.
+      // Validation requires the environment.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
       const created = await environments.create(name, callOf(values));
       return { environment: environmentMessage(created) };
@@ -30,7 +30,7 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
     },
 
     async deleteEnvironment({ environment, force }, { values }) {
-      // Validation requires it.
+      // Validation requires the environment.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
       const left = await environments.delete(name, force, callOf(values));
       return { done: left === 0, remainingUserGroups: BigInt(left) };

@@ -5,7 +5,7 @@ import { TooManyWatchers } from "../../domain/errors.ts";
 import type { EventPage, EventPosition } from "../../domain/events.ts";
 import type { EventStore } from "../../domain/store.ts";
 
-/** The interval at which the store is queried for new events, in milliseconds. */
+/** The interval at which a worker queries the store for new events, in milliseconds. */
 export const POLL_MS = 500;
 
 /** The maximum number of events in memory per stream. */
@@ -22,14 +22,14 @@ export class EventWatchers {
   #total = 0;
   /** Resolves at the end of the interval. Undefined if no stream waits. */
   #tick: Promise<void> | undefined;
-  /** The reads since then, by environment and position. */
+  /** The reads since the last interval ended, by environment and position. */
   #reads = new Map<string, Promise<EventPage>>();
 
   constructor(store: EventStore) {
     this.#store = store;
   }
 
-  /** Counts a stream. @returns a function that ends it @throws TooManyWatchers */
+  /** Counts a stream. @returns a function to call when the stream ends @throws TooManyWatchers */
   enter({ number }: Environment): () => void {
     const count = this.#counts.get(number) ?? 0;
     if (count >= MAX_WATCHERS.environment) throw new TooManyWatchers(MAX_WATCHERS.environment, "the environment");

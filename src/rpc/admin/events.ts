@@ -21,7 +21,10 @@ import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 /** The interval of responses without events, in milliseconds. Proxies end streams that are silent for a minute. */
 const HEARTBEAT_MS = 15_000;
 
-/** The lifetime of a stream, in milliseconds. It ends with success before the transport ends it with an error. */
+/**
+ * The lifetime of a stream, in milliseconds. The stream ends with success before the transport would end it with an
+ * error.
+ */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 
 /** The maximum number of user groups of a part of a snapshot. */
@@ -46,7 +49,7 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
       const environment = await targetOf(environments, values, request.environment);
       const until = performance.now() + LIFETIME_MS;
       let checked = performance.now();
-      /** Whether the stream goes on. Checks the API token as often as new events are read. */
+      /** Whether the stream continues. Checks the API token at most once per `POLL_MS`. */
       const isOpen = async () => {
         const now = performance.now();
         if (now - checked >= POLL_MS) {

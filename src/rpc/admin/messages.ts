@@ -28,7 +28,7 @@ type Timestamped<R> = {
   readonly [name in keyof R]: name extends `${string}Time` ? Timestamp | Extract<R[name], undefined> : R[name];
 };
 
-/** Converts the times of a record from milliseconds since 1970 to Timestamps. Their names end in `Time`. */
+/** Converts the fields of a record whose names end in `Time` from milliseconds since 1970 to Timestamps. */
 export function withTimestamps<R extends object>(record: R): Timestamped<R> {
   const entries = Object.entries(record).map(([name, value]) => [
     name,

@@ -10,7 +10,7 @@ import { timeOf, timestamp } from "../messages.ts";
 import { environmentNameMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetName } from "./requests.ts";
 
-/** The RPC for the calls of the last hour. It reads no store, so that it answers while Redis is away. */
+/** The RPC for the calls of the last hour. It does not read the store, so it responds even while Redis is down. */
 export function metricsRpcs({ readHistory }: AdminDeps) {
   return {
     async getMetricsHistory({ environment: named, method, startTime }, { values }) {
@@ -22,7 +22,7 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
       const path = (caller.environment || named) && environmentPath(targetName(values, named));
       const history = await readHistory({
         method: method || undefined,
-        // An earlier environment of the same name may have belonged to others.
+        // An earlier environment of the same name may have belonged to another owner.
         environmentNumber: caller.environment?.number,
         environmentPath: caller.environment ? undefined : path,
         after: timeOf(startTime) ?? 0,
@@ -64,7 +64,7 @@ function sumMessage({ calls, errors, p99 }: Calls) {
   return { calls, failedCalls: Object.values(errors).reduce((sum, count) => sum + count, 0), p99: duration(p99) };
 }
 
-/** Converts seconds, with fraction. */
+/** Converts seconds to a Duration, with their fraction. */
 function duration(seconds: number | undefined): Duration | undefined {
   if (seconds === undefined) return undefined;
   const whole = Math.floor(seconds);

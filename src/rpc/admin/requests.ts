@@ -70,7 +70,7 @@ export async function targetOf(
   return callOf(values).caller.environment ?? environments.find(name);
 }
 
-/** The name of that environment. @throws ConnectError InvalidArgument or PermissionDenied */
+/** The name of the environment of a call of AdminService. @throws ConnectError InvalidArgument or PermissionDenied */
 export function targetName(values: ContextValues, named: EnvironmentNameMessage | undefined): EnvironmentName {
   const { environment: own } = callOf(values).caller;
   const name = named && environmentNameFromMessage(named);

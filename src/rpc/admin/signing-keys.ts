@@ -14,7 +14,7 @@ export function signingKeyRpcs({ environments, signingKeys }: AdminDeps) {
     },
 
     async rotateSigningKey({ environment: named, endSessions }, { values }) {
-      // Validation requires it.
+      // Validation requires the environment.
       const environment = await environments.find(environmentNameFromMessage(named as EnvironmentNameMessage));
       const how = endSessions ? "replace" : "rotate";
       return messageOf(await signingKeys.rotate(environment, how, callOf(values)));

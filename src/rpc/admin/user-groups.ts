@@ -127,7 +127,7 @@ export function userGroupRpcs(deps: AdminDeps) {
         suspension: suspensionOf(group),
       }));
       const call = callOf(values);
-      // The store refuses strings that look like tokens of this service but are not.
+      // The store refuses strings that look like tokens of this service but are not valid tokens.
       const refused = new Set(
         given.filter(({ token = "" }) => !token.startsWith(USER_GROUP_PREFIX) && isCredential(token)),
       );
@@ -154,14 +154,17 @@ function untilOf(until: Timestamp | undefined): number | undefined {
   return until && Math.ceil(timeOf(until) as number);
 }
 
-/** The suspension of a group to import. One with the reason `EXPIRED` follows from the expiry time. */
+/**
+ * The suspension of a group to import. Undefined for the reason `EXPIRED`, because that suspension follows from the
+ * expiry time.
+ */
 function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
   if (!suspension || suspension.reason === EXPIRED) return undefined;
   const { reason, message, suspendTime, until } = suspension;
   return { reason, message, suspendTime: Math.floor(timeOf(suspendTime) ?? Date.now()), until: untilOf(until) };
 }
 
-/** Validation requires one of them. */
+/** Validation requires an id or a token. */
 function deletionTarget({ userGroupId: providedId, currentToken: token }: DeleteUserGroupRequest): UserGroupTarget {
   return token === "" ? { by: "id", providedId } : { by: "token", token };
 }
@@ -250,7 +253,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
 
 /** The failure of one group, as in the error of a call for that group. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
-  // Only operators import.
+  // Only operators import groups.
   const error = toCallError(failure, { isForOperator: true });
   const [info] = error.findDetails(ErrorInfoSchema);
   return {
