@@ -160,7 +160,7 @@ export function createApp(deps: AppDeps): App {
       responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
   };
-  // The console calls the RPCs on its own port, which needs no CORS.
+  // The console calls the RPCs on its own port, so it needs no CORS.
   const operatorPort = {
     ...common,
     ...(deps.console ? calls : { routes: () => {}, limits }),

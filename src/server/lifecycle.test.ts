@@ -28,7 +28,7 @@ describe("the lifecycle", () => {
     expect(closed).toBe(1);
   });
 
-  it("is closing from the call of close on", () => {
+  it("is closing as soon as close is called", () => {
     const lifecycle = new Lifecycle();
     let seen: boolean | undefined;
     lifecycle.onClose("a", () => {
@@ -40,7 +40,7 @@ describe("the lifecycle", () => {
     return closing.then(() => expect(seen).toBe(true));
   });
 
-  it("is closing for the delay before it closes the first resource", async () => {
+  it("is closing during the delay, before it closes the first resource", async () => {
     const lifecycle = new Lifecycle();
     let isClosed = false;
     lifecycle.onClose("a", () => {

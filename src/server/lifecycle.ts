@@ -15,8 +15,8 @@ export function stopRequested(isWorker: boolean): Promise<undefined> {
 const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
 
 /**
- * Ends this process, even if a thread hangs in the file system or in a DNS lookup. In Node, `process.exit` waits for such
- * threads, so this function uses a signal. In Deno, it does not wait.
+ * Ends this process, even if a thread hangs in the file system or in a DNS lookup. In Node, `process.exit` waits for
+ * such threads, so this function uses a signal. In Deno, `process.exit` does not wait.
  */
 export async function endProcess(): Promise<void> {
   const isInThreads = () => process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));

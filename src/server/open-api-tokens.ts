@@ -12,10 +12,10 @@ import { type OpenDeps, openSessions } from "./open-sessions.ts";
 import { openStores } from "./open-store.ts";
 import type { RedisState } from "./redis-state.ts";
 
-/** Tokens that the service generates for development, to be announced. They last as long as the process. */
+/** Tokens that the service generates for development and announces. They are valid until the process exits. */
 export interface DevelopmentTokens {
   readonly apiTokens: readonly ApiTokenSetting[];
-  /** None, or one for the console. */
+  /** One token for the console, or none. */
   readonly adminTokens: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
 }
 
 interface IssuedDeps extends Omit<OpenDeps, "environments"> {
-  /** The client of the stores. With traces, it records the round trips of calls. */
+  /** The client of the stores. If tracing is on, it records the round trips of calls. */
   readonly storeClient: StoreClient;
   /** Called with deleted environments. */
   readonly onDeleted: (environment: Environment) => void;

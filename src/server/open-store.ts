@@ -32,7 +32,7 @@ interface StoreObservers {
   readonly onReady: () => void;
 }
 
-/** The longest wait of a start for Redis before the service listens without it, in milliseconds. */
+/** How long a start waits for Redis before the service listens without Redis, in milliseconds. */
 export const WAIT_MS = 2000;
 
 interface OpeningStore extends Opening {
@@ -140,7 +140,7 @@ export function openStores(
 /** The interval of warnings about removed audit events of an environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/** Opens the audit trail for writing. Counts and logs the events that it removes early. */
+/** Opens the audit trail for writing. Counts and logs the events that the audit trail removes early. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,

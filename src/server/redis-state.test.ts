@@ -33,11 +33,11 @@ it("finds data of this layout without an identity", async () => {
   expect(await holdsData(clientOf({ one: [["ug:{7}:group:a"]] }))).toBe(true);
 });
 
-it("does not take counts of rate limits for data", async () => {
+it("does not count rate limits as data", async () => {
   expect(await holdsData(clientOf({ one: [[], ["ug:rate:a"]], two: [["ug:rate:b"]] }))).toBe(false);
 });
 
-it("does not take late writes of other processes for data", async () => {
+it("does not count late writes of other processes as data", async () => {
   const late = ["ug:{ug:format}:time", "ug:token-keys", "ug:environments"];
   expect(await holdsData(clientOf({ one: [late] }))).toBe(false);
 });

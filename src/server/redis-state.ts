@@ -22,7 +22,10 @@ const RETRY_MS = 1000;
 /** Interval at which the start tests whether a postponed check is done, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/** Minimum and maximum interval of the checks of environments, in milliseconds. The interval is `API_TOKEN_CACHE`, within these. */
+/**
+ * Minimum and maximum interval of the checks of environments, in milliseconds. The interval is `API_TOKEN_CACHE`,
+ * within these limits.
+ */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
 /** Interval of the checks of the identity, in milliseconds. Redis can lose its data while it stays connected. */
@@ -44,9 +47,10 @@ interface RedisStateDeps {
 }
 
 /**
- * The data that this process needs in Redis: the layout of this release, the check values of `TOKEN_KEYS`, and the environments of
- * `API_TOKENS`. The start checks them. A shard that is down does not prevent the start. Its data is checked when it answers. If
- * Redis loses this data, the process writes it again, so that Redis still detects wrong keys, and an environment keeps its number.
+ * The data that this process needs in Redis: the layout of this release, the check values of `TOKEN_KEYS`, and the
+ * environments of `API_TOKENS`. The start checks them. A shard that is down does not prevent the start. The process
+ * checks the data of a shard when the shard answers. If Redis loses this data, the process writes it again. So wrong
+ * keys are still detected, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
@@ -138,7 +142,7 @@ export class RedisState {
   restore(): void {
     // The start makes the first check.
     if (this.#timers.length === 0) return;
-    // Each connection calls this when it is ready. Waits for the last one, but not longer than `RETRY_MS`.
+    // Each connection calls this when it is ready. Waits for the last connection, but not longer than `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
@@ -202,7 +206,7 @@ export class RedisState {
     const { client, identity, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
-    // The search for groups takes time, so only the first check makes it.
+    // The search for groups takes time, so only the first check searches.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;
   }
@@ -261,9 +265,9 @@ export const LAYOUT = "3";
 const FIRST_LAYOUT = "1";
 
 /**
- * Checks that the data in Redis has the layout of this release. Data without an identity gets one.
+ * Checks that the data in Redis has the layout of this release. Data without an identity gets a new identity.
  *
- * @param wasChecked whether this process has checked it before
+ * @param wasChecked whether this process has checked the data before
  * @throws StoreMisconfigured if it has another layout; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(

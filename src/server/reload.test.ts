@@ -8,7 +8,7 @@ const [a, b] = [key("a", 1), key("b", 2)];
 it.each<[string, RingKey[], RingKey[], string]>([
   ["begins with a new key", [a], [b, a], "is new"],
   ["lacks a key of the embedded store", [a, b], [a], "TOKEN_KEYS lacks b"],
-  ["has another key under the id of one", [a], [key("a", 3)], "id a"],
+  ["has another key under an existing id", [a], [key("a", 3)], "id a"],
 ])("rejects a new ring that %s", async (_name, ring, next, fault) => {
   await expect(requireSuccessor(ring, next, undefined)).rejects.toThrow(fault);
 });

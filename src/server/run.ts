@@ -61,7 +61,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     await requireListenPermission(listen.host, listen.port);
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
-    // Opened first and closed last, so /readyz reports the shutdown while the service drains.
+    // This port opens first and closes last, so /readyz reports the shutdown while the service drains.
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");
@@ -139,7 +139,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const development = generateTokens(config, hasConsole);
     if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
     const traces = await openTraces(config, { logger, metrics, lifecycle });
-    // Redis cannot be ready before this function has created the state: nothing awaits in between.
+    // Redis cannot become ready before this function has created `state`: between `openStore` and `state`, it awaits
+    // nothing.
     const onReady = () => state.restore();
     const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
     lifecycle.onClose("store", () => client.close());
@@ -210,7 +211,10 @@ export async function open(config: Config, options: { write?: (line: string) => 
   }
 }
 
-/** The samples of the last hour: of this process or, in a worker, those of all workers, which the supervisor has. */
+/**
+ * The samples of the last hour. In a single process, they are its own. In a worker, the supervisor has the samples of
+ * all workers.
+ */
 function openHistory() {
   if (worker) {
     const readHistory = async (query: HistoryQuery) => {

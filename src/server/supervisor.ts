@@ -21,7 +21,10 @@ import {
   workerArgument,
 } from "./worker.ts";
 
-/** If a worker exits sooner than this after its start, the supervisor waits for the same time before it restarts the worker. In milliseconds. */
+/**
+ * If a worker exits within this time after its start, the supervisor waits as long before it restarts the worker. In
+ * milliseconds.
+ */
 const RESTART_DELAY_MS = 1000;
 
 /** The time after the shutdown timeout at which the supervisor kills a worker, in milliseconds. */
@@ -56,7 +59,7 @@ export class Supervisor {
   readonly #waiting = new Set<ChildProcess>();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
-  /** Shared by all workers, which forward requests for metrics. */
+  /** The combined metrics. All workers share this result, because they forward requests for metrics. */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
   /** The samples of all workers. */
   readonly #history = new History();

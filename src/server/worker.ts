@@ -27,7 +27,7 @@ export type StartMessage =
 export interface DataMessage {
   readonly kind: "all metrics" | "own metrics" | "history";
   readonly id: number;
-  /** What is requested, if the kind does not say it. */
+  /** The parameters of the request, if its kind has any. */
   readonly query?: string | undefined;
   /** The data in a response; absent if they are not available. */
   readonly text?: string | undefined;
@@ -117,7 +117,7 @@ export function answerData(
   });
 }
 
-/** @param done called with the error of a closed channel. Without it, the channel would emit the error */
+/** @param done called with the error of a closed channel. Without `done`, the channel would emit the error */
 function send(
   channel: Channel,
   message: StartMessage | DataMessage | SampleMessage,
