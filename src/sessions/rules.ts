@@ -15,7 +15,7 @@ export const ALGORITHM = "ES256";
 /** The `typ` in the header of a session. */
 export const TYPE = "viewer+jwt";
 
-/** Maximum length of the header. It has three short members. */
+/** Maximum length of the header, which has three short members. */
 export const MAX_HEADER_LENGTH = 256;
 
 /** The signed claims: those of RFC 7519, and some of this service. Times are in seconds since 1970. */
@@ -96,7 +96,7 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/** Returns the JSON object in a part of a session. Undefined if there is none, or if it is ambiguous. */
+/** Returns the JSON object in a part of a session. Undefined if the part has no JSON object, or an ambiguous one. */
 export function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");

@@ -16,7 +16,7 @@ type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signa
 export class SessionRefused extends Error {
   override readonly name = "SessionRefused";
   readonly refusal: SessionRefusal;
-  /** The id of the key, if it is unknown. */
+  /** The key id, if no key has this id. */
   readonly kid: string | undefined;
   constructor(refusal: SessionRefusal, kid?: string) {
     super(`the session is refused: ${refusal}`);

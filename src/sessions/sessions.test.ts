@@ -45,7 +45,7 @@ function verify(session: string, { at = 0, verifier = new SessionVerifier(), key
 
 async function refusalOf(session: Promise<unknown>): Promise<string> {
   const error = await session.then(
-    () => expect.fail("it was taken"),
+    () => expect.fail("the session was accepted"),
     (reason: unknown) => reason,
   );
   expect(error).toBeInstanceOf(SessionRefused);
@@ -91,7 +91,7 @@ describe("time", () => {
     [-5, undefined],
     [-5.1, "too-early"],
     [1e6, "expired"],
-  ])("a session of ten minutes, seen %d s after it was made: %s", async (at, refusal) => {
+  ])("a session of ten minutes, verified %d s after its creation: %s", async (at, refusal) => {
     const session = await sign();
     const verifier = new SessionVerifier();
     // With and without a cached signature.
@@ -209,7 +209,7 @@ describe("the published documents", () => {
     expect(JSON.parse(text)).toMatchObject({
       issuer: "https://groups.example.com/e/acme/Customer",
       jwks_uri: "https://groups.example.com/e/acme/Customer/.well-known/jwks.json",
-      // OpenID Connect Discovery requires it, and some clients refuse an empty list.
+      // OpenID Connect Discovery requires this member, and some clients refuse an empty list.
       response_types_supported: ["id_token"],
     });
   });

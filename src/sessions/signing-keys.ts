@@ -68,7 +68,10 @@ interface SigningKeysDeps {
   readonly onOverdue: (error: unknown) => void;
 }
 
-/** The signing keys of environments, with a cache. When a change is due, the first worker that reads the keys makes it. */
+/**
+ * The signing keys of environments, with a cache. When a change of the keys is due, the first worker that reads the
+ * keys makes the change.
+ */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
@@ -120,12 +123,13 @@ export class SigningKeys {
   }
 
   /**
-   * Returns the published keys of an environment, from the cache if possible. Can be empty.
+   * Returns the published keys of an environment, from the cache if possible. The result can be empty.
    *
    * Unauthenticated clients can request any name. An unknown name costs Redis a read, like an unknown API token, and is not
    * cached, so guesses evict no keys.
    *
-   * @param onWait called before the caller waits for the store. If it throws, the store is not read for this caller
+   * @param onWait called before the caller waits for the store. If `onWait` throws, the store is not read for this
+   *   caller
    * @throws the errors of `onWait` and of the store
    */
   async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
@@ -163,7 +167,7 @@ export class SigningKeys {
   /**
    * Activates the next key, at once or as soon as it has been published for long enough. Creates keys if none exist.
    *
-   * @param how `replace`: the old keys may not be used any more
+   * @param how `replace`: the old keys must not be used any more
    * @returns as `list`
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {

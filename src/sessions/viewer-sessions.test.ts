@@ -31,7 +31,7 @@ function keysOf(
   return { environment, keys };
 }
 
-it("the lifetime of a session starts before its group is read, so that a later revocation covers it", async () => {
+it("the lifetime of a session starts before its group is read, so that a later revocation covers the session", async () => {
   const { environment, keys } = keysOf([{ kid: "k", ...(await newKeyPair()) }]);
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });
   const viewer = { teamId: 1, ...groupFromMessage("a", { mapping: {} }), suspension: undefined };

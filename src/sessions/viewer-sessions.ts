@@ -59,7 +59,7 @@ export class ViewerSessions {
   }
 
   /**
-   * Creates a session. Reads its group and its key at the same time.
+   * Creates a session. Reads its group and its key concurrently.
    *
    * @returns the session, its group, and its times, in milliseconds since 1970
    * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of `ViewerSessionStore.sessionSubject` and of the store
