@@ -17,10 +17,13 @@ import {
 import { MISSED_TYPE, type SentEvent, sendEvent } from "./payload.ts";
 import { type Resolve, Sender } from "./sender.ts";
 
-/** The number of events that a webhook holds in memory. */
+/** The maximum number of events that a delivery holds in memory. */
 const EVENTS_AT_ONCE = 50;
 
-/** The delays after failures, in milliseconds: the first, and the maximum. Each is twice the one before it, with jitter. */
+/**
+ * The delays after failures, in milliseconds: the first, and the maximum. Each delay is twice the previous delay, with
+ * jitter.
+ */
 const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
@@ -28,12 +31,12 @@ const MAX_RETRY_MS = HOUR_MS;
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
 /**
- * How much earlier than a gap the delivery continues, in microseconds. After a failover that lost events, later events can have lower
- * ids.
+ * After a gap, the delivery continues this much earlier than the gap, in microseconds. After a failover that lost
+ * events, later events can have lower ids.
  */
 const OVERLAP_MICROS = 60_000_000;
 
-/** What all deliveries of a worker share. */
+/** The dependencies that all deliveries of a worker share. */
 export interface DeliveryDeps {
   readonly store: DeliveryStore;
   readonly events: EventStore;
@@ -46,7 +49,7 @@ export interface DeliveryDeps {
 
 /** The rules of the worker for a delivery. */
 interface DeliveryRules {
-  /** Whether to give back the lease after the current event. */
+  /** Whether to release the lease after the current event. */
   isOver(): boolean;
   /** Aborts the attempt in flight. */
   readonly aborted: AbortSignal;
@@ -62,7 +65,7 @@ export class Delivery {
   private readonly sender: Sender;
   /** The webhook. Undefined if the worker does not hold the lease. */
   private target: WebhookTarget | undefined;
-  /** A time before the begin of the lease, by `performance.now()`. */
+  /** A time before the start of the lease, by `performance.now()`. */
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
@@ -86,7 +89,7 @@ export class Delivery {
       }
     } finally {
       this.sender.close();
-      // Gives back the lease. The position stays.
+      // Releases the lease. The position stays the same.
       const position = this.target?.webhook;
       if (position) await store.settle(this.claim, { from: position, to: position, release: true }).catch(() => {});
     }
@@ -121,7 +124,7 @@ export class Delivery {
     await this.settle({ from: target.webhook, to, release: !hasMore || this.rules.isOver() });
   }
 
-  /** Reports that events were removed, and moves the cursor to a time, so that the existing ones follow. */
+  /** Reports that events were removed, and moves the cursor to a time, so that the existing events follow. */
   private async sendGap(target: WebhookTarget): Promise<void> {
     const from: DeliveryPosition = target.webhook;
     const attempt = await this.send(target, { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() });
@@ -138,7 +141,7 @@ export class Delivery {
     return { ...result, eventId: event.id, eventType: event.type, eventTime: event.time, retryMs };
   }
 
-  /** Stores a result. A failure gives back the lease. */
+  /** Stores a result. A failure releases the lease. */
   private async settle(settlement: Settlement): Promise<void> {
     const { attempt } = settlement;
     const release = settlement.release || (attempt !== undefined && attempt.outcome !== "delivered");

@@ -18,9 +18,10 @@ import { Delivery, type DeliveryDeps } from "./delivery.ts";
 import { MISSED_TYPE } from "./payload.ts";
 
 /*
- * A change writes nothing for webhooks. Each worker polls for webhooks whose cursor is older than the last event of their environment.
- * It claims the lease of such a webhook, reads the events after the cursor, and sends one after the other. After each one it moves the
- * cursor, which also extends the lease. After a failure it gives back the lease, and any worker claims it after the backoff.
+ * A change writes nothing for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
+ * their environment. It claims the lease of such a webhook, reads the events after the cursor, and sends one after the
+ * other. After each one it moves the cursor, which also extends the lease. After a failure it releases the lease. After
+ * the backoff, any worker claims the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */
@@ -29,7 +30,10 @@ const POLL_MS = 1000;
 /** The minimum time of a poll per environment, in milliseconds. So a worker reads at most 500 environments per second. */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
-/** The maximum number of webhooks that a worker delivers to concurrently, and of those whose last attempt failed. */
+/**
+ * The maximum number of webhooks that a worker delivers to concurrently. `MAX_FAILING`: of these, the maximum number
+ * whose last attempt failed.
+ */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
 
@@ -105,11 +109,11 @@ export class DeliveryEngine {
     this.isStarted = true;
   }
 
-  /** Stops polling, and ends the deliveries. Those that take longer than `CLOSE_MS` are repeated by another worker. */
+  /** Stops polling, and ends the deliveries. Another worker repeats deliveries that take longer than `CLOSE_MS`. */
   async close(): Promise<void> {
     this.closing.abort();
     const timer = setTimeout(() => this.aborted.abort(), CLOSE_MS);
-    // A poll in flight begins no delivery. It is not awaited, because the store may be away.
+    // A poll in flight begins no delivery. This method does not wait for it, because the store may be down.
     await Promise.allSettled(this.running);
     clearTimeout(timer);
   }
@@ -127,7 +131,7 @@ export class DeliveryEngine {
   private async run(): Promise<void> {
     const { signal } = this.closing;
     while (!signal.aborted) {
-      // While the store is away, the next poll tries again.
+      // If the store does not answer, the next poll tries again.
       const environments = await this.poll().catch(() => 0);
       const ms =
         Math.max(this.deps.times?.pollMs ?? POLL_MS, environments * POLL_MS_PER_ENVIRONMENT) *

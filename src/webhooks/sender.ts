@@ -46,7 +46,7 @@ export interface SendResult {
 export interface SenderOptions {
   /** Networks that are allowed although they are not public. */
   readonly allowed: readonly Network[];
-  /** Default: DNS, without the thread pool of Node, which names that never resolve would block. */
+  /** Default: queries DNS without the thread pool of Node, because names that never resolve would block the pool. */
   readonly resolve?: Resolve | undefined;
   /** The maximum time from the name lookup to the answer, in milliseconds. Default: `DELIVERY_TIMEOUT_MS` */
   readonly timeoutMs?: number | undefined;
@@ -125,7 +125,7 @@ export class Sender {
   private async statusOf(message: Message, limit: Limit): Promise<number> {
     const addresses = await this.addressesOf(new URL(message.url).hostname);
     return this.request(message, addresses, limit).catch((error: unknown) => {
-      // The endpoint closed the idle connection at the same time.
+      // The endpoint may have closed the reused connection when the request was sent, so it is sent again.
       const isStale = (error as { isReused?: boolean }).isReused === true;
       if (!isStale) throw error;
       return this.request(message, addresses, limit);
