@@ -176,7 +176,7 @@ export const SETTINGS = {
   REDIS_TIMEOUT: [
     "redisTimeoutMs",
     duration(10, MAX_STORE_CALL_MS),
-    "timeout of a Redis call. After it, Redis no longer makes the change",
+    "timeout of a Redis call. After the timeout, Redis no longer makes the change",
     "1s",
   ],
   // OpenTelemetry reads these variables by itself. This table validates them, and lists them for the README and Deno.
@@ -236,7 +236,7 @@ type Row = readonly [field: string, parse: (text: string) => unknown, descriptio
 /** The name of a setting. */
 export type Setting = keyof typeof SETTINGS;
 
-/** The default of a setting as text; empty if it has none. */
+/** The default of a setting as text; empty if the setting has no default. */
 export function defaultOf(name: Setting): string {
   const [, , , byDefault = ""]: Row = SETTINGS[name];
   return byDefault;
