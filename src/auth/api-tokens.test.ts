@@ -89,7 +89,7 @@ describe("IssuedTokens", () => {
     expect(issued.cached("d")).toBeUndefined();
   });
 
-  it("caches unknown tokens without evicting known ones", async () => {
+  it("caches unknown tokens without evicting known tokens", async () => {
     const { issued, reads, call } = open();
     await call("known", valid());
     for (let i = 0; i < 10_001; i++) await call(`guess${i}`, undefined);

@@ -16,7 +16,7 @@ interface Identity {
 export interface BoundPrincipal extends Identity {
   readonly role: Role;
   readonly environment: Environment;
-  /** The expiry time of its API token, in milliseconds since 1970; undefined if it does not expire. */
+  /** The expiry time of the API token, in milliseconds since 1970; undefined if the API token does not expire. */
   readonly expireTime: number | undefined;
   /**
    * Looks up the environment of a token of the settings again, after that environment was deleted. Resolves to
@@ -108,7 +108,7 @@ export class ApiTokens {
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
   }
 
-  /** Returns a promise only if it must read the store. Rejects with StoreUnavailable or RecordUnreadable. */
+  /** Returns a promise only if the store must be read. Rejects with StoreUnavailable or RecordUnreadable. */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)
       return Promise.reject(new StoreUnavailable(new Error("not opened yet"), "not_made", "not_connected"));
@@ -118,7 +118,7 @@ export class ApiTokens {
     if (fixed !== undefined) return fixed.principal ?? lookUpOwner(fixed);
     const known = this.#issued.cached(digest);
     if (known !== undefined) return known;
-    // A malformed token cannot be an issued one, so it needs no read of the store.
+    // A malformed token cannot be an issued token, so the store is not read.
     const number = environmentNumberOf(token);
     return number === undefined ? undefined : this.#issued.find({ number, digest });
   }
@@ -158,7 +158,7 @@ interface IssuedTokensDeps {
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
   readonly #known = new Map<string, Entry>();
-  /** Digests of unknown tokens, and the time until which they are not read again. */
+  /** Digests of unknown tokens, and the time until which the store is not read again for them. */
   readonly #unknown = new Map<string, number>();
   /** Reads in flight. A revocation removes reads that may be outdated. */
   readonly #readings = new Map<string, Promise<Authenticated>>();

@@ -25,7 +25,7 @@ function open(maxKeys?: number) {
   return { limiter, counts };
 }
 
-/** Takes several uses. Returns for each one whether it was allowed. */
+/** Takes several uses. Returns for each use whether it was allowed. */
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
@@ -37,7 +37,7 @@ describe("RateLimiter", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
-    // The first use is sent at once, the others after the answer.
+    // The limiter sends the first use at once, and the others after the answer.
     expect(counts.map(({ key, amount }) => [key, amount])).toEqual([
       ["a", 1],
       ["b", 1],

@@ -4,7 +4,7 @@ import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 /** The maximum number of keys. A new key replaces the key with the oldest window, whose count stays in Redis. */
 export const MAX_KEYS = 10_000;
 
-/** The count of one key in this process. While the counter fails, the process continues alone. */
+/** The count of one key in this process. While the counter fails, the process continues from the last total. */
 interface Usage {
   readonly key: string;
   /** The last total of the counter, plus uses that the counter has failed to count. */
@@ -18,9 +18,9 @@ interface Usage {
 }
 
 /**
- * Limits the uses of a key. A call does not wait for Redis: the process decides by its own count and adds to the count in
- * Redis in the background. One worker never exceeds the limit. Several workers may exceed it by the uses during a round trip.
- * While Redis fails, each worker continues from the last total.
+ * Limits the uses of a key. A call does not wait for Redis: the process decides by its own count and adds to the count
+ * in Redis in the background. One worker never exceeds the limit. Several workers together may exceed the limit by the
+ * uses during a round trip. While Redis fails, each worker continues from the last total.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
