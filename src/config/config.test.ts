@@ -176,7 +176,7 @@ describe("a variable that is not a setting", () => {
   });
 });
 
-/** Other settings that a setting needs. */
+/** The settings that another setting needs. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },
@@ -466,7 +466,7 @@ describe("the message of a fault", () => {
     ]);
   });
 
-  it("names settings of the collector only in their own faults", async () => {
+  it("names a setting of the collector only if this setting has a fault", async () => {
     for (const [name, texts] of Object.entries(BAD).filter(([name]) => !name.startsWith("OTEL_"))) {
       for (const text of texts)
         for (const fault of await faultsOf({ [name]: text })) expect(fault).not.toContain("OTEL_");

@@ -35,7 +35,7 @@ describe("a file of a setting", () => {
 });
 
 describe("a read that hangs", () => {
-  /** Reads from memory; files of one mount begin with the same letter. */
+  /** A reader of files in memory. The paths of files on one mount begin with the same letter. */
   function memory() {
     const began: string[] = [];
     const hung = new Map<string, () => void>();

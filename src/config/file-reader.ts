@@ -72,7 +72,7 @@ export class FileReader {
 }
 
 /**
- * Reads a regular file. A pipe would block the read until a program writes to it, and a device may have no end.
+ * Reads a regular file. A pipe would block the read until a program writes to the pipe, and a device may have no end.
  *
  * @throws SettingError if it is not a regular file, or larger than `MAX_FILE_BYTES`; otherwise the error of the system
  */

@@ -17,7 +17,7 @@ interface FilesListener {
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**
-   * Called once for each new content, after the service has used or rejected it.
+   * Called once for each new content, after the service has used or rejected the content.
    *
    * @param error undefined if the content is used; a ConfigError if it is invalid; otherwise the error of `use`
    */
@@ -31,7 +31,7 @@ interface Rejected {
   readonly contents: string;
   /** The contents and the error, so that each pair is reported once. */
   readonly report: string;
-  /** The number of reads between the last attempt and the next one. */
+  /** The number of reads between the last attempt and the next attempt. */
   readonly reads: number;
   left: number;
 }

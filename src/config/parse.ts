@@ -6,7 +6,7 @@ import type { RateLimit } from "../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
 
-/** A setting has an invalid value. The message says what to write instead, and never contains a secret. */
+/** A setting has an invalid value. The message contains the remedy, and never a secret. */
 export class SettingError extends Error {
   override readonly name = "SettingError";
   readonly faults: readonly string[];
@@ -24,7 +24,10 @@ export function optional<T>(parser: (text: string) => T) {
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: HOUR_MS, d: DAY_MS };
 
-/** Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`. It returns milliseconds, and throws SettingError. */
+/**
+ * Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`. The parser returns milliseconds, and throws
+ * SettingError.
+ */
 export function duration(min: number, max: number) {
   return (text: string): number => {
     const match = DURATION.exec(text);
@@ -278,7 +281,7 @@ function oneOf<const Word extends string>(...words: readonly Word[]) {
 /** Parses a log level. The order is from most output to least. It throws SettingError. */
 export const logLevel = oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent");
 
-/** Accepts the one supported collector protocol. It throws SettingError. */
+/** Accepts the only supported collector protocol. It throws SettingError. */
 export const otlpProtocol = oneOf("http/protobuf");
 
 /** Validates a host name or IP address to listen on. @throws SettingError */
