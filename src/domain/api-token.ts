@@ -3,7 +3,7 @@ import type { Environment } from "./environment.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type { Role } from "./role.ts";
 
-/** An issued API token, without its secret, which is not stored. Times are in milliseconds since 1970. */
+/** An issued API token, without its secret. The secret is not stored. Times are in milliseconds since 1970. */
 export interface ApiToken {
   /** The id. It is not secret. */
   readonly id: string;
@@ -137,10 +137,10 @@ export interface ApiTokenStore {
   /**
    * Revokes an API token with all its secrets. After that, `find` does not return it. Returns the number of revoked API tokens.
    *
-   * @param options `issued`: also revokes the API tokens that it created or rotated, the API tokens that those created
-   *   or rotated, and so on. The chain continues behind API tokens that are revoked or have expired. The API token
-   *   itself need not exist. It is revoked first, the others in steps. Until five seconds after the last step, API
-   *   tokens of the environment cannot issue others. After an error, a repeated call revokes the rest
+   * @param options `issued`: also revokes the API tokens that this API token created or rotated, the API tokens that
+   *   those created or rotated, and so on. Revoked and expired API tokens do not end this chain. The API token itself
+   *   need not exist. It is revoked first, the others in steps. Until five seconds after the last step, API tokens of
+   *   the environment cannot issue others. After an error, a repeated call revokes the rest
    * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
@@ -153,7 +153,7 @@ export interface ApiTokenStore {
 
   /**
    * Stores the current time as the last use of an API token, unless the token no longer exists, or a use within the
-   * last `USE_INTERVAL_MS` is stored. If the call fails, the use is not stored.
+   * last `USE_INTERVAL_MS` is already stored. If the call fails, the use is not stored.
    */
   noteUse(environment: Environment, id: string): Promise<void>;
 }

@@ -1,8 +1,8 @@
 import type { Role } from "./role.ts";
 
 /**
- * The author of a change, and the call. Audit events contain these values, so none of them is secret. Getters may compute them,
- * because only changes read them.
+ * The author of a change, and the values of the call. Audit events contain these values, so none of them is secret.
+ * Getters may compute them, because only changes read them.
  */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */

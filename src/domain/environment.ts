@@ -63,7 +63,7 @@ export function isEnvironmentKey(text: string): boolean {
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
 /**
- * The number of team ids of an environment, for all groups that are ever created in it: 8.6 billion. A team id has the number of
- * its environment in its high bits, and is below 2^53.
+ * The number of team ids of an environment: 8.6 billion. Every group that is ever created uses one id. A team id has
+ * the number of its environment in its high bits, and is below 2^53.
  */
 export const TEAM_IDS = 2 ** 33;

@@ -34,8 +34,9 @@ export abstract class DomainError extends Error {
 /**
  * Creates the class of a failure. The log shows a name derived from the reason, because a bundler may rename classes.
  *
- * @param row `text`: the message for the caller, with the cause and the remedy. If it is a function, the constructor of
- *   the class takes the arguments of this function, otherwise the cause. `field` as in DomainError
+ * @param row `text`: the message for the caller, with the cause and the remedy. If `text` is a function, the
+ *   constructor takes the arguments of this function. Otherwise, the constructor takes the cause. `field` as in
+ *   DomainError
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -121,7 +122,7 @@ export class SigningKeysChanged extends failure("Aborted", "SIGNING_KEYS_CHANGED
   text: "another call changed the signing keys at the same time; repeat the call",
 }) {}
 
-/** The environment has a group with this id that differs from the imported one. */
+/** The environment has a group with this id that differs from the imported group. */
 export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS", {
   text: "the environment has a different user group with this id; import it with IMPORT_MODE_UPSERT to replace it",
 }) {}
@@ -189,7 +190,7 @@ export class TooManyApiTokens extends failure("ResourceExhausted", "TOO_MANY_API
   text: `the environment has ${MAX_API_TOKENS} API tokens, which is the limit; revoke unused ones`,
 }) {}
 
-/** The API token of the caller was revoked before it created or rotated another one. */
+/** The API token of the caller was revoked before the call created or rotated another API token. */
 export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
   text: "API tokens of the environment were just revoked, maybe the one of the caller; try again in 5 seconds",
 }) {}

@@ -1,7 +1,8 @@
 import type { AuditEvent } from "./audit.ts";
 
 /**
- * The types of events, for the feed of events and for webhooks. Later releases add types, so consumers must ignore unknown ones.
+ * The types of events, for the feed of events and for webhooks. Later releases add types, so consumers must ignore
+ * unknown types.
  */
 export const EVENT_TYPES = [
   "user_group.created",
@@ -60,8 +61,8 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
 };
 
 /**
- * An event of the feed: an event of the audit trail without the details of its call. It contains ids and names of fields, but no values
- * and no tokens.
+ * An event of the feed: an event of the audit trail without the details of its call. The event contains ids and names
+ * of fields, but no values and no tokens.
  */
 export interface FeedEvent
   extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "webhookId" | "changedFields"> {

@@ -1,4 +1,6 @@
-/** The roles of API tokens. Each one has the rights of the roles before it, except that `read` does not create groups. */
+/**
+ * The roles of API tokens. Each role has the rights of the previous roles, except that `read` does not create groups.
+ */
 export const ROLES = ["resolve", "read", "manage", "admin"] as const;
 
 /** The rights of an API token in its environment. */

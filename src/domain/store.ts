@@ -36,8 +36,8 @@ export interface UserGroupStore {
   get(environment: Environment, providedId: string): Promise<UserGroup>;
 
   /**
-   * Returns the group with the id, or creates it. If several callers create it at the same time, all get the same group. An
-   * existing group does not change. The team id is unique.
+   * Returns the group with the id, or creates it. If several callers create a group at the same time, all get the same
+   * group. An existing group does not change. The team id is unique.
    *
    * @throws EnvironmentFull; TooFewReplicas after the change
    */
@@ -98,8 +98,8 @@ export interface UserGroupSearch extends UserGroupRange {
 export interface UserGroupAdminStore {
   /**
    * Lists groups in the order of the UTF-8 bytes of their ids, which are the keys of the pages. A group that exists
-   * while the pages are read is on exactly one page. A page of a search by name may have few items, or none, even if
-   * more pages follow.
+   * while the pages are read is on exactly one page. A page of a search by name may have few or no items, even if more
+   * pages follow.
    */
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
@@ -178,8 +178,8 @@ export interface UserGroupAdminStore {
 /**
  * The outcome of a group in an import, and the names of its changed fields. `token-newer`: the group kept its token,
  * which is younger than the snapshot, and has all other imported values. `suspended`: the group is suspended and stays
- * so. Its suspension or `expireTime` differs from the import. If its token is younger than the snapshot, it also kept
- * the token.
+ * so. Its suspension or `expireTime` differs from the import. If its token is younger than the snapshot, the group also
+ * kept its token.
  */
 export type ImportOutcome =
   | {
@@ -199,8 +199,8 @@ export interface EnvironmentStore {
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment. If an environment with the same name was deleted, the new one has another number and none
-   * of the old data. The next look-up of the environment completes an interrupted creation.
+   * Creates an environment. If an environment with the same name was deleted, the new environment has another number
+   * and none of the old data. The next look-up of the environment completes an interrupted creation.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted; TooFewReplicas after the change
    */
@@ -220,15 +220,16 @@ export interface EnvironmentStore {
 
   /**
    * Lists the environments in order of their paths (`environmentPath`). An environment that exists while the pages are
-   * read is on exactly one page. The keys of the pages are the path and the number, as `isEnvironmentKey` takes them.
+   * read is on exactly one page. The keys of the pages are the path and the number, in the form that `isEnvironmentKey`
+   * accepts.
    */
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 
   /**
    * Deletes an environment. If it has user groups, the call needs `force`. A call deletes a limited number of groups.
-   * Repeat the call until no group is left, and after an error. After the first call, further calls need no `force`,
-   * look-ups do not find the environment, changes in it fail, and its API tokens and user group tokens are invalid. Its
-   * audit trail stays.
+   * Repeat the call until no group is left, and after an error. After the first call, look-ups do not find the
+   * environment, changes in the environment fail, and its API tokens and user group tokens are invalid. Its audit trail
+   * stays. Further calls need no `force`.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if it does not exist or is already deleted; EnvironmentNotEmpty without a change
@@ -254,7 +255,7 @@ export interface AuditStore {
   /**
    * Lists the events of environments: the environments in the given order, and the events of each by their ids, the
    * newest first. An event that exists while the pages are read is on exactly one page. New events may be on no page. A
-   * page may have few items, or none, even if more pages follow.
+   * page may have few or no items, even if more pages follow.
    *
    * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was read
    */
@@ -265,8 +266,8 @@ export interface AuditStore {
 export interface EventStore {
   /**
    * Reads up to `size` events of an environment in their order. Events of later changes have higher ids, so a reader
-   * that continues at `next` misses none. A page may have fewer events even if more follow. This takes one round trip,
-   * and writes nothing.
+   * that continues at `next` misses no event. A page may have fewer events even if more follow. This takes one round
+   * trip, and writes nothing.
    *
    * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if it is deleted
    */

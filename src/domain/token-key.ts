@@ -46,9 +46,9 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups with the first key of this process. A token that has changed since it was
-   * read is not encrypted again. The first page also encrypts the signing keys and the secrets of webhooks. Every group
-   * that exists while the pages are read is on one page.
+   * Encrypts the tokens of a page of groups with the first key of this process. A token that has changed since the read
+   * is not encrypted again. The first page also encrypts the signing keys and the secrets of webhooks. Every group that
+   * exists while the pages are read is on one page.
    *
    * @param isDryRun whether to change nothing
    */

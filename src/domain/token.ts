@@ -35,7 +35,7 @@ export function newUserGroupToken(): string {
 /**
  * Generates an API token: `ugk_`, the number of its environment, random characters, and six characters with the CRC-32 of both.
  *
- * @param number of its environment. Default: a random one, for a token of the settings
+ * @param number of its environment. Default: a random number, for a token of the settings
  */
 export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
   const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);

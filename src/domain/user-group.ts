@@ -6,7 +6,10 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 /** A JSON object, such as `properties`. */
 export type JsonObject = { [key: string]: Json };
 
-/** The maximum length of an id, in UTF-16 units: it has at most 256 characters, of at most two units each. */
+/**
+ * The maximum length of an id, in UTF-16 units: an id has at most 256 characters, and a character has at most two
+ * units.
+ */
 export const MAX_ID_LENGTH = 512;
 
 /** The fields of a group that callers set. Add a new field here first. */
@@ -30,7 +33,7 @@ export interface Suspension {
   /** The message for the page. */
   readonly message: string;
   readonly suspendTime: number;
-  /** The end of the suspension. Undefined: it lasts until an operator resumes the group. */
+  /** The end of the suspension. Undefined: the suspension lasts until an operator resumes the group. */
   readonly until: number | undefined;
 }
 
@@ -59,7 +62,7 @@ export interface Viewer
     Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
   /** The expiry time of the presented token, in milliseconds since 1970. Undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
-  /** As in `ListedUserGroup`. */
+  /** The same as in `ListedUserGroup`. */
   readonly lastResolveDay?: number | undefined;
 }
 
@@ -140,8 +143,8 @@ export interface ImportedUserGroup extends NewUserGroup {
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * The time at which the groups were read from the source system, or earlier, in milliseconds since 1970. It becomes the creation
-   * time of imported tokens.
+   * The time at which the groups were read from the source system, or earlier, in milliseconds since 1970. The import
+   * uses this time as the creation time of imported tokens.
    */
   readonly snapshotTime: number;
   /** Whether to replace tokens that are younger than the snapshot. */

@@ -58,7 +58,7 @@ export interface SigningKey {
   /** The key id. It is random and not secret. */
   readonly kid: string;
   readonly createTime: number;
-  /** The time from which the key signs, until the next key does. */
+  /** The time from which the key signs. It signs until the next key does. */
   readonly activeTime: number;
   /** The coordinates of the public key on P-256, in base64url. */
   readonly x: string;
@@ -89,10 +89,10 @@ export interface SigningKeyStore {
 
   /**
    * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If several
-   * callers do so at the same time, one succeeds and all get the same keys. The store encrypts a private key that has
-   * no `sealed`.
+   * callers replace the keys at the same time, one call succeeds, and all get the same keys. The store encrypts a
+   * private key that has no `sealed`.
    *
-   * @returns the current keys, and whether they are the given ones
+   * @returns the current keys, and whether they are the given keys
    * @throws EnvironmentNotFound if the environment was deleted or replaced; TooFewReplicas after the change
    */
   replace(

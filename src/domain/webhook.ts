@@ -13,7 +13,7 @@ export const MAX_DELIVERIES = 100;
 /** How long a replaced secret still signs, in milliseconds. */
 export const SECRET_GRACE_MS = DAY_MS;
 
-/** The maximum number of secrets that sign: the current one, and replaced ones. */
+/** The maximum number of secrets that sign: the current secret, and replaced secrets. */
 export const MAX_SECRETS = 3;
 
 /** The time after the first of consecutive failures at which a webhook is disabled, in milliseconds. */
@@ -25,7 +25,7 @@ export const WEBHOOK_SECRET_PREFIX = "whsec_";
 /** The stored state of a webhook. `failed`: the service disabled it, because its deliveries failed for `DISABLE_AFTER_MS`. */
 export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 
-/** The state of a webhook. `unreadable`: it is enabled, but its current secret cannot be decrypted. */
+/** The state of a webhook. `unreadable`: the webhook is enabled, but its current secret cannot be decrypted. */
 export type WebhookState = (typeof WEBHOOK_STATES)[number] | "unreadable";
 
 /**
@@ -62,8 +62,8 @@ export interface Webhook {
   /** The id of the event up to which all events are delivered, or a time in microseconds since 1970. */
   readonly cursor: number;
   /**
-   * A time at which no event after the cursor existed. Undefined if `cursor` is a time: then all events from that time
-   * on are delivered.
+   * A time at which no event existed after the cursor. Undefined if `cursor` is a time. In this case, all events from
+   * that time on are delivered.
    */
   readonly cursorTime: number | undefined;
   /** Undefined before the first delivery. */
@@ -104,7 +104,7 @@ export type TestResult = Pick<Delivery, "outcome" | "status" | "durationMs">;
 /** The destination of deliveries, with its secrets. */
 export interface WebhookTarget {
   readonly webhook: Webhook;
-  /** The secrets that sign, the current one first. Empty if the current one cannot be decrypted. */
+  /** The secrets that sign, the current secret first. Empty if the current secret cannot be decrypted. */
   readonly secrets: readonly string[];
 }
 
@@ -144,9 +144,11 @@ export interface WebhookWithSecret {
 export interface DueWebhook {
   readonly id: string;
   readonly cursor: number;
-  /** Whether a worker may claim it now: no other worker has it, and no failure delays it. */
+  /**
+   * Whether a worker may claim the webhook now: no other worker has its lease, and no failure delays its next attempt.
+   */
   readonly isFree: boolean;
-  /** The time of the event whose delivery failed. Undefined if none failed. */
+  /** The time of the event whose delivery failed. Undefined if no delivery failed. */
   readonly failedEventTime: number | undefined;
 }
 
@@ -154,7 +156,7 @@ export interface DueWebhook {
 export interface DueWebhooks {
   /** Redis' clock, in milliseconds since 1970. */
   readonly now: number;
-  /** The time of the last `beginCheck`. Undefined before the first one. */
+  /** The time of the last `beginCheck`. Undefined before the first check. */
   readonly checkTime: number | undefined;
   readonly webhooks: readonly DueWebhook[];
 }
@@ -215,14 +217,14 @@ export interface DeliveryStore {
   settle(claim: Claim, settlement: Settlement): Promise<WebhookTarget | undefined>;
 
   /**
-   * Begins the regular check of an environment, unless one began less than `CHECK_INTERVAL_MS` ago. Notes that no event exists after
-   * the cursors of idle webhooks, so that their cursors do not become too old.
+   * Begins the regular check of an environment, unless a check began less than `CHECK_INTERVAL_MS` ago. Stores that no
+   * event exists after the cursors of idle webhooks, so that these cursors do not become too old.
    */
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes an audit event on an API token that expires in at most `days` days. It writes no second event for the same expiry time and
-   * the same or more days. @returns whether it wrote one
+   * Writes an audit event on an API token that expires in at most `days` days. It writes no second event for the same
+   * expiry time and the same or more days. @returns whether it wrote an event
    */
   noteExpiry(
     environment: Environment,
@@ -243,7 +245,7 @@ export const CHECK_INTERVAL_MS = HOUR_MS;
 /** The minimum time between two tests of webhooks of an environment, in milliseconds. */
 export const TEST_INTERVAL_MS = 5000;
 
-/** The remaining lifetimes of an API token, in days, at which the service reports that it expires soon. */
+/** The remaining lifetimes of an API token, in days, at which the service reports the coming expiry. */
 export const EXPIRY_DAYS = [30, 7, 1] as const;
 
 /** The number of random bytes of a secret. */
