@@ -86,7 +86,7 @@ describe("a history", () => {
     expect(history.read(ALL, completeAt(SLOT + 999)).samples.length).toBeLessThan(2);
   });
 
-  it("keeps the busiest environments, and adds the others up", () => {
+  it("keeps the busiest environments, and adds up the others", () => {
     const history = new History();
     const scopeOf = (i: number) => environmentScope(i, `e${i}/`);
     for (let i = 1; i <= 30; i++)

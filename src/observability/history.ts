@@ -13,7 +13,9 @@ const SAMPLES = 360;
  */
 const MAX_COLUMNS = 1400;
 
-/** The number of environments with columns of their own: the ones with the most calls. The others share columns. */
+/**
+ * The number of environments with columns of their own: the environments with the most calls. All others share columns.
+ */
 export const MAX_ENVIRONMENTS = 24;
 
 /** How long workers may take to report a sample, in milliseconds. */
@@ -78,7 +80,7 @@ export interface HistoryQuery {
   readonly after: number;
 }
 
-/** The calls of an interval or of an hour. Durations are in seconds, undefined if there were none. */
+/** The calls of an interval or of an hour. Durations are in seconds, and undefined if no duration was counted. */
 export interface Calls {
   readonly calls: number;
   /** The failed calls by reason. */
@@ -95,7 +97,7 @@ export interface CallSample extends Calls {
   readonly service: ServiceSample | undefined;
 }
 
-/** The state of the service at the end of an interval, and its work in the interval. */
+/** The state of the service at the end of an interval, and the work of the service in the interval. */
 export interface ServiceSample {
   readonly workers: number;
   readonly callsInFlight: number;
@@ -111,7 +113,7 @@ export interface ServiceSample {
 
 /** The answer to a query. */
 export interface HistoryAnswer {
-  /** The id of the history: a random one for each process. */
+  /** The id of the history. Each process has a random id. */
   readonly instance: string;
   /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
@@ -127,8 +129,8 @@ export interface HistoryAnswer {
 type Columns = Map<string, Uint32Array>;
 
 /**
- * The samples of the last hour, in the memory of a single process or of the supervisor, which adds the samples of all workers. They
- * are lost when that process ends.
+ * The samples of the last hour, in the memory of a single process or of the supervisor, which adds the samples of all
+ * workers. The samples are lost when that process exits.
  */
 export class History {
   readonly #instance = randomUUID();
@@ -251,8 +253,8 @@ export class History {
   }
 
   /**
-   * The scope of the values of an environment. If there are too many environments, a busier one replaces the one with the fewest calls.
-   * The values of the replaced one are added to those of the others.
+   * The scope of the values of an environment. If there are too many environments, a busier environment replaces the
+   * one with the fewest calls. The values of the replaced environment are added to `OTHER_ENVIRONMENTS`.
    */
   #admit(scope: string, values: { readonly [column: string]: number }): string {
     if (this.#scopes.has(scope)) return scope;
@@ -273,7 +275,7 @@ export class History {
   }
 }
 
-/** Whether a column counts calls. The columns of errors count some of them again. */
+/** Whether a column counts calls. The columns of errors count failed calls a second time. */
 function isCalls(column: string): boolean {
   return !column.startsWith(COLUMN.error);
 }
@@ -300,7 +302,7 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
   return sums;
 }
 
-/** The sums of the columns whose names begin with a prefix, above zero, by the rest of their names. */
+/** The sums above zero of the columns whose names begin with a prefix, by the rest of the name. */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
   for (const [column, values] of columns) {

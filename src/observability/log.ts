@@ -1,6 +1,6 @@
 import { type LoggerOptions, type Logger as Pino, pino } from "pino";
 
-/** All fields of log lines. Programs that read the log can rely on them. */
+/** All fields of log lines. Programs that read the log can rely on these fields. */
 export const LOG_FIELDS = [
   // Fields of every line, which pino writes.
   ...(["level", "time", "pid", "msg"] as const),
@@ -24,7 +24,7 @@ interface WriteLine {
   ): void;
 }
 
-/** The only logger. It redacts everything it writes. */
+/** The only logger. It redacts all its output. */
 export interface Logger extends Pick<Pino, "isLevelEnabled"> {
   readonly debug: WriteLine;
   readonly info: WriteLine;
@@ -50,13 +50,13 @@ interface LogOptions {
   readonly level: string;
   /** Credentials to redact. Tokens of this service and JWTs are always redacted. */
   readonly secrets: readonly string[];
-  /** Writes a line. Default: to standard output, and formatted for people if it is a terminal. */
+  /** Writes a line. Default: writes to standard output, and formats the line for people if the output is a terminal. */
   readonly write?: (line: string) => void;
 }
 
 /**
- * Matches tokens of this service in a text, also parts of tokens and tokens with a suffix. The first group is the kind, `t` or
- * `k`.
+ * Matches tokens of this service in a text, and also truncated tokens and tokens with a suffix. The first group is the
+ * kind, `t` or `k`.
  */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
@@ -116,7 +116,7 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/** Cuts a long text at a space, so that it does not cut a credential: a part of a credential would not be redacted. */
+/** Cuts a long text at a space, so that it does not cut a credential. A part of a credential would not be redacted. */
 function cut(text: string): string {
   if (text.length <= MAX_ERROR_LENGTH) return text;
   return `${text.slice(0, Math.max(0, text.lastIndexOf(" ", MAX_ERROR_LENGTH)))} [cut]`;

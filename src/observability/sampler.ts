@@ -12,7 +12,7 @@ import {
 /** The maximum number of environments with counts of their own in an interval. The others share counts. */
 const MAX_COUNTED = 1000;
 
-/** A sample is taken this long after the end of its interval, in milliseconds. Timers may fire a millisecond early. */
+/** The delay of a sample after the end of its interval, in milliseconds. Timers may fire a millisecond early. */
 const DELAY_MS = 50;
 
 type Values = { [column: string]: number };
@@ -39,8 +39,8 @@ class EnvironmentCount {
 }
 
 /**
- * Counts the calls of each environment. The metrics do not count them by environment, because clients without a token
- * may read the metrics.
+ * Counts the calls of each environment. The metrics do not contain these counts, because clients without a token may
+ * read the metrics.
  */
 export class EnvironmentCounts {
   #counts = new Map<number, EnvironmentCount>();

@@ -112,7 +112,7 @@ describe("the span of a call", () => {
     expect(collector.spans()).toMatchObject([{ attributes: { "rpc.grpc.status_code": code }, status: 2 }]);
   });
 
-  it("has spans for only some of many round trips, and their number as an attribute", async () => {
+  it("has spans for a limited number of round trips, and the number of all round trips as an attribute", async () => {
     const { collector, traces } = await newTraces();
     const call = traces.begin(START);
     for (let i = 0; i < 500; i++) call?.roundTrip({ operation: "import", seconds: 0, failed: false });
@@ -171,8 +171,8 @@ describe("a traceparent", () => {
   });
 });
 
-describe("the environment", () => {
-  it("sets the attributes of the service", async () => {
+describe("the variables of OpenTelemetry", () => {
+  it("set the attributes of the service", async () => {
     const attributes = "deployment.environment.name=%C3%A9,k8s.pod.name=a-1";
     const { collector, traces, faults } = await newTraces({ OTEL_RESOURCE_ATTRIBUTES: attributes });
     traces.begin(START)?.end(undefined);
@@ -187,7 +187,7 @@ describe("the environment", () => {
     ["OTEL_TRACES_SAMPLER", ["always", "jaeger_remote", "ALWAYS_ON", "toString"]],
     ["OTEL_TRACES_SAMPLER_ARG", ["1.1", "-0.1", "5%", ".", "half"]],
     ["OTEL_RESOURCE_ATTRIBUTES", ["a", "=a", "a=b,c", "a=b=c", "a=%", `a=${"b".repeat(256)}`]],
-  ] as const)("is reported if OpenTelemetry cannot use it: %s", async (name, values) => {
+  ] as const)("are reported if OpenTelemetry cannot use them: %s", async (name, values) => {
     for (const value of values) {
       const { traces, faults } = await newTraces({ OTEL_TRACES_SAMPLER: "traceidratio", [name]: value });
       await traces.close();

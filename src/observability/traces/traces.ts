@@ -60,15 +60,15 @@ interface TracedRoundTrip {
 }
 
 /**
- * Limits the number of spans per second. A caller can request a trace with one header, so without a limit callers would
- * decide what tracing costs.
+ * Limits the number of spans per second. A caller can request a trace with one header. Without a limit, callers would
+ * determine the cost of tracing.
  */
 class SpanRate {
   readonly #perSecond: number;
   #left: number;
   #since = performance.now();
 
-  /** @param perSecond also the maximum number of spans at once */
+  /** @param perSecond the rate, and also the maximum number of spans at once */
   constructor(perSecond: number) {
     this.#perSecond = perSecond;
     this.#left = perSecond;
@@ -201,7 +201,7 @@ export class CallTrace {
     this.#context = trace.setSpan(ROOT_CONTEXT, span);
   }
 
-  /** Runs a function as the code of this call. In it, `Traces.current` returns this call. */
+  /** Runs a function as the code of this call. While the function runs, `Traces.current` returns this call. */
   run<T>(code: () => T): T {
     return currentCall.run(this, code);
   }
