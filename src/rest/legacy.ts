@@ -134,7 +134,7 @@ function secondsOf(expiration: Json): number {
   return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
 }
 
-/** The fields of a group for REST. A field that is null counts as missing, so that it clears no filter by mistake. */
+/** The fields of a group for REST. A null field counts as missing, so that it does not clear a filter by mistake. */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {
     if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);

@@ -80,8 +80,8 @@ export function viewerSessionEndpoint(): Endpoint {
 }
 
 /**
- * `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662; the last three only for viewer sessions. The other fields are of
- * this service. Times are in seconds since 1970, rounded down.
+ * `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662; the last three only for viewer sessions. The other
+ * fields are specific to this service. Times are in seconds since 1970, rounded down.
  */
 function textOf(viewer: Viewer, environment: Environment): string {
   const { tokenExpireTime, session } = viewer;
