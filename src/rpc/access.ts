@@ -20,8 +20,8 @@ import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * The callers of a method: everyone (`open`), every authenticated caller (`any`), API tokens with this role or a higher one,
- * or only `ADMIN_TOKEN` (`root`).
+ * The callers of a method: everyone (`open`), every authenticated caller (`any`), API tokens with this role or a higher
+ * role, or only `ADMIN_TOKEN` (`root`).
  */
 export type Access = "open" | "any" | Role | "root";
 
@@ -134,7 +134,7 @@ const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; read
 
 type Head = Pick<CallHead, "method" | "headers" | "contextValues">;
 
-/** Whether the caller's API token has a role or a higher one. */
+/** Whether the caller's API token has a role or a higher role. */
 export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): boolean {
   return RANK[role] >= RANK[needed];
 }
@@ -150,7 +150,8 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     return limitedError(name, by);
   };
 
-  // Failures are counted after the lookup, so that guesses of one caller do not lock out others at its address.
+  // Failures are counted after the lookup, so that guesses of one caller do not block other callers at the same
+  // address.
   const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
     const by = rateLimiters.failures?.take(call.clientKey);
     return by ? limited("address", by) : unauthenticatedError(reason);
@@ -246,7 +247,7 @@ export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   };
 }
 
-/** The key of an API token among those of all environments. */
+/** The key of an API token, unique among all environments. */
 function keyOf({ environment, id }: Principal): string {
   return environment ? `${environmentPath(environment)}/${id}` : id;
 }

@@ -45,7 +45,7 @@ interface Found {
   readonly isCredential: IsCredential;
 }
 
-/** The fault of a value. The id is stable. The message says what to do. */
+/** The fault of a value. The id is stable. The message contains the remedy. */
 interface Fault {
   readonly id: string;
   readonly message: string;
@@ -88,7 +88,7 @@ const NO_TOKEN = {
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/** The check of a field by its own rules; undefined if it has none. */
+/** The check of a field by its own rules; undefined if the field has no such rules. */
 function checkOf(field: DescField): ((value: unknown, isCredential: IsCredential) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
@@ -159,7 +159,7 @@ function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
 }
 
 function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefined {
-  // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses it in all other fields.
+  // A lone surrogate cannot be stored as UTF-8. In all other fields, protobuf-es refuses lone surrogates.
   if (typeof value === "string" && !value.isWellFormed())
     return { id: "json.text", message: "must be well-formed Unicode; it contains a lone surrogate" };
   if (typeof value === "number" && !Number.isFinite(value))
@@ -203,8 +203,9 @@ const LISTED = [
 ] as const;
 
 /**
- * The error for a request with violations. It contains the first violations, as BadRequest and in protovalidate's own detail.
- * Quotes are truncated, because gRPC sends errors in headers, and clients close connections with large headers.
+ * The error for a request with violations. It contains the first violations, in the detail BadRequest and in
+ * protovalidate's own detail. Quotes are truncated, because gRPC sends errors in headers, and clients close connections
+ * with large headers.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);

@@ -11,7 +11,7 @@ import type { CallTrace } from "../observability/traces/traces.ts";
 import { environmentNameFromMessage } from "./admin/messages.ts";
 import { withoutTokens } from "./credentials.ts";
 
-/** The header with the id of a request. A caller may send one; the response repeats it. */
+/** The header with the id of a request. A caller may send an id. The response repeats the id. */
 export const REQUEST_ID_HEADER = "x-request-id";
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
@@ -20,11 +20,12 @@ const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 export type Received = Pick<RefusedRequest, "method" | "headers" | "protocolName"> & Partial<CallHead>;
 
 /**
- * The request and the caller of one call, which the transport passes on as Connect's context values. RPCs pass it to the
- * store as the author of a change. The audit fields are computed on access, because most calls change nothing.
+ * The request and the caller of one call, which the transport passes on as Connect's context values. RPCs pass this
+ * object to the store as the author of a change. The audit fields are computed on access, because most calls change
+ * nothing.
  */
 export class CallContext implements ContextValues, ChangeBy {
-  /** The request id that the caller sent, or a new one if it is missing or invalid. It may contain a credential. */
+  /** The request id of the caller, or a new id if it is missing or invalid. It may contain a credential. */
   readonly id: string;
   readonly received: Received;
   // Not `#`: with native private fields here and in Observation, a gRPC call takes 7 % more CPU.
@@ -118,7 +119,7 @@ export class CallContext implements ContextValues, ChangeBy {
     };
   }
 
-  // Context values that other code sets, by their keys, as Connect stores them.
+  // These methods store the context values of other code under their keys, in the same way as Connect.
 
   get<T>(key: ContextKey<T>): T {
     return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;
@@ -134,7 +135,7 @@ export class CallContext implements ContextValues, ChangeBy {
   }
 }
 
-/** The environment that a request of root names; undefined if the request names none or an invalid one. */
+/** The environment that a request of root names; undefined if the request names no environment or an invalid one. */
 function namedEnvironment(input: Message | undefined) {
   const { environment } = (input ?? {}) as { readonly environment?: EnvironmentNameMessage };
   return environment && parseEnvironmentName(formatEnvironmentName(environmentNameFromMessage(environment)));

@@ -24,12 +24,12 @@ export function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }
 
-/** The header that carries the API token; null if there is none. */
+/** The value of the header that carries the API token; null if both headers are missing. */
 export function credentialIn(headers: HeaderRecord): string | null {
   return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
 }
 
-/** The API token of the headers. Undefined if there is none, or the header is malformed. */
+/** The API token of the headers. Undefined if the header is missing or malformed. */
 export function apiTokenIn(headers: HeaderRecord): string | undefined {
   return tokenFromHeader(credentialIn(headers) ?? "");
 }

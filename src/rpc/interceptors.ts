@@ -69,7 +69,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
       throw observation.fail((req.stream && abortError(req.signal, failure)) || failure);
     }
     response.header.set(REQUEST_ID_HEADER, call.id);
-    // Most responses contain a token, and none should be cached.
+    // Most responses contain a token, so no response should be cached.
     response.header.set("cache-control", "no-store");
     if (response.stream)
       return { ...response, message: passOn(response.message, { observation, req, shutdownSignal }) };
@@ -116,7 +116,7 @@ export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }
 
-/** Passes on the messages of a response, and ends the observation after the last one. */
+/** Passes on the messages of a response, and ends the observation after the last message. */
 async function* passOn<T>(
   messages: AsyncIterable<T>,
   {
@@ -167,7 +167,7 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
   }
 }
 
-/** Checks each message of a request. @param rules throws for an invalid one */
+/** Checks each message of a request. @param rules throws for an invalid message */
 async function* validated<M extends Message>(
   messages: AsyncIterable<M>,
   desc: DescMessage,

@@ -44,7 +44,11 @@ export function expireTimeOf(time: Timestamp | undefined): number | undefined {
   return time && Math.floor(timeOf(time) as number);
 }
 
-/** Converts a user group to its message. @param token default: that of the group, unless the group is suspended */
+/**
+ * Converts a user group to its message.
+ *
+ * @param token default: the token of the group; empty if the group is suspended
+ */
 export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",
@@ -118,7 +122,7 @@ export function timeOf(time: Timestamp | undefined): number | undefined {
   return time && Number(time.seconds) * 1000 + time.nanos / 1_000_000;
 }
 
-/** The group of a request, by its id or token. Validation requires one of them. */
+/** The group of a request, by its id or token. Validation requires an id or a token. */
 export function groupTarget({
   case: by,
   value = "",
@@ -129,7 +133,7 @@ export function groupTarget({
   return by === "userGroupId" ? { by: "id", providedId: value } : { by: "token", token: value };
 }
 
-/** Converts a grace period to milliseconds, rounded down, so that it never exceeds the requested one. */
+/** Converts a grace period to milliseconds, rounded down, so that it never exceeds the requested grace period. */
 export function graceMsOf(ttl: Duration | undefined): number | undefined {
   return ttl && Math.floor(durationMs(ttl));
 }

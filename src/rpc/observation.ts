@@ -26,7 +26,7 @@ export interface Observers {
 
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
-  /** Whether the request caused the failure, even if the code is that of a server fault. */
+  /** Whether the request caused the failure, even if its code stands for a server fault. */
   isRequestFault = false;
   // Not `#`: see CallContext.
   private readonly observers: Observers;
@@ -79,7 +79,7 @@ export class Observation {
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
-    // Most outages of Redis end without an operator. Every other fault needs one.
+    // Most outages of Redis end without an operator. Every other fault needs an operator.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }
@@ -92,7 +92,7 @@ function reasonOf({ code, details }: ConnectError): string {
   return codeToString(code).toUpperCase();
 }
 
-/** Starts the trace of a call. Calls of health checks and reflection have none. */
+/** Starts the trace of a call. Calls of health checks and reflection have no trace. */
 function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received }: CallContext): CallTrace | undefined {
   const { method, headers, arrived } = received;
   if (!method || method.parent.typeName.startsWith("grpc.")) return undefined;

@@ -23,9 +23,9 @@ const always: IsSure = () => true;
 const never: IsSure = () => false;
 
 /**
- * Compiles a check that recognizes plain messages: messages with only valid text fields. Skipping protovalidate for them
- * saves 13 to 22 % of the CPU of a call. The check accepts only messages that protovalidate accepts. If a type has a rule that
- * the check does not support, it accepts no message of the type.
+ * Compiles a check that recognizes plain messages: messages with only valid text fields. Skipping protovalidate for
+ * them saves 13 to 22 % of the CPU of a call. The check accepts only messages that protovalidate accepts. If a type has
+ * a rule that the check does not support, the check accepts no message of the type.
  */
 export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredential): (message: Message) => boolean {
   if (hasOption(desc, messageRulesOption)) return never as () => boolean;
@@ -49,7 +49,7 @@ export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredent
     for (const { name, mayBeUnset, checks } of oneofs) {
       const { case: chosen, value } = values[name] as { readonly case?: string; readonly value?: unknown };
       if (chosen === undefined && !mayBeUnset) return false;
-      // Rules may apply to fields that are not chosen, too.
+      // Rules may also apply to the fields that are not set in the oneof.
       for (const { name: field, isSure } of checks) if (!isSure(field === chosen ? value : undefined)) return false;
     }
     return true;

@@ -2,7 +2,10 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** The time for which the result of a check is reused, in milliseconds. It is short, to report an outage at once. */
+/**
+ * The time for which the result of a check is reused, in milliseconds. The time is short, so that an outage is reported
+ * at once.
+ */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {

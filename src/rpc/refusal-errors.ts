@@ -169,7 +169,7 @@ export function malformed(message: string, violations: readonly FieldViolation[]
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** The error of protobuf-es that contains the invalid field. It may be the cause of another error. */
+/** The error of protobuf-es that contains the invalid field. The error may be the cause of another error. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

@@ -50,7 +50,7 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
     /** Replaces the token of a group. */
     async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
-      // Rounded down, so that a grace period never exceeds the requested one.
+      // The time is rounded down, so that the grace period never exceeds the requested time.
       const requestedGraceMs = graceMsOf(previousTokenTtl);
       const rotation: Rotation = {
         target: groupTarget(group),

@@ -47,7 +47,7 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/** Creates the message of a token of the settings, which has no record. */
+/** Creates the message of a token of the settings. Such a token has no record. */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }

@@ -251,7 +251,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** The failure of one group, as in the error of a call for that group. */
+/** The failure of one group. It has the values of the error that a call for this group would return. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
   // Only operators import groups.
   const error = toCallError(failure, { isForOperator: true });
