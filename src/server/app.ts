@@ -66,7 +66,7 @@ interface AppDeps
   readonly onSample: (sample: Sample) => void;
   /** Whether the console is served. */
   readonly console: boolean;
-  /** Aborts when a shutdown begins. Streams then end. */
+  /** Aborts when a shutdown begins, which ends the streams. */
   readonly shutdownSignal: AbortSignal;
 }
 

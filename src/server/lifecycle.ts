@@ -11,7 +11,7 @@ export function stopRequested(isWorker: boolean): Promise<undefined> {
   });
 }
 
-/** File and DNS work in the thread pool of Node, as `getActiveResourcesInfo` names it. */
+/** The names in `getActiveResourcesInfo` of file and DNS work in the thread pool of Node. */
 const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
 
 /**
@@ -83,7 +83,7 @@ export class Lifecycle {
 /**
  * Waits for a closer.
  *
- * @param ms maximum time, in milliseconds. With 0 or less, it waits for one turn of the event loop
+ * @param ms maximum time, in milliseconds. With 0 or less, the function waits for one turn of the event loop
  * @throws Error if the closer is not done in this time; the error of the closer
  */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {

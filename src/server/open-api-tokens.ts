@@ -30,7 +30,7 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
 }
 
 interface IssuedDeps extends Omit<OpenDeps, "environments"> {
-  /** The client of the stores. If tracing is on, it records the round trips of calls. */
+  /** The client of the stores. If tracing is on, this client records the round trips of calls. */
   readonly storeClient: StoreClient;
   /** Called with deleted environments. */
   readonly onDeleted: (environment: Environment) => void;

@@ -211,7 +211,7 @@ export class RedisState {
     this.#isChecked = true;
   }
 
-  /** Creates lost environments again, but not deleted ones. */
+  /** Creates lost environments again, but not deleted environments. */
   async #restoreEnvironments(): Promise<void> {
     const { authenticator, environments, identity, logger } = this.#deps;
     if (identity?.refusal()) return;
@@ -229,7 +229,7 @@ export class RedisState {
     }
   }
 
-  /** Logs that an environment was deleted, once until it is used again. */
+  /** Logs the deletion of an environment once, until the environment is used again. */
   #logDeletion(environment: string): void {
     if (this.#loggedDeletions.has(environment)) return;
     this.#loggedDeletions.add(environment);
@@ -282,7 +282,7 @@ async function checkFormat(
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
-  // Another worker may start at the same time, maybe one of another release.
+  // Another worker, maybe of another release, may start at the same time.
   requireLayout(await identity.adopt());
 }
 
@@ -297,7 +297,7 @@ function requireLayout(format: string): void {
   );
 }
 
-/** The keys of environments: `ug:env:` in earlier layouts, and the keys with a number in this one. */
+/** The keys of environments: `ug:env:` in earlier layouts, and the keys with a number in this layout. */
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**

@@ -10,7 +10,7 @@ import { checkTokenKeys } from "../store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";
 
-/** Makes a part of the service use settings whose files have changed. Rejects if it cannot. */
+/** Makes a part of the service use settings whose files have changed. Rejects if the part cannot use them. */
 export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
 
 /** Watches the files of settings. Logs each change, and counts it in the metrics. */
@@ -24,7 +24,7 @@ export function watchFiles(
     states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
   };
   for (const { setting } of config.files) note(setting, true);
-  // With several workers, the metric is 0 if one worker is behind.
+  // With several workers, the metric is 0 if one worker does not use the content.
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
     help: "1 if the content of the file of a setting is in use, otherwise 0",

@@ -212,7 +212,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
 }
 
 /**
- * The samples of the last hour. In a single process, they are its own. In a worker, the supervisor has the samples of
+ * The samples of the last hour. A single process has its own samples. In a worker, the supervisor has the samples of
  * all workers.
  */
 function openHistory() {
@@ -230,7 +230,7 @@ function openHistory() {
   };
 }
 
-/** The key of the embedded store, which loses its data when the process ends. */
+/** The key of the embedded store. It is random, because the store loses its data when the process exits. */
 function newEmbeddedKey(): RingKey {
   return { id: "embedded", secret: randomBytes(32) };
 }

@@ -6,9 +6,10 @@ import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire"
  */
 
 /*
- * V8 collects the old generation after it has grown by this percentage. Calls that wait for Redis are promoted to the old
- * generation and soon become garbage there. A lower value saves memory, but V8 collects more often, and each collection delays
- * calls: at 30, collections determine the p99 latency. Deno reads V8 flags from its command line instead.
+ * V8 collects the old generation after it has grown by this percentage. Calls that wait for Redis are promoted to the
+ * old generation and soon become garbage there. A lower value saves memory, but V8 collects more often, and each
+ * collection delays calls: at 30, collections determine the p99 latency. Deno reads V8 flags from its command line
+ * instead.
  */
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=100");
 

@@ -88,7 +88,7 @@ export class Service {
     await state.noteKeyUse();
   }
 
-  /** Uses the tokens of the settings, and the generated ones. */
+  /** Uses the tokens of the settings, and the generated tokens. */
   async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
     const { authenticator, cipher, state } = this.#parts;
     const tokens = {

@@ -13,7 +13,7 @@ import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 export interface Listening {
   /** The URL of the service, such as `http://127.0.0.1:8080`. */
   readonly url: string;
-  /** The URL of health and metrics; undefined when they have no port of their own. */
+  /** The URL of health and metrics; undefined if they have no port of their own. */
   readonly metricsUrl: string | undefined;
   /** How many processes share the port; undefined for a single process. */
   readonly workers?: number;

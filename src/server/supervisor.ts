@@ -22,8 +22,8 @@ import {
 } from "./worker.ts";
 
 /**
- * If a worker exits within this time after its start, the supervisor waits as long before it restarts the worker. In
- * milliseconds.
+ * If a worker exits within this time after its start, the supervisor waits for the same time before it restarts the
+ * worker. In milliseconds.
  */
 const RESTART_DELAY_MS = 1000;
 
@@ -33,7 +33,7 @@ const EXIT_SLACK_MS = 2000;
 /** How long the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
-/** The start fails if more workers than this exit before they listen, without reporting a reason. */
+/** If more workers than this exit without a reason before they listen, the start fails. */
 const MAX_EXITS_AT_START = 5;
 
 /** The exit of a worker, and its reason if it could not start. */

@@ -21,8 +21,8 @@ export type StartMessage =
   | { readonly kind: "failed"; readonly reason: string };
 
 /**
- * A request to the other process, or its response. A worker requests the metrics of all workers and the samples of the last hour,
- * the supervisor the metrics of one worker.
+ * A request to the other process, or its response. A worker requests the metrics of all workers and the samples of the
+ * last hour, and the supervisor requests the metrics of one worker.
  */
 export interface DataMessage {
   readonly kind: "all metrics" | "own metrics" | "history";
@@ -58,7 +58,7 @@ export function workerArgument(start: WorkerStart): string {
 export const worker = readArgument(process.argv[2]);
 
 function readArgument(argument: string | undefined): WorkerStart | undefined {
-  // Without a channel, a person has written the argument. It is then rejected as unknown.
+  // Without a channel, a person has written the argument. The service then rejects the argument as unknown.
   if (!process.send || !argument?.startsWith(ARGUMENT)) return undefined;
   return JSON.parse(argument.slice(ARGUMENT.length)) as WorkerStart;
 }
@@ -81,7 +81,9 @@ export function sendSample(sample: Sample): void {
   send(process, { kind: "sample", sample }, () => {});
 }
 
-/** Requests data from the other process; undefined if it has none, or after the timeout, in milliseconds. */
+/**
+ * Requests data from the other process. Undefined if that process has no data, or after the timeout, in milliseconds.
+ */
 export function requestData(
   channel: Channel,
   kind: DataMessage["kind"],
