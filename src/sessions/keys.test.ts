@@ -11,7 +11,7 @@ const key = (kid: string, activeTime: number, createTime = NOW - 10 * LIFETIME_M
 
 const shown = (keys: readonly KeyTimes[], now = NOW) => statesOf(keys, now).map(({ key, state }) => [key.kid, state]);
 
-it("the newest key whose time has come is active, older ones are retired, and later ones are standby", () => {
+it("the newest key whose active time has passed is active, older keys are retired, and later keys are standby", () => {
   const keys = [key("c", NOW + 1), key("a", NOW - 2000), key("b", NOW)];
   expect(shown(keys)).toEqual([
     ["a", "retired"],
@@ -62,7 +62,7 @@ it("after a long pause, no key signs before it has been published for the cache 
   expect(PUBLISHED_MS).toBeGreaterThan(600_000);
 });
 
-it("a rotation activates the standby key and publishes a new one", () => {
+it("a rotation activates the standby key and publishes a new key", () => {
   const keys = [key("a", NOW - 1000), key("b", NOW + LIFETIME_MS)];
   const next = nextKeySet(keys, NOW, "rotate");
   expect(next).toEqual({ kept: [keys[0], { ...keys[1], activeTime: NOW }], made: [NOW + LIFETIME_MS] });
@@ -76,7 +76,7 @@ it("a rotation waits until the standby key has been published for long enough, e
   expect(nextKeySet([keys[0] as KeyTimes, waiting as KeyTimes], NOW + 1, "rotate")).toBeUndefined();
 });
 
-it("a rotation without a standby key publishes one, which signs as soon as allowed", () => {
+it("a rotation without a standby key publishes a new key, which signs as soon as allowed", () => {
   const [only] = [key("a", NOW - 1000)];
   expect(nextKeySet([only as KeyTimes], NOW, "rotate")).toEqual({ kept: [only], made: [NOW + PUBLISHED_MS] });
 });

@@ -1,8 +1,8 @@
 import { DAY_MS } from "../domain/durations.ts";
 
 /**
- * The lifecycle of the keys that sign sessions. The state of a key depends only on its stored times. So all processes agree
- * on it without messages, and no job must run for a key to take over.
+ * The lifecycle of the keys that sign sessions. The state of a key depends only on its stored times. So all processes
+ * agree on the state without messages, and a key takes over without a job.
  */
 
 /** Times of a key, in milliseconds since 1970. */
@@ -60,7 +60,7 @@ interface KeySetChange {
 }
 
 /**
- * Returns the change that keeps one key active and another one ready to take over. Undefined if no change is needed.
+ * Returns the change that keeps one key active and another key ready to take over. Undefined if no change is needed.
  *
  * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: the
  *   keys must not be used any more

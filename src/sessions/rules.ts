@@ -1,7 +1,7 @@
 // The rules for viewer sessions. The service and the TypeScript client share them, so this file uses no platform API.
 // test/fixtures/viewer-sessions.json has a case for each rule.
 
-/** Maximum length of a session. It must fit into a header, and all servers accept 8 KiB. */
+/** Maximum length of a session. A session must fit into a header, and all servers accept 8 KiB. */
 export const MAX_SESSION_LENGTH = 8192;
 
 /** How far `iat` may lie in the future, in seconds, because the clocks of two machines can differ. */
@@ -18,7 +18,7 @@ export const TYPE = "viewer+jwt";
 /** Maximum length of the header, which has three short members. */
 export const MAX_HEADER_LENGTH = 256;
 
-/** The signed claims: those of RFC 7519, and some of this service. Times are in seconds since 1970. */
+/** The signed claims: the claims of RFC 7519, and some claims of this service. Times are in seconds since 1970. */
 export interface SessionClaims {
   /** The issuer, one per environment. */
   readonly iss: string;
@@ -66,7 +66,7 @@ const MAX_CLAIM_DEPTH = 32;
  * Parses a session without verifying its signature. The header must contain exactly the key id, the type and the algorithm:
  * no key, no URL of keys and no extension (RFC 8725).
  *
- * @returns undefined if it is not a session
+ * @returns undefined if the text is not a session
  */
 export function readSession(session: string): UnverifiedSession | undefined {
   const [head = "", claims = "", signature = "", ...more] =

@@ -108,7 +108,7 @@ it("reads keys once for all waiting callers, and not for refused callers", async
   expect(await keys.published(ENVIRONMENT, refuse)).toHaveLength(2);
 });
 
-it("caches keys for API_TOKEN_CACHE without a subscription, and longer with one", async () => {
+it("caches keys for API_TOKEN_CACHE without a subscription, and longer with a subscription", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   await keys.signing(ENVIRONMENT);
   const readsAt = async (ms: number) => {

@@ -77,7 +77,7 @@ export class SigningKeys {
   readonly #known = new Map<string, KnownKeys>();
   /** Reads in flight. A change of keys removes them, because their result may be outdated. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** Keys that were read for publishing, of environments that are not in use here. */
+  /** Keys that were read for publishing, of environments whose keys this process does not otherwise use. */
   readonly #published = new Map<string, Published>();
   /** The maximum age of cached keys when they are used, in milliseconds. */
   #freshMs = FRESH_MS;
@@ -86,7 +86,7 @@ export class SigningKeys {
     this.#deps = deps;
   }
 
-  /** Sets whether this process is subscribed to the changes of other workers. Default: it is. */
+  /** Sets whether this process is subscribed to the changes of other workers. Default: subscribed. */
   setSubscribed(isSubscribed: boolean): void {
     this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
   }
@@ -102,8 +102,8 @@ export class SigningKeys {
   /**
    * Returns the keys that verify sessions of an environment. Rejects with the errors of the store.
    *
-   * @param kid a required key. If it is missing, the keys are read again, once for all waiting callers. So an unknown key
-   *   costs Redis no more than an unknown token
+   * @param kid a required key. If this key is missing, the keys are read again, once for all waiting callers. So an
+   *   unknown key costs Redis no more than an unknown token
    */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);
@@ -168,7 +168,7 @@ export class SigningKeys {
    * Activates the next key, at once or as soon as it has been published for long enough. Creates keys if none exist.
    *
    * @param how `replace`: the old keys must not be used any more
-   * @returns as `list`
+   * @returns the same as `list`
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
     const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);

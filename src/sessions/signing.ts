@@ -25,7 +25,10 @@ export async function newKeyPair(): Promise<SigningPair> {
   return { x, y, d } as SigningPair;
 }
 
-/** Returns a key as a JSON Web Key (RFC 7517). `jose` imports it at its first use, and caches the result by this object. */
+/**
+ * Returns a key as a JSON Web Key (RFC 7517). `jose` imports the key at its first use, and caches the result by this
+ * object.
+ */
 export function jwkOf(key: PublicKey | SigningPair): JWK {
   return { kty: "EC", crv: "P-256", ...key };
 }
