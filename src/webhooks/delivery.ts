@@ -40,7 +40,7 @@ const OVERLAP_MICROS = 60_000_000;
 export interface DeliveryDeps {
   readonly store: DeliveryStore;
   readonly events: EventStore;
-  /** `WEBHOOK_ALLOW`. */
+  /** The networks of `WEBHOOK_ALLOW`. */
   readonly allowed: readonly Network[];
   readonly resolve?: Resolve | undefined;
   /** Times for tests, in milliseconds. Default: `POLL_MS` of the engine, `FIRST_RETRY_MS` and `DELIVERY_TIMEOUT_MS`. */
@@ -53,7 +53,7 @@ interface DeliveryRules {
   isOver(): boolean;
   /** Aborts the attempt in flight. */
   readonly aborted: AbortSignal;
-  /** Receives each attempt, and the webhook after it. Undefined: the worker no longer holds the lease. */
+  /** Receives each attempt, and the webhook after the attempt. Undefined: the worker no longer holds the lease. */
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
 }
 
@@ -107,7 +107,9 @@ export class Delivery {
     });
   }
 
-  /** Sends the wanted events of a page, and moves the cursor behind it. Stops if another call moves the cursor. */
+  /**
+   * Sends the wanted events of a page, and moves the cursor behind the page. Stops if another call moves the cursor.
+   */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
       const { target } = this;
@@ -153,7 +155,7 @@ export class Delivery {
   }
 }
 
-/** Whether the events of a webhook are due. If its secret cannot be decrypted, attempts to send them fail. */
+/** Whether the events of a webhook are due. If its secret cannot be decrypted, attempts to send events fail. */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";
 }

@@ -19,9 +19,9 @@ import { MISSED_TYPE } from "./payload.ts";
 
 /*
  * A change writes nothing for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment. It claims the lease of such a webhook, reads the events after the cursor, and sends one after the
- * other. After each one it moves the cursor, which also extends the lease. After a failure it releases the lease. After
- * the backoff, any worker claims the lease again.
+ * their environment. It claims the lease of such a webhook, reads the events after the cursor, and sends one event
+ * after the other. After each event, it moves the cursor, which also extends the lease. After a failure it releases the
+ * lease. After the backoff, any worker claims the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */

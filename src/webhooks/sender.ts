@@ -25,7 +25,7 @@ const IDLE_MS = 5000;
 const DNS_TIMEOUT_MS = 2000;
 const DNS_TRIES = 2;
 
-/** Resolves a host name to its addresses. Rejects if it has none. */
+/** Resolves a host name to its addresses. Rejects if the name has no addresses. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
 /** A message to send. */
@@ -38,7 +38,7 @@ export interface Message {
 /** The result of sending a message. */
 export interface SendResult {
   readonly outcome: DeliveryOutcome;
-  /** The HTTP status. Undefined if there was no answer. */
+  /** The HTTP status. Undefined if no answer arrived. */
   readonly status: number | undefined;
   readonly durationMs: number;
 }
@@ -125,7 +125,7 @@ export class Sender {
   private async statusOf(message: Message, limit: Limit): Promise<number> {
     const addresses = await this.addressesOf(new URL(message.url).hostname);
     return this.request(message, addresses, limit).catch((error: unknown) => {
-      // The endpoint may have closed the reused connection when the request was sent, so it is sent again.
+      // The endpoint may have closed the reused connection at the same time, so the request is sent again.
       const isStale = (error as { isReused?: boolean }).isReused === true;
       if (!isStale) throw error;
       return this.request(message, addresses, limit);
@@ -184,7 +184,7 @@ export class Sender {
   }
 }
 
-/** Reads a short body, so that its connection can be used again. Closes the connection of a longer one. */
+/** Reads a short body, so that its connection can be used again. Closes the connection of a longer body. */
 function drop(response: IncomingMessage): void {
   let bytes = 0;
   const timer = setTimeout(() => response.destroy(), BODY_MS);
