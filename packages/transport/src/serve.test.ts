@@ -48,7 +48,7 @@ it("counts a call in flight until it ends, also if its client has disconnected",
   server.destroy();
 });
 
-it("answers an open connection before it has served all of the many connections that send requests at once", async () => {
+it("answers an open connection before it has served all new connections that send requests at once", async () => {
   const routes: ServeOptions["routes"] = ({ service }) => service(TalkService, { watch: async function* () {} });
   const server = await serveNode({ routes }, { host: "127.0.0.1", port: 0, tls: undefined });
   const session = connectHttp2(server.url);

@@ -205,8 +205,9 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * The unsent bytes of a connection that are not charged on Deno: a short response to each of its streams. Over TLS, Deno passes them to
- * the kernel some turns later. So a burst of short responses on many connections would exceed the budget of its client.
+ * The number of unsent bytes that are not charged on Deno, per connection. It allows a short response to each of its streams. Over
+ * TLS, Deno passes short responses to the kernel some turns later. So a burst of them on many connections would exceed the budget of
+ * their client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 

@@ -70,7 +70,7 @@ interface Waiting {
   readonly request: RequestHead;
   /** The size of its headers, in bytes. */
   readonly headerBytes: number;
-  /** The number of calls that it counts as. */
+  /** The memory of the call in units of `CALL_BYTES`, at least 1. */
   units: number;
   /** The time at which the call began to wait, by `performance.now()`. */
   readonly since: number;

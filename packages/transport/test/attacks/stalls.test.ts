@@ -187,7 +187,7 @@ describeAttacks(
       async (target) => {
         const wire = await target.http1();
         wire.socket.pause();
-        // More bytes than the kernel's buffers accept.
+        // The answers have more bytes than the kernel's buffers accept.
         const request = head("GET", PATHS.large, {});
         for (let i = 0; i < 200; i++) wire.push(request);
         const isEnded = () => wire.isClosed || !wire.socket.writable;
