@@ -22,8 +22,8 @@ export const file_usergroup_admin_v1_metrics: GenFile = /*@__PURE__*/
  */
 export type GetMetricsHistoryRequest = Message<"usergroup.admin.v1.GetMetricsHistoryRequest"> & {
   /**
-   * Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN,
-   * all calls, also those without an environment.
+   * Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN, all calls,
+   * including those without an environment.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */

@@ -25,8 +25,8 @@ const (
 
 type GetMetricsHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN,
-	// all calls, also those without an environment.
+	// Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN, all calls,
+	// including those without an environment.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Only the calls of the method with this name, such as `GetUserGroup`. Excludes `environment`.
 	// ADMIN_TOKEN only. Default: all methods.

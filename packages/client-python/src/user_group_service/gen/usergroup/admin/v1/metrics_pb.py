@@ -35,8 +35,8 @@ class GetMetricsHistoryRequest(Message[_GetMetricsHistoryRequestFields]):
 
     Attributes:
         environment:
-            Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN,
-            all calls, also those without an environment.
+            Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN, all calls,
+            including those without an environment.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
