@@ -94,7 +94,7 @@ describeWithRedis("ugs keys", () => {
     expect(answers.map(({ userGroup }) => userGroup)).toEqual(tokens);
   });
 
-  it("a start without a needed key names an environment that needs it", async () => {
+  it("a start without a needed key fails, and names an environment that needs the key", async () => {
     const redis = await newRedis();
     const first = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: OLD } });
     for (const userGroupId of ["a", "b", "c"]) await grpcClients(first).groups.getUserGroup({ userGroupId });

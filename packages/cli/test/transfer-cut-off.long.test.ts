@@ -44,7 +44,7 @@ describe("an interrupted ugs export", () => {
     expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
     expect((await run(["import", file, "--verify"])).code).toBe(0);
 
-    // As if killed while it writes the state.
+    // Restores the state, as if `ugs` was killed while it wrote the state.
     await copyFile(left, `${file}.export-state`);
     const again = await run(["export", file, "--include-tokens", "--force"]);
     expect([again.code, again.stderr]).toEqual([
@@ -196,7 +196,7 @@ describe("ugs on a full disk", () => {
     return run.output().split("end of line\n");
   }
 
-  it("reports the full disk, and resumes an export when there is space", async () => {
+  it("reports the full disk, and resumes an export when the disk has space again", async () => {
     const place = await newPlace(server, GROUPS);
     const [full, , again, written = ""] = await onDisk(place, 112, [
       "ugs export out.jsonl",
@@ -216,7 +216,7 @@ describe("ugs on a full disk", () => {
     expect(groups).toEqual([...linesIn(await bodyOf(whole)), "out.jsonl"]);
   });
 
-  it("reports the full disk, and resumes an import when there is space, with each reject once", async () => {
+  it("reports the full disk, and resumes an import when the disk has space again, with each reject once", async () => {
     const place = await newPlace(server);
     const file = await fileOf(
       place.folder,

@@ -120,7 +120,11 @@ function qualified({ parent, name }: DescField): string {
   return `${parent.name}.${name}`;
 }
 
-/** The field of a message with a name. @throws Error if there is none */
+/**
+ * The field of a message with a name.
+ *
+ * @throws Error if the field does not exist
+ */
 export function fieldOf(schema: DescMessage, name: string): DescField {
   const field = schema.fields.find((each) => each.name === name);
   if (!field) throw new Error(`${schema.typeName} has no field ${name}`);

@@ -219,7 +219,11 @@ function set(request: object, { localName, oneof }: DescField, value: unknown): 
   Object.assign(request, oneof ? { [oneof.localName]: { case: localName, value } } : { [localName]: value });
 }
 
-/** The fields that an update changes. @throws Failure if there are none */
+/**
+ * The fields that an update changes.
+ *
+ * @throws Failure if the user gave none
+ */
 function pathsOf(inputs: readonly Input[]): string[] {
   const changes = inputs.filter(
     ({ field: { name }, label }) => label.startsWith("--") && name !== "etag" && name !== "environment",

@@ -12,7 +12,7 @@ export interface Column<T> {
   readonly isFree?: boolean;
 }
 
-/** A column of a table of messages: the name of a field, or a column of its own. */
+/** A column of a table of messages: the name of a field, or a column that the table defines. */
 export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
 
 /** The columns for a message. The labels of the fields are their names. */

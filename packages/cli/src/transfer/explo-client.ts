@@ -36,8 +36,8 @@ const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
- * The hosted service allows 180 requests per minute and address, and other programs need some of them. So after a burst of
- * requests there is a pause between requests, in milliseconds.
+ * The request rate: a burst, then a pause between requests, in milliseconds. The hosted service allows 180 requests per
+ * minute and address, and other programs need some of them.
  */
 const BURST = 30;
 const PACE_MS = 500;

@@ -41,7 +41,7 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
 /** Codes of failed groups that a retry may import. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
-/** How groups are sent. */
+/** How to send groups. */
 export interface Sending {
   readonly admin: Client<typeof AdminService>;
   readonly settings: ImportSettings;

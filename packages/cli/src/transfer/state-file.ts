@@ -40,7 +40,7 @@ export class StateFile<T extends State> {
   /**
    * Claims the file for this run.
    *
-   * @returns the state of an unfinished transfer. Undefined: there is none, or the run starts again
+   * @returns the state of an unfinished transfer. Undefined: no transfer is unfinished, or the run starts again
    * @throws Failure if the unfinished transfer has another binding, or the file cannot be read or written
    */
   async claim(binding: Binding, isRestart: boolean): Promise<T | undefined> {

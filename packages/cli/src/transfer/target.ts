@@ -14,11 +14,11 @@ import { Progress } from "./progress.ts";
 
 /** A task of many calls, such as an import. */
 export interface Task {
-  /** Its calls fail with a ConnectError, without retries: `Patience` retries them. */
+  /** The client. Its calls fail with a ConnectError after one attempt: `Patience` retries them. */
   readonly admin: Client<typeof AdminService>;
   readonly connection: Connection;
   readonly progress: Progress;
-  /** It shows pauses as progress. */
+  /** The pauses between retries, which the progress shows. */
   readonly patience: PatienceOptions;
 }
 

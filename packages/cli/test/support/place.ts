@@ -70,7 +70,7 @@ export async function bodyOf(path: string): Promise<string> {
   return text.slice(text.indexOf("\n") + 1);
 }
 
-/** The stored state as JSON, or undefined if there is none. */
+/** The stored state as JSON, or undefined if no state is stored. */
 export function stateOf(path: string): { readonly [name: string]: unknown } | undefined {
   return existsSync(path)
     ? (JSON.parse(readFileSync(path, "utf8")) as { readonly [name: string]: unknown })
