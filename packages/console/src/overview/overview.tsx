@@ -226,7 +226,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
   );
 }
 
-/** The failed round trips, if there are any, for the chart of round trips. */
+/** The failed round trips, if any, for the chart of round trips. */
 function failedTrips({ redisErrors }: ServiceSample): { readonly [name: string]: number } {
   return redisErrors === 0 ? {} : { failed: redisErrors };
 }

@@ -128,7 +128,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
 /** The number of existing events to show first when a trail is followed. */
 const FIRST = 10;
 
-/** The maximum number of events on a page. There may be hundreds of thousands since the page was last visible. */
+/** The maximum number of events on a page. Hundreds of thousands may be new since the page was last visible. */
 const MAX_EVENTS = 500;
 
 /** Follows the trail. While the service is unavailable it retries, and it misses no event. */

@@ -104,7 +104,7 @@ type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
 /** The minimum number of items per read, unless the list ends. */
 const MIN_ITEMS = 50;
 
-/** Reads pages until there are `MIN_ITEMS`. With a filter the service may return short or empty pages. */
+/** Reads pages until it has `MIN_ITEMS` items. With a filter, the service may return short or empty pages. */
 async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<Page<T>> {
   const items: T[] = [];
   let nextPageToken = pageToken;

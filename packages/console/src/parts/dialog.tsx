@@ -133,7 +133,11 @@ export function ChangeDialog({
   );
 }
 
-/** A button that opens a dialog. @param children makes the dialog, by the function that closes it */
+/**
+ * A button that opens a dialog.
+ *
+ * @param children returns the dialog. It receives the function that closes the dialog
+ */
 export function DialogButton({
   label,
   icon: Icon,
@@ -158,7 +162,7 @@ export function DialogButton({
   );
 }
 
-/** A button that opens a `ChangeDialog` without state of its own. */
+/** A button that opens a `ChangeDialog` without state. */
 export function ChangeButton({
   label,
   icon,

@@ -43,7 +43,7 @@ function useRowsInSight(count: number) {
     look();
     // With an automatic layout, columns would change their widths whenever other rows are rendered.
     setWidths([...(head.current?.cells ?? [])].map((cell) => cell.getBoundingClientRect().width));
-    // Scrolling does not bubble.
+    // Scroll events do not bubble.
     const options = { capture: true, passive: true };
     addEventListener("scroll", look, options);
     addEventListener("resize", look, options);

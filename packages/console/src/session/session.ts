@@ -68,7 +68,7 @@ export async function signIn(token: string): Promise<void> {
 }
 
 /**
- * Ends the session or the sign-in, and removes every token, also a typed one, and all shown data.
+ * Ends the session or the sign-in. Removes every token, including a typed one, and all shown data.
  *
  * @param because the reason, shown on the sign-in page
  */

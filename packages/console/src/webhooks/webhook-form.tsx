@@ -8,7 +8,7 @@ import { CheckField, TextField } from "../parts/field.tsx";
 export interface WebhookValues {
   readonly displayName: string;
   readonly url: string;
-  /** Whether it receives all types, also those of later releases. */
+  /** Whether the webhook receives all types, including those of later releases. */
   readonly isOfAllTypes: boolean;
   /** The chosen types. They stay while all types are chosen. */
   readonly eventTypes: readonly string[];
