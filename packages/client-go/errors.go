@@ -44,8 +44,8 @@ func SuspensionOf(err error) (message string, isSuspended bool) {
 	return info.GetMetadata()["suspension_message"], info.GetReason() == "USER_GROUP_SUSPENDED"
 }
 
-// RequestIDOf returns the request id of a failed call, which the log of the service contains. It is empty if the error is
-// not of a call.
+// RequestIDOf returns the request id of a failed call, which the log of the service contains. It is empty if the error
+// does not come from a call.
 func RequestIDOf(err error) string {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {

@@ -18,7 +18,7 @@ import (
 const (
 	// Maximum pause between two attempts to open a stream.
 	maxStreamPause = 30 * time.Second
-	// The service sends a response at least every 15 seconds. Without one for this time, the connection is lost.
+	// The service sends a response at least every 15 seconds. If none arrives for this time, the connection is lost.
 	silence = time.Minute
 )
 

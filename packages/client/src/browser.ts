@@ -1,6 +1,6 @@
 /** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** Part of the lifetime of a session after which the next one is requested. */
+/** Part of the lifetime of a session after which the source requests the next session. */
 const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
@@ -69,7 +69,7 @@ export interface ViewerSessionSource {
   /** The current state. */
   readonly state: ViewerSessionState;
   /**
-   * Returns the session for a request. Waits only if there is no valid session.
+   * Returns the session for a request. Waits only if the source has no valid session.
    *
    * @throws ViewerSessionUnavailable if the back end returns no valid session
    */
@@ -145,7 +145,7 @@ class Source implements ViewerSessionSource {
   async replace(refusedSession?: string): Promise<string> {
     const held = this.#current();
     if (held && refusedSession !== undefined && held.session !== refusedSession) return held.session;
-    // Never return the rejected session again, even if there is no other.
+    // Never return the rejected session again, even if no other session exists.
     this.#held = undefined;
     this.#tell();
     return await this.#refresh();
@@ -289,7 +289,11 @@ function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   });
 }
 
-/** Returns the session and the `Date` of a response of the back end. @throws ViewerSessionUnavailable if it has none */
+/**
+ * Returns the session and the `Date` of a response of the back end.
+ *
+ * @throws ViewerSessionUnavailable if the response has no session
+ */
 async function read(
   answering: Promise<Response | ViewerSessionAnswer>,
 ): Promise<{ readonly session: string; readonly time: number }> {

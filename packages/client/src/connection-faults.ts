@@ -46,7 +46,7 @@ function faultOfFamily(code: string): ConnectionFault | undefined {
   return undefined;
 }
 
-/** Returns whether the service cannot have received a call, because there was no connection. */
+/** Returns whether the service cannot have received a call, because the client had no connection. */
 export function isNeverSent(error: unknown): boolean {
   const found = connectionFaultOf(error);
   return found !== undefined && BRIEF.has(found.fault);

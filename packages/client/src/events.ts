@@ -13,7 +13,10 @@ import { failureDetails, retryAfterMs } from "./failure.ts";
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
-/** The service sends a response at least every 15 seconds. Without one for this time, in milliseconds, the connection is lost. */
+/**
+ * The service sends a response at least every 15 seconds. If none arrives for this time, in milliseconds, the
+ * connection is lost.
+ */
 const SILENCE_MS = 60_000;
 
 /** Codes of failures that may be temporary. */
@@ -41,8 +44,8 @@ export interface WatchOptions {
  *
  * `for await (const { cursor, content } of watchEvents(service.admin, { cursor: stored })) …`
  *
- * Throws `ConnectError` for failures that stay, such as `EVENT_CURSOR_EXPIRED`: start again with `START_SNAPSHOT`. Also throws
- * if the API token is revoked, expired or has not the role `admin`.
+ * Throws `ConnectError` for permanent failures, such as `EVENT_CURSOR_EXPIRED`: start again with `START_SNAPSHOT`. Also
+ * throws if the API token is revoked or expired, or does not have the role `admin`.
  */
 export async function* watchEvents(
   admin: Pick<Client<typeof AdminService>, "watchEvents">,
@@ -58,7 +61,7 @@ export async function* watchEvents(
     let timer = limit();
     const signals = signal ? [signal, silence.signal] : [silence.signal];
     try {
-      // The stream has no deadline of its own.
+      // This call has no deadline.
       for await (const response of admin.watchEvents(next, { signal: AbortSignal.any(signals), timeoutMs: 0 })) {
         clearTimeout(timer);
         hasResponse = true;

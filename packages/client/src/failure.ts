@@ -46,7 +46,7 @@ export function failureDetails(error: unknown): FailureDetails | undefined {
   };
 }
 
-/** Returns the request id of a failed call. Undefined if the error is not of a call. */
+/** Returns the request id of a failed call. Undefined if the error does not come from a call. */
 export function requestIdOf(error: unknown): string | undefined {
   return error instanceof ConnectError ? (error.metadata.get(REQUEST_ID_HEADER) ?? undefined) : undefined;
 }

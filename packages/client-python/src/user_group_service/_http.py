@@ -165,7 +165,7 @@ class Http:
 
 
 class _Connections:
-    """The connections of a process, one per httpcore pool. A pool with many would search all for each request."""
+    """The connections of a process, one per httpcore pool. A pool with many connections would search all of them per request."""
 
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
@@ -205,7 +205,7 @@ class _Connections:
 
 
 class AsyncHttp:
-    """Sends requests from asyncio. It can be used in several event loops, also at the same time."""
+    """Sends requests from asyncio. Several event loops can use it, even at the same time."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
         self._tls = tls
@@ -236,7 +236,7 @@ class AsyncHttp:
     async def stream(
         self, method: str, url: str, headers: Headers, content: bytes
     ) -> AsyncIterator[AsyncStreamAnswer]:
-        """Send a request, and read the response as it arrives, on a connection of its own, as `Http.stream` does."""
+        """Send a request on a separate connection, and read the response as it arrives, as `Http.stream` does."""
         pool = httpcore.AsyncConnectionPool(
             ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
         )

@@ -49,7 +49,7 @@ class Client:
             token: The API token, or a function that returns it. The client calls it before each attempt, in a thread.
             timeout_ms: Time limit of a call with its retries, in milliseconds. A call can override it.
             ca_file: CA certificates in PEM that verify the certificate of the service. Default: those of the system.
-            tls: An SSL context instead, such as for a client certificate.
+            tls: An SSL context in place of `ca_file`, such as for a client certificate.
             proxy: URL of a proxy; empty for none. Default: `HTTPS_PROXY` or `HTTP_PROXY`, except for hosts of `NO_PROXY`.
             interceptors: Interceptors that run for each attempt, such as for logs or traces.
 

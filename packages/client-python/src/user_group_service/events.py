@@ -92,12 +92,12 @@ class _Position:
         self._request.start = WatchEventsRequest.Start.UNSPECIFIED
 
     def require_response(self) -> None:
-        """Raise a temporary error if the stream ended without a response, so that the next one does not begin at once."""
+        """Raise a temporary error if the stream ended without a response, so that the next stream does not start at once."""
         if not self._has_response:
             raise ConnectError(Code.UNAVAILABLE, "the stream ended without a response")
 
     def pause_after(self, error: ConnectError) -> float:
-        """Return the pause after a failure, in seconds. Raises the error if the failure stays."""
+        """Return the pause after a failure, in seconds. Raises the error if the failure is permanent."""
         temporary = _TEMPORARY if info_of(error) else _BROKEN
         if error.code not in temporary or is_certificate_refused(error):
             raise error
