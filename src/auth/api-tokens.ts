@@ -7,7 +7,7 @@ import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domai
 
 /** The identity of an authenticated caller, for logs and audit events. Not secret. */
 interface Identity {
-  /** The id of its API token; `static-NAME` for an entry of `API_TOKENS`; `root` for `ADMIN_TOKEN`. */
+  /** The id of the caller's API token; `static-NAME` for an entry of `API_TOKENS`; `root` for `ADMIN_TOKEN`. */
   readonly id: string;
   readonly displayName: string;
 }
@@ -254,7 +254,7 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Writes the use of a token in the background. If that fails, a later use is written. */
+  /** Writes the use of a token in the background. If the write fails, a later use is written. */
   #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#deps.store.noteUse(entry.principal.environment, entry.principal.id).catch(() => {});

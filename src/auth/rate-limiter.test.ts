@@ -44,7 +44,7 @@ describe("RateLimiter", () => {
     ]);
   });
 
-  it("sends the uses that arrive during a round trip with the next command", async () => {
+  it("sends uses that arrive during a round trip together, with the next command", async () => {
     const { limiter, counts } = open();
     takes(limiter, "a", 3);
     await counts[0]?.answer({ total: 1, resetMs: 10_000 });

@@ -18,9 +18,9 @@ interface Usage {
 }
 
 /**
- * Limits the uses of a key. A call does not wait for Redis: the process decides by its own count and adds to the count
- * in Redis in the background. One worker never exceeds the limit. Several workers together may exceed the limit by the
- * uses during a round trip. While Redis fails, each worker continues from the last total.
+ * Limits the uses of a key. A call does not wait for Redis: the process decides by its own count, and adds its uses to
+ * the count in Redis in the background. One worker never exceeds the limit. Several workers together may exceed the
+ * limit by the uses during a round trip. While Redis fails, each worker continues from the last total.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
