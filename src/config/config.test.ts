@@ -105,7 +105,7 @@ describe("the defaults", () => {
     expect(await loadConfig(Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, ""])))).toEqual(defaults);
   });
 
-  it("equal the documented default texts", async () => {
+  it("are equal to the documented defaults", async () => {
     const written = Object.entries(SETTINGS).map(([name, [, , , byDefault = ""]]) => [name, byDefault]);
     expect(await loadConfig(Object.fromEntries(written))).toEqual(defaults);
   });
@@ -621,7 +621,7 @@ describe("a secret in a file", () => {
     expect(config.files).toEqual([{ setting: "TOKEN_KEYS_FILE", path, text }]);
   });
 
-  it("is accepted at the maximum size and number of entries", async () => {
+  it("is accepted with the maximum size and the maximum number of entries", async () => {
     const entries = Array.from({ length: 40_000 }, (_, i) => `a=${String(i).padStart(20, "0")}`);
     const config = await loadConfig({ API_TOKENS_FILE: file("many", entries.join("\n")) });
     expect(config.apiTokens).toHaveLength(entries.length);
