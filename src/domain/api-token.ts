@@ -20,7 +20,7 @@ export interface ApiToken {
   readonly tokenCreateTime: number;
   /** The end of the grace period of a former secret. Undefined if no former secret is valid. */
   readonly graceExpireTime: number | undefined;
-  /** The last use of any of its secrets. Undefined if no use is known. */
+  /** The time of the last use of any of its secrets. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
 }
 
@@ -48,9 +48,9 @@ export interface ApiTokenRotation {
 export interface ApiTokenFilter {
   readonly creator?: string | undefined;
   readonly role?: Role | undefined;
-  /** Last used at this time or later, in milliseconds since 1970. */
+  /** Only API tokens that were used at this time or later, in milliseconds since 1970. */
   readonly usedSince?: number | undefined;
-  /** Last used before this time, or never. */
+  /** Only API tokens that were last used before this time, or never. */
   readonly unusedSince?: number | undefined;
 }
 

@@ -13,8 +13,8 @@ export const MAX_MESSAGE_BYTES = 1024 * 1024;
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
 /**
- * The maximum number of calls that wait or are in flight. A worker serves this many in about a second. A waiting call
- * uses about 20 KB. 160 HTTP/2 connections together have fewer streams than this.
+ * The maximum number of calls that wait or are in flight. A worker serves this many calls in about a second. A waiting
+ * call uses about 20 KB. 160 HTTP/2 connections together have fewer streams than this.
  */
 export const MAX_CALLS = 16_384;
 

@@ -160,10 +160,11 @@ export interface UserGroupAdminStore {
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**
-   * Imports groups, each atomically and independently of the others. The outcomes have the order of the groups. An equal group does
-   * not change, so an import can be repeated. A group keeps a token that is younger than the snapshot. Otherwise it gets the
-   * imported token, with the time of the snapshot as its creation time. A token never belongs to two groups: the import refuses a
-   * token of another group, even in its grace period. A suspended group keeps its suspension and its `expireTime`.
+   * Imports groups, each atomically and independently of the others. The outcomes have the order of the groups. A group
+   * that already has the imported values does not change, so an import can be repeated. A group keeps a token that is
+   * younger than the snapshot. Otherwise it gets the imported token, with the time of the snapshot as its creation
+   * time. A token never belongs to two groups: the import refuses a token of another group, even in its grace period. A
+   * suspended group keeps its suspension and its `expireTime`.
    *
    * @param groups without duplicate ids or tokens
    */
@@ -178,8 +179,8 @@ export interface UserGroupAdminStore {
 /**
  * The outcome of a group in an import, and the names of its changed fields. `token-newer`: the group kept its token,
  * which is younger than the snapshot, and has all other imported values. `suspended`: the group is suspended and stays
- * so. Its suspension or `expireTime` differs from the import. If its token is younger than the snapshot, the group also
- * kept its token.
+ * suspended. Its suspension or `expireTime` differs from the import. If its token is younger than the snapshot, the
+ * group also kept its token.
  */
 export type ImportOutcome =
   | {
@@ -266,8 +267,8 @@ export interface AuditStore {
 export interface EventStore {
   /**
    * Reads up to `size` events of an environment in their order. Events of later changes have higher ids, so a reader
-   * that continues at `next` misses no event. A page may have fewer events even if more follow. This takes one round
-   * trip, and writes nothing.
+   * that continues at `next` misses no event. A page may have fewer events even if more events follow. This takes one
+   * round trip, and writes nothing.
    *
    * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if it is deleted
    */

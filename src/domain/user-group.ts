@@ -135,7 +135,7 @@ export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 export interface ImportedUserGroup extends NewUserGroup {
   /** Its token in the source system. Undefined: an existing group keeps its token, and a new group gets a new token. */
   readonly token: string | undefined;
-  /** Suspends a group that is not suspended. Undefined: a group that is not suspended stays so. */
+  /** Suspends a group that is not suspended. Undefined: the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;
 }
 

@@ -68,7 +68,7 @@ export interface Webhook {
   readonly cursorTime: number | undefined;
   /** Undefined before the first delivery. */
   readonly lastSuccessTime: number | undefined;
-  /** The time of the first of consecutive failures. Undefined if the last attempt succeeded. */
+  /** The time of the first failure in the current series of failures. Undefined if the last attempt succeeded. */
   readonly failingSince: number | undefined;
   /** The number of consecutive failed attempts. */
   readonly failedAttempts: number;
