@@ -8,8 +8,8 @@ const SAMPLES = 360;
 
 /**
  * The maximum number of columns. A column takes 1,440 bytes, so a history takes at most 1.9 MiB. A busy service with
- * calls of 10 methods in 20 environments needs 400. Values that need a further column are dropped, until a column has
- * had no values for an hour.
+ * calls of 10 methods in 20 environments needs 400 columns. Values that need a further column are dropped, until a
+ * column has had no values for an hour.
  */
 const MAX_COLUMNS = 1400;
 
@@ -30,7 +30,7 @@ export const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 /** The scope of the values that concern the whole service. */
 export const SERVICE = "service";
 
-/** The scope of the sum of all environments without a scope of their own. */
+/** The scope of all environments that have no scope of their own, added up. */
 export const OTHER_ENVIRONMENTS = "environments";
 
 const [METHOD, ENVIRONMENT] = ["method ", "environment "] as const;

@@ -93,7 +93,7 @@ it("keeps a limited number of spans if the collector does not answer, and shuts 
   expect(errors).toEqual([NOT_SENT]);
 });
 
-it("continues when the collector is back, and has reported the lost spans", async () => {
+it("reports the lost spans, and continues when the collector is back", async () => {
   const port = await freePort();
   const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${port}`);
   endSpans(10);
