@@ -117,7 +117,7 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // Rejects duplicate keys, and nesting that overflows the stack here but not in JSON.parse.
+  // Rejects duplicate keys, and also nesting that overflows the stack in this code but not in JSON.parse.
   try {
     // If the value serializes to the same text, it had no duplicate key.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);

@@ -53,7 +53,10 @@ export function viewerEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/** The response for a token of a suspended group. Only its caller, who has an API token, can show the message to the viewer. */
+/**
+ * The response for a token of a suspended group. The caller has an API token, and only the caller can show the message
+ * to the viewer.
+ */
 function suspendedText({ reason, suspensionMessage }: UserGroupSuspended): string {
   return JSON.stringify({ active: false, reason, suspension_message: suspensionMessage });
 }
