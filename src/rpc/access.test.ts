@@ -13,7 +13,7 @@ import { routes } from "./routes.ts";
 
 const HEADER = { authorization: "Token 0123456789abcdef" };
 
-it("every served method has an access policy, and every policy a method", () => {
+it("every served method has an access policy, and every policy has a method", () => {
   const router = createConnectRouter();
   // Handlers are created but not called.
   routes({ reflection: true } as never)(router);

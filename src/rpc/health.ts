@@ -21,7 +21,7 @@ const CHANGES = "changes";
  * reads work, because clients and proxies send calls only to a service that is SERVING. The name `changes` is SERVING
  * while changes work. During a shutdown, all names are NOT_SERVING.
  *
- * @param names the names of the services; `""`, the whole server, is added
+ * @param names the names of the services. The function adds `""`, the name of the whole server
  */
 export function healthService({ readiness, isClosing }: HealthDeps, names: readonly string[]) {
   const services = ["", ...names, CHANGES];

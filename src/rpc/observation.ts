@@ -28,7 +28,7 @@ export interface Observers {
 export class Observation {
   /** Whether the request caused the failure, even if its code stands for a server fault. */
   isRequestFault = false;
-  // Not `#`: see CallContext.
+  // These fields are not `#` fields: see CallContext.
   private readonly observers: Observers;
   private readonly call: CallContext;
   private readonly started: number;
@@ -119,7 +119,9 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/** The log field of the group. Only for authorized callers, because an unauthenticated client could send any id. */
+/**
+ * The log field of the group. Present only for authorized callers, because an unauthenticated client could send any id.
+ */
 function groupFields({ principal, input }: CallContext, output: Message | undefined) {
   if (!principal) return {};
   const request = input as NamesGroup | undefined;
