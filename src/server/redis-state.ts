@@ -301,9 +301,9 @@ function requireLayout(format: string): void {
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
- * Whether Redis has a key of an environment. Other keys do not count: a running process may write them after Redis was emptied.
- * It scans all keys, which takes about a second per million keys of other applications. Only a Redis without a layout number is
- * scanned.
+ * Whether Redis has a key of an environment. Other keys do not count: a running process may write them after Redis was
+ * emptied. It scans all keys, which takes about a second per million keys of other applications. The service scans only
+ * a Redis without a layout number.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
   /** The SCAN cursors by the names of the nodes. `0`: the scan of the node is complete. */
