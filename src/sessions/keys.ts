@@ -62,8 +62,8 @@ interface KeySetChange {
 /**
  * Returns the change that keeps one key active and another key ready to take over. Undefined if no change is needed.
  *
- * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: the
- *   keys must not be used any more
+ * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: none
+ *   of the old keys stays valid
  */
 export function nextKeySet(
   keys: readonly KeyTimes[],

@@ -106,7 +106,8 @@ export function objectIn(part: string): JsonObject | undefined {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
     const value: unknown = JSON.parse(text);
-    // Each member has one colon outside of strings. If names are duplicate, fewer members than colons were parsed.
+    // Each member has one colon outside of strings. With duplicate names, the parsed value has fewer members than the
+    // text has colons.
     const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
     return isObject(value) && membersIn(value) === colons ? value : undefined;
   } catch {

@@ -86,7 +86,7 @@ describe("time", () => {
   it.each([
     [0, undefined],
     [599.9, undefined],
-    // No tolerance, because a session must not outlast the grace period of its token.
+    // The expiry has no tolerance, because a session must not outlast the grace period of its token.
     [600, "expired"],
     [-5, undefined],
     [-5.1, "too-early"],
@@ -94,7 +94,7 @@ describe("time", () => {
   ])("a session of ten minutes, verified %d s after its creation: %s", async (at, refusal) => {
     const session = await sign();
     const verifier = new SessionVerifier();
-    // With and without a cached signature.
+    // Checks the time with and without a cached signature.
     await verify(session, { verifier });
     for (const how of [{ at }, { at, verifier }]) {
       if (refusal === undefined) expect(await verify(session, how)).toEqual(CLAIMS);

@@ -21,8 +21,8 @@ export const MAX_VERIFIED = 4096;
 const MAX_CACHED_LENGTH = 2048;
 
 /**
- * Verifies sessions. Each signature is verified once and cached by the digest of the session, because a page sends the same
- * session many times. Time and key are checked each time.
+ * Verifies sessions. Each signature is verified once and cached by the digest of the session, because a page sends the
+ * same session many times. The time and the key are checked at each verification.
  */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();
