@@ -69,8 +69,9 @@ interface Limit {
 }
 
 /**
- * Sends messages to one endpoint, and keeps its connection. It checks the addresses after each lookup, and connects only to these
- * addresses. So a name that resolves to another address at the next lookup has no effect. It does not follow redirects.
+ * Sends messages to one endpoint, and keeps its connection. It checks the addresses after each lookup, and connects
+ * only to these addresses. So a name cannot lead to a forbidden address, even if it resolves to another address at the
+ * next lookup. It does not follow redirects.
  */
 export class Sender {
   private readonly allowed: readonly Network[];
