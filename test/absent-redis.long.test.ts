@@ -24,7 +24,10 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   };
   const says = (server: ServerProcess, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
   const isAlive = (server: ServerProcess & { url: string }) =>
-    waitFor("it is alive", async () => (await http1(server.url, "/healthz").catch(() => undefined))?.status === 200);
+    waitFor(
+      "the server is alive",
+      async () => (await http1(server.url, "/healthz").catch(() => undefined))?.status === 200,
+    );
   /** A Redis that was killed. */
   const absentRedis = async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
@@ -55,7 +58,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
       expect(says(server, "waiting for Redis")).toMatchObject([{ error: expect.stringContaining("ECONNREFUSED") }]);
       expect(says(server, "listening")).toEqual([]);
       await redis.restart();
-      await waitFor("it is ready", () => says(server, "listening").length === 1);
+      await waitFor("the server is ready", () => says(server, "listening").length === 1);
       const again = says(server, "Redis connection failed").filter(({ error }) => String(error).includes("REFUSED"));
       expect(again).toEqual([]);
       await waitUntilReady(server);
@@ -73,7 +76,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     const password = "right-password-0001";
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const before = await launched(redis.url);
-    await waitFor("it is ready", () => says(before, "listening").length === 1);
+    await waitFor("the server is ready", () => says(before, "listening").length === 1);
     await before.stop();
     if (what === "another layout") await newOperator(redis).set("ug:format", "99");
     await redis.kill();
@@ -90,7 +93,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   it("is not ready before it has checked the data of a Redis that hangs at the start", async () => {
     const redis = await newRedis();
     const before = await launched(redis.url);
-    await waitFor("it is ready", () => says(before, "listening").length === 1);
+    await waitFor("the server is ready", () => says(before, "listening").length === 1);
     await before.stop();
     const proxy = await newProxy(redis);
     proxy.holdFrom("ug:token-keys");
@@ -110,10 +113,10 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     let tries = 0;
     const silent = await newListener(createServer(() => void tries++));
     const server = await launched(proxy.url);
-    await waitFor("it is ready", () => says(server, "listening").length === 1);
+    await waitFor("the server is ready", () => says(server, "listening").length === 1);
     proxy.switchTo(Number(new URL(silent).port));
     await redis.kill();
-    await waitFor("it has tried often", () => tries >= 6, 30_000);
+    await waitFor("the server has tried often", () => tries >= 6, 30_000);
     const errors = says(server, "Redis connection failed").map(({ error }) => error);
     expect(errors.length).toBeGreaterThan(0);
     expect(errors).toEqual([...new Set(errors)]);

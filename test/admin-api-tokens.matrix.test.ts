@@ -275,7 +275,7 @@ describeWithRedis("changes of API tokens", () => {
     expect((await failureOf(grpcClients(two, next.token).viewers.resolveViewer({ token: "x" }))).code).toBe("NotFound");
     await endSoon(one, id);
     const last = () => adminOf(two.url, next.token).getCaller({});
-    await waitFor("it has expired", async () => !(await succeeds(last())));
+    await waitFor("the token has expired", async () => !(await succeeds(last())));
     expect((await failureOf(last())).code).toBe("Unauthenticated");
     expect((await adminOf(one.url).listApiTokens({ environment })).apiTokens).toEqual([]);
   });

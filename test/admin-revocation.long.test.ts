@@ -61,7 +61,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     return { ...issued, one, two };
   }
   const refusedBy = (server: TestServer, token: string) =>
-    waitFor("it is rejected", async () => (await attempt(server, token)) === REFUSED);
+    waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
    * Repeats an action until both workers stay subscribed from its start to its end. A worker drops its cache if its
    * subscription ends, for example because Redis froze for a second.
@@ -165,7 +165,7 @@ describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime)
   it("applies if a revocation is not published", async () => {
     const { redis, server, token } = await start("1s");
     await endSilently(newOperator(redis), token);
-    await waitFor("it is rejected", async () => (await attempt(server, token)) === REFUSED);
+    await waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   });
 
   it("of 0s needs no broadcast", async () => {
@@ -181,7 +181,7 @@ describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime)
     expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);
     await waitFor("its cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     redis.thaw();
-    await waitFor("it is read again", async () => (await attempt(server, token)) === ACCEPTED);
+    await waitFor("the token is read again", async () => (await attempt(server, token)) === ACCEPTED);
     await redis.kill();
     await waitFor("its cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     const change = grpcClients(server, token).viewers.resolveViewer({ token: "x" });
@@ -201,7 +201,7 @@ describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime)
     for (const one of [server, other]) expect(await attempt(one, token)).toBe(ACCEPTED);
     await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
     expect(await attempt(server, token)).toBe(REFUSED);
-    await waitFor("it is rejected", async () => (await attempt(other, token)) === REFUSED);
+    await waitFor("the token is rejected", async () => (await attempt(other, token)) === REFUSED);
   });
 });
 
@@ -217,6 +217,8 @@ describeWithRedis("workers of one port", () => {
     const outcomes = () => Promise.all(Array.from({ length: 6 }, () => attempt(server, token)));
     expect(new Set(await outcomes())).toEqual(new Set([ACCEPTED]));
     await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
-    await waitFor("all workers reject it", async () => (await outcomes()).every((outcome) => outcome === REFUSED));
+    await waitFor("all workers reject the token", async () =>
+      (await outcomes()).every((outcome) => outcome === REFUSED),
+    );
   });
 });

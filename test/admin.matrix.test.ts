@@ -171,7 +171,7 @@ describeServers((server) => {
     const { groups } = grpcClients(server, token);
     await groups.getUserGroup({ userGroupId: "a" });
     const expireTime = await endSoon(server, id);
-    const outcome = await waitFor("it has expired", () =>
+    const outcome = await waitFor("the token has expired", () =>
       groups.getUserGroup({ userGroupId: "a" }).then(
         () => undefined,
         (error: Error) => error.message,

@@ -197,7 +197,7 @@ describeWithRedis.each(RUNTIMES)("with LOG_LEVEL=info on %s", (runtime) => {
     await redis.kill();
     expect((await failureOf(groups.getUserGroup({ userGroupId: "kept" }))).code).toBe("Unavailable");
     const lines = () => server.log().filter((line) => "request_id" in line);
-    await waitFor("all are logged", () => lines().length === 3);
+    await waitFor("all calls are logged", () => lines().length === 3);
     expect(lines()).toMatchObject([
       { level: "error", msg: "call failed", code: "data_loss", ...who },
       {
@@ -214,7 +214,7 @@ describeWithRedis("several workers", () => {
     const server = await newServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
     const workers = descendants(server.pid);
     const seen = new Set<unknown>();
-    await waitFor("both workers handled one", async () => {
+    await waitFor("both workers have handled a call", async () => {
       const headers = { ...bearer(server.tokens.customer), connection: "close" };
       seen.add((await lineOf(server, "/api/user?user_group_id=a", { method: "GET", headers }))["pid"]);
       return seen.size === 2;

@@ -105,10 +105,10 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const field = page.getByLabel("ADMIN_TOKEN, or an API token of role admin");
     await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.clock.fastForward("15:01");
-    await waitFor("it is forgotten", async () => (await field.inputValue()) === "");
+    await waitFor("the typed token is forgotten", async () => (await field.inputValue()) === "");
     await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.evaluate(() => dispatchEvent(new Event("pagehide")));
-    await waitFor("it is forgotten when the page is left", async () => (await field.inputValue()) === "");
+    await waitFor("the typed token is forgotten when the page is left", async () => (await field.inputValue()) === "");
     await leave();
   });
 

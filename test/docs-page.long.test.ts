@@ -58,7 +58,10 @@ describeWithChromium("the page of the API in Chromium", () => {
       for (const id of ids)
         globalThis.document.getElementById(id)?.querySelector<HTMLElement>(".opblock-summary-control")?.click();
     }, opened);
-    await waitFor("they are open", async () => (await page.locator(".responses-inner").count()) === opened.length);
+    await waitFor(
+      "the operations are open",
+      async () => (await page.locator(".responses-inner").count()) === opened.length,
+    );
 
     await authorize(page, server.tokens.customer);
     // Until the user allows changes, only operations that change nothing can be called.
@@ -73,7 +76,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     expect(await page.evaluate(() => globalThis.document.body.innerText)).not.toContain(server.tokens.customer);
     await page.getByLabel("Allow calls that change data").uncheck();
     await waitFor(
-      "it cannot be called again",
+      "the operation cannot be called again",
       async () => (await page.locator(`[id="${GET_USER}"] .execute`).count()) === 0,
     );
 
@@ -121,7 +124,7 @@ describe("unauthenticated clients of the page", () => {
     const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
     const first = await openWire(server.url, "http/1.1");
     first.push(ask);
-    await waitFor("it is read once", () => first.received().byteLength > 1_700_000);
+    await waitFor("the file is read once", () => first.received().byteLength > 1_700_000);
     await idle(server.pid);
     const before = residentBytesOf(server.pid);
     // Each client requests the whole script, uncompressed, eight times.
@@ -135,7 +138,7 @@ describe("unauthenticated clients of the page", () => {
     expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
     // Each client has sent its requests, and receives the beginning of the first response.
     for (const raw of unread) raw.socket.resume();
-    await waitFor("all are answered", () => unread.every((raw) => raw.received().byteLength > 0));
+    await waitFor("all clients have a response", () => unread.every((raw) => raw.received().byteLength > 0));
     for (const raw of unread) expect(raw.received().toString("latin1", 0, 15)).toBe("HTTP/1.1 200 OK");
     const answer = await fetch(`${server.url}/docs/`);
     expect(answer.status).toBe(200);

@@ -44,7 +44,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     // The kernel still accepts connections for a frozen process.
     await waitFor("two silent connections were closed", () => errors.filter((text) => /300 ms/.test(text)).length > 1);
     redis.thaw();
-    await waitFor("it is ready again", () => succeeds(client.check("reads")));
+    await waitFor("the connection is ready again", () => succeeds(client.check("reads")));
   });
 
   it("is not closed while there are no requests", async () => {

@@ -47,7 +47,7 @@ const isOpen = (port: number) =>
 describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
   it("prints its URL and a command to try, and exits on Ctrl-C", async () => {
     const session = terminal(COMMANDS[runtime]);
-    const command = await waitFor("it prints a command", () => /^curl .*\n/m.exec(session.screen())?.[0]);
+    const command = await waitFor("the service prints a command", () => /^curl .*\n/m.exec(session.screen())?.[0]);
     const url = /^Serving on (http:\/\/127\.0\.0\.1:\d+)\. Ctrl-C stops it\.$/m.exec(session.screen())?.[1];
     expect(command).toContain(`'${url}/api/user`);
     const made = [...session.screen().matchAll(/^ {2}(dev\/\w+) +(ugk_\w+)$/gm)];
@@ -122,7 +122,7 @@ it.skipIf(redisUrl === undefined).each(RUNTIMES)(
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
     // With several workers, the npm script for Deno differs. The npm script for Node always builds first.
     const session = terminal(runtime === "deno" ? COMMANDS.deno : BARE.node, env);
-    await waitFor("it is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
+    await waitFor("the service is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");
     expect([0, 130]).toContain(await session.exited());
     expect(session.screen()).toMatch(/INFO {2}closed\n/);
@@ -138,7 +138,7 @@ describe("npm, stopped by a signal to its own process,", () => {
   it.each(scripts)("leaves no processes of %s behind", async (_name, args) => {
     const port = await freePort();
     const script = npm(args, port);
-    await waitFor("it is ready", () => isOpen(port));
+    await waitFor("the service is ready", () => isOpen(port));
     await expectNothingLeft(script, descendants(script.pid), port);
   });
 

@@ -133,10 +133,13 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
       });
       const raw = await openWire(server.url, "http/1.1");
       raw.push(put(server.tokens.customer));
-      await waitFor("it is requested", () => raw.received().toString().endsWith("HTTP/1.1 100 Continue\r\n\r\n"));
+      await waitFor("the body is requested", () => raw.received().toString().endsWith("HTTP/1.1 100 Continue\r\n\r\n"));
       const body = '{"user_group_id":"e","name":"name"}';
       raw.push(body + NEXT);
-      await waitFor("both have a response", () => raw.received().toString().split("HTTP/1.1 200").length === 3);
+      await waitFor(
+        "both requests have a response",
+        () => raw.received().toString().split("HTTP/1.1 200").length === 3,
+      );
       raw.socket.destroy();
     });
 

@@ -36,7 +36,9 @@ describeWithRedis("the key that encrypts tokens", () => {
       const used = (server: TestServer) => server.log().filter(({ msg }) => msg.endsWith("are used")).length;
       const before = workers.map(used);
       mounted.swap({ keys });
-      await waitFor("both workers use it", () => workers.every((server, i) => used(server) > (before[i] ?? 0)));
+      await waitFor("both workers use the new file", () =>
+        workers.every((server, i) => used(server) > (before[i] ?? 0)),
+      );
     };
 
     await swap(`${OLD}\n${NEW}`);

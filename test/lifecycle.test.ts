@@ -217,7 +217,10 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
 
   it("generates two API tokens if it has none, and prints a command that works when pasted", async () => {
     const server = newServerProcess({ runtime });
-    const url = await waitFor("it is ready", () => server.log().find(({ msg }) => msg === "listening")?.["url"]);
+    const url = await waitFor(
+      "the server is ready",
+      () => server.log().find(({ msg }) => msg === "listening")?.["url"],
+    );
     const line = server.log().find((each) => "api_tokens" in each);
     const tokens = line?.["api_tokens"] as { [environment: string]: string };
     expect(Object.keys(tokens).sort()).toEqual(["dev/Customer", "dev/Testing"]);

@@ -192,7 +192,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const end = await begin();
     expect((await metrics())("grpc_server_in_flight", labels)).toBe(1);
     await end();
-    const value = await waitFor("it is counted", async () => {
+    const value = await waitFor("the stream is counted", async () => {
       const read = await metrics();
       return countsOf(read).canceled === before.canceled + 1 ? read : undefined;
     });

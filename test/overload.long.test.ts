@@ -218,7 +218,7 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
     await waitFor("the accepted calls are finished", () => statusesOf(flood).length === MAX_CALLS);
     expect(new Set(statusesOf(flood))).toEqual(new Set([200]));
     // While Redis is blocked, the service is not ready: a check waits for two seconds at most.
-    await waitFor("it is ready", async () => (await http1(operationsUrl(), "/readyz")).status === 200);
+    await waitFor("the service is ready", async () => (await http1(operationsUrl(), "/readyz")).status === 200);
     const checked = await http1(server.url, "/grpc.health.v1.Health/Check", post("application/json", "{}"));
     expect(checked.json()).toEqual({ status: "SERVING" });
     expect((await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization } })).status).toBe(200);

@@ -89,7 +89,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
       const raw = await dial(server.url);
       raw.push(`${bytes}\r\n\r\n`);
       await waitFor(
-        "it is rejected",
+        "the request is rejected",
         () => raw.isClosed || raw.received().toString("latin1").startsWith("HTTP/1.1 400"),
       );
       expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
@@ -102,7 +102,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
         const raw = await dial(server.url);
         if (length > 0) raw.push(HTTP2_GET.subarray(0, length));
         raw.socket[leave]();
-        await waitFor("it is closed", () => raw.isClosed);
+        await waitFor("the connection is closed", () => raw.isClosed);
       }
     }
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
@@ -118,21 +118,21 @@ describe("a port with short timeouts", () => {
 
   it("closes a silent connection", async () => {
     const raw = await dial(port.url);
-    await waitFor("it is closed", () => raw.isClosed);
+    await waitFor("the connection is closed", () => raw.isClosed);
     expect(raw.received()).toHaveLength(0);
   });
 
   it.each([1, 14, 23])("closes a connection that sends only %i bytes of the preface", async (length) => {
     const raw = await dial(port.url);
     raw.push(HTTP2_GET.subarray(0, length));
-    await waitFor("it is closed", () => raw.isClosed);
+    await waitFor("the connection is closed", () => raw.isClosed);
   });
 
   it("closes a connection that sends its preface too slowly", async () => {
     const raw = await dial(port.url);
     let sent = 0;
     const trickle = setInterval(() => raw.push(HTTP2_GET.subarray(sent, ++sent)), 50);
-    await waitFor("it is closed", () => raw.isClosed);
+    await waitFor("the connection is closed", () => raw.isClosed);
     clearInterval(trickle);
     expect(raw.received()).toHaveLength(0);
   });
@@ -192,7 +192,7 @@ describe("pipelined HTTP/1.1 requests", () => {
 
   it("are answered before a malformed request behind them", async () => {
     const raw = await dial(port.url, `${pipeline}GET / HTTP/1.1\r\nmalformed\r\n\r\n`);
-    await waitFor("it is closed", () => raw.isClosed);
+    await waitFor("the connection is closed", () => raw.isClosed);
     const statuses = raw
       .received()
       .toString("latin1")
@@ -229,7 +229,7 @@ describe("a port that drains", () => {
     try {
       idle.push(HTTP1_GET);
       fresh.push(HTTP1_GET);
-      await waitFor("both are closed", () => idle.isClosed && fresh.isClosed);
+      await waitFor("both connections are closed", () => idle.isClosed && fresh.isClosed);
       await drained;
       for (const raw of [idle, fresh]) {
         const last = raw
@@ -251,7 +251,7 @@ describe("a port that drains", () => {
     await answeredHttp1(raw);
     try {
       await port.drain(60);
-      await waitFor("it is closed", () => raw.isClosed);
+      await waitFor("the connection is closed", () => raw.isClosed);
       expect(raw.received().toString("latin1").split("HTTP/1.1 ")).toHaveLength(2);
     } finally {
       port.destroy();
@@ -266,7 +266,7 @@ describe("a port that drains", () => {
       const drained = port.drain(60);
       raw.push(HTTP1_GET);
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
-      await waitFor("it is closed", () => raw.isClosed);
+      await waitFor("the connection is closed", () => raw.isClosed);
       expect(raw.received().toString("latin1").split("HTTP/1.1 200 ")).toHaveLength(3);
       await drained;
     } finally {

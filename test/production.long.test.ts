@@ -80,7 +80,7 @@ describe("dist/ alone, without node_modules above it", () => {
   it("prints a welcome on a terminal", async () => {
     const command = `${process.execPath} dist/main.js`;
     const session = newTerminal(command, { cwd: newDist(), env: { PORT: "0" } });
-    await waitFor("it prints a command", () => /^curl .*\n/m.test(session.screen()));
+    await waitFor("the service prints a command", () => /^curl .*\n/m.test(session.screen()));
     session.type("\x03");
     expect(await session.exited()).toBe(0);
   });

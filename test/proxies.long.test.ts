@@ -53,7 +53,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that does not accept connection
         const socket = connect({ host, port: Number(port) }, () => open++);
         sockets.push(socket.on("error", () => {}));
       }
-      await waitFor("all are open", () => open === WAITING);
+      await waitFor("all connections are open", () => open === WAITING);
     } finally {
       for (const pid of pids) process.kill(pid, "SIGCONT");
     }

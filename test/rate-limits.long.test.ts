@@ -76,7 +76,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     const metrics = await metricsOf(server);
     expect(metrics("ugs_limited_total", { limit: "api-token" })).toBe(4 + ADMIN_CLIENTS.length);
     expect(metrics("ugs_limited_total", { limit: "address" })).toBe(0);
-    const line = await waitFor("it is logged", () =>
+    const line = await waitFor("the rejection is logged", () =>
       server.log().find(({ code, protocol }) => code === "resource_exhausted" && protocol === "grpc"),
     );
     expect(line).toMatchObject({ level: "debug", msg: "call refused", api_token_id: "static-customer" });
@@ -111,14 +111,14 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     expect(await statuses(one, customer, 4)).toEqual([200, 200, 200, 200]);
     const isCounted = (command: string) => /^incrby ug:rate:api-token:/i.test(command);
     let counted = 0;
-    await waitFor("all four are counted", async () => {
+    await waitFor("all four calls are counted", async () => {
       counted += sumOf((await monitor.commands()).filter(isCounted));
       return counted === 4;
     });
     // A worker receives the shared count with the response to its first count. No call waits for that response.
     expect(await statuses(other, customer, 1)).toEqual([200]);
     await waitFor("the other worker knows the count", async () => (await monitor.commands()).some(isCounted));
-    await waitFor("both reject", async () => {
+    await waitFor("both workers reject the calls", async () => {
       const [first, second] = [await statuses(one, customer, 1), await statuses(other, customer, 1)];
       return first[0] === 429 && second[0] === 429;
     });
@@ -135,7 +135,9 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     // The group of the other caller already exists, so all its calls cost the same.
     expect(await statuses(server, testing, 1, "served")).toEqual([200]);
     const monitor = await newMonitor(redis);
-    await waitFor("all are counted", async () => (await monitor.commands()).every((c) => !c.includes("ug:rate:")));
+    await waitFor("all calls are counted", async () =>
+      (await monitor.commands()).every((c) => !c.includes("ug:rate:")),
+    );
     const flood = Promise.all(Array.from({ length: 10 }, () => statuses(server, customer, 50, "limited")));
     const served: number[] = [];
     for (let i = 0; i < 10; i++) served.push(...(await statuses(server, testing, 1, "served")));

@@ -84,7 +84,7 @@ describeWithRedis("an environment that was deleted and created again under load"
       })();
       await kill();
       await deleting;
-      await waitFor("it is created again", () =>
+      await waitFor("the environment is created again", () =>
         root()
           .createEnvironment({ environment })
           .then(

@@ -132,7 +132,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     const [silence] = server.log().filter(({ msg }) => msg.endsWith("previous content"));
     expect(silence?.["error"]).toMatch(/no answer to the new password/);
     redis.thaw();
-    await waitFor("it is used", () => reported(server, "REDIS_PASSWORD_FILE", "are used") > 0);
+    await waitFor("the new password is used", () => reported(server, "REDIS_PASSWORD_FILE", "are used") > 0);
     await askAll([redis], notBefore);
     await askAll([redis], endConnections);
     await usedAgain(server);
@@ -164,7 +164,7 @@ describeWithRedis("the CA certificates of Redis in a file are changed without a 
     // A certificate that it no longer trusts.
     await askAll([redis], ["CONFIG", "SET", ...files(theirs)]);
     await askAll([redis], endConnections);
-    await waitFor("it is not trusted", () =>
+    await waitFor("the certificate is not trusted", () =>
       server.log().some(({ msg, error }) => msg === "Redis connection failed" && /certificate/.test(String(error))),
     );
     await askAll([redis], ["CONFIG", "SET", ...files(others)]);

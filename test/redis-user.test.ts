@@ -75,7 +75,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
       const one = await newServer(options);
       const other = await newServer({ ...options, like: one });
       for (const server of [one, other]) {
-        const warning = await waitFor("it logs the warning", () =>
+        const warning = await waitFor("the server logs the warning", () =>
           server.log().find(({ msg }) => msg.includes("ug:revoked")),
         );
         expect(warning).toMatchObject({

@@ -74,18 +74,29 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
         writeFileSync(mounted.pathOf(name), text.slice(0, length));
         await pause(700);
       }
-      if (name === "cert") await waitFor("it does not match", () => reported("previous content") >= 2 * WORKERS);
+      if (name === "cert")
+        await waitFor("the certificate does not match the key", () => reported("previous content") >= 2 * WORKERS);
       expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
     }
-    await waitFor("it matches", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
+    await waitFor(
+      "the certificate matches the key",
+      async () => (await shownBy(server.url, ca)) === `third-${runtime}`,
+    );
     // Replaces the files by separate links, one after the other, the key first.
     for (const name of ["certKey", "cert"] as const) {
       const refused = reported("previous content");
       symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);
       renameSync(`${mounted.pathOf(name)}-link`, mounted.pathOf(name));
       if (name === "certKey")
-        await waitFor("it does not match", () => reported("previous content") >= refused + WORKERS);
-      else await waitFor("it matches", async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`);
+        await waitFor(
+          "the certificate does not match the key",
+          () => reported("previous content") >= refused + WORKERS,
+        );
+      else
+        await waitFor(
+          "the certificate matches the key",
+          async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`,
+        );
     }
 
     await whenAll("previous content", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));

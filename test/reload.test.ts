@@ -58,10 +58,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
       cert: next.cert,
       key: next.key,
     });
-    await waitFor(
-      "all of them are used",
-      () => server.log().filter(({ msg }) => msg.endsWith("are used")).length === 4,
-    );
+    await waitFor("all files are used", () => server.log().filter(({ msg }) => msg.endsWith("are used")).length === 4);
     expect(await shownBy(server.url, certificates.ca.cert)).toBe(`next-${runtime}`);
     expect((await get(after)).userGroup?.token).toBe(userGroup?.token);
     await list(`${after}-root`);
@@ -77,7 +74,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
     };
     mounted.swap(broken);
     const refused = () => server.log().filter(({ level, msg }) => level === "warn" && msg.endsWith("previous content"));
-    await waitFor("all of them are rejected", () => refused().length === 4);
+    await waitFor("all files are rejected", () => refused().length === 4);
     expect(
       refused()
         .map((line) => line["error"])
@@ -95,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
     for (const secret of [before, after, other.replace("other:", "")]) expect(server.output()).not.toContain(secret);
 
     mounted.swap({ api: "none\n", admin: "none\n", keys: `${TOKEN_KEYS}\n${other}\n`, cert: next.cert });
-    await waitFor("all of them are used again", async () => (await states()).every((state) => state === 1));
+    await waitFor("all files are used again", async () => (await states()).every((state) => state === 1));
     expect(await failureOf(get(after))).toEqual(unknown);
     expect(await failureOf(list(`${after}-root`))).toEqual(unknown);
     sessionManager.abort();

@@ -46,7 +46,7 @@ describe.each(VARIANTS)("requests that are reset in their first packet ($runtime
     // The same process still serves.
     const raw = await openWire(server.url);
     raw.push(Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]));
-    await waitFor("it responds", () => raw.frames().some(({ type }) => type === FRAME.headers));
+    await waitFor("the server responds", () => raw.frames().some(({ type }) => type === FRAME.headers));
     raw.socket.destroy();
   });
   afterAll(() => {
@@ -80,13 +80,13 @@ describe.each(VARIANTS)("requests that are reset in their first packet ($runtime
         if (isFirst) raw.push(Buffer.concat([HELLO, ...frames]));
         else {
           raw.push(HELLO);
-          await waitFor("it has the server's SETTINGS", () => raw.received().length > 0 || raw.isClosed);
+          await waitFor("the client has the server's SETTINGS", () => raw.received().length > 0 || raw.isClosed);
           raw.push(Buffer.concat(frames));
         }
         raw.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
       }
       for (const raw of raws) {
-        await waitFor("it is read", () => raw.isClosed || raw.frames().some(isPong));
+        await waitFor("the packet is read", () => raw.isClosed || raw.frames().some(isPong));
         raw.socket.destroy();
       }
     }

@@ -88,7 +88,7 @@ describeWithRedis("servers that are restarted in turn", () => {
       }
       const bothAnswer = async () => {
         for (const server of servers) {
-          await waitFor("it serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
+          await waitFor("the server serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
         }
       };
       for (let i = 0; i < PROXIED_RESTARTS; i++) {
@@ -112,7 +112,7 @@ describeWithRedis("servers that are restarted in turn", () => {
       const next = servers[(i % 2) as 0 | 1];
       // Both servers must have calls: the one that stops, and the one that started last.
       for (const server of [next, servers[((i + 1) % 2) as 0 | 1]]) {
-        await waitFor("it serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
+        await waitFor("the server serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
       }
       await restart((i % 2) as 0 | 1);
     }

@@ -49,7 +49,9 @@ describeWithRedis("the API tokens of the settings for a deleted environment", ()
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
     expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
     const reported = "an environment of API_TOKENS was deleted";
-    await waitFor("it has received the deletion", () => server.log().some(({ msg }) => msg.startsWith(reported)));
+    await waitFor("the server has received the deletion", () =>
+      server.log().some(({ msg }) => msg.startsWith(reported)),
+    );
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
 
     const other = await newServer({ redisUrl: redis.url, env: ADMIN_ENV, like: server });

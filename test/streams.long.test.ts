@@ -64,7 +64,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     const head = `POST ${WATCH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/connect+proto\r\nContent-Length: ${body.byteLength}\r\n\r\n`;
     raw.push(head);
     raw.push(body);
-    await waitFor("it is rejected", () => raw.received().includes("resource_exhausted"));
+    await waitFor("the stream is rejected", () => raw.received().includes("resource_exhausted"));
     // Otherwise the caller would reuse the connection, and lose the next call.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
     // Otherwise the next call on it would wait for the rest of this one.

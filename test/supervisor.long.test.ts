@@ -66,7 +66,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     const server = start();
     const [victim = 0] = await waitFor("there is a worker", () => atLeast(1, server.workers()));
     process.kill(victim, "SIGKILL");
-    await waitFor("they are ready", () => server.says("listening").length === 1);
+    await waitFor("the workers are ready", () => server.says("listening").length === 1);
     expect(server.says("listening")[0]).toMatchObject({ workers: 3, url: expect.stringContaining("http://") });
     expect(server.says("a worker exited; the supervisor starts another")[0]).toMatchObject({
       worker_pid: victim,
@@ -81,11 +81,11 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     const server = start();
     const [first = 0, ...others] = await waitFor("there are three", () => atLeast(3, server.workers()));
     for (const pid of others) process.kill(pid, "SIGSTOP");
-    await waitFor("the first is ready", () => server.says("worker listening").some(({ pid }) => pid === first));
+    await waitFor("the first worker is ready", () => server.says("worker listening").some(({ pid }) => pid === first));
     process.kill(first, "SIGKILL");
     await waitUntilGone(first);
     for (const pid of others) process.kill(pid, "SIGCONT");
-    await waitFor("they are ready", () => server.says("listening").length === 1);
+    await waitFor("the workers are ready", () => server.says("listening").length === 1);
     expect(server.workers()).toHaveLength(3);
     expect(server.workers()).not.toContain(first);
     server.signal("SIGTERM");
@@ -94,11 +94,11 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
 
   it("exit together if one worker is killed while they drain", async () => {
     const server = start();
-    await waitFor("they are ready", () => server.says("listening").length === 1);
+    await waitFor("the workers are ready", () => server.says("listening").length === 1);
     const pids = server.workers();
     process.kill(pids[0] as number, "SIGSTOP");
     server.signal("SIGTERM");
-    await waitFor("they exit", () => server.says("closed").length >= 2);
+    await waitFor("the workers exit", () => server.says("closed").length >= 2);
     process.kill(pids[0] as number, "SIGKILL");
     expect(await server.exited()).toBe(0);
     expect(server.says("a worker exited; the supervisor starts another")).toEqual([]);
@@ -107,7 +107,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
 
   it("exit if their supervisor is killed", async () => {
     const server = start();
-    await waitFor("they are ready", () => server.says("listening").length === 1);
+    await waitFor("the workers are ready", () => server.says("listening").length === 1);
     const pids = server.workers();
     expect(pids).toHaveLength(3);
     server.signal("SIGKILL");

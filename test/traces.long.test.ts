@@ -121,7 +121,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(await lost()).toBe(0);
     for (let i = 0; i < 20; i++) expect(await get(server)).toBe(200);
     // 20 calls, their 20 reads, and the creation.
-    await waitFor("they are counted", async () => (await lost()) === 41);
+    await waitFor("the lost spans are counted", async () => (await lost()) === 41);
     expect(await get(server)).toBe(200);
     // The spans of the last call are lost too. The log reports losses once a minute.
     expect(await server.stop()).toBe(0);

@@ -78,7 +78,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contai
     const inFlight = async () => [
       ...(await ask("/metrics", "text/plain", Buffer.alloc(0))).matchAll(/_in_flight\{[^}]*\} (\d+)/g),
     ];
-    await waitFor("all have ended", async () => (await inFlight()).every(([, count]) => count === "0"));
+    await waitFor("all calls have ended", async () => (await inFlight()).every(([, count]) => count === "0"));
     expect(unexpectedIn(server)).toEqual([]);
   });
 });

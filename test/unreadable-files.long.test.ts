@@ -54,7 +54,7 @@ async function startWith({ folder, files }: ReturnType<typeof newFiles>, runtime
 /** Stops a server, which must exit within seconds of its last log line. @returns its exit code */
 async function end(server: ServerProcess): Promise<number | null> {
   server.signal("SIGTERM");
-  await waitFor("it logs that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
+  await waitFor("the server logs that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
   await waitFor("its process has exited", () => !server.isRunning(), 15_000);
   return server.exited();
 }

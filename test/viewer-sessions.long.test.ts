@@ -157,7 +157,7 @@ it("a viewer session expires with the grace period of its token, and the respons
   await groups.rotateUserGroupToken({ group: { case: "currentToken", value }, previousTokenTtl });
   const { session } = await viewers.createViewerSession({ group: { case: "token", value }, audience: AUDIENCE });
   expect((await viewers.resolveViewer({ token: session })).providedId).toBe("brief");
-  await waitFor("it has expired", async () => !(await succeeds(viewers.resolveViewer({ token: session }))));
+  await waitFor("the session has expired", async () => !(await succeeds(viewers.resolveViewer({ token: session }))));
   expect((await failureOf(viewers.resolveViewer({ token: session }))).reason).toBe("VIEWER_SESSION_EXPIRED");
   const headers = { ...bearer(server.tokens.customer), "content-type": "application/json" };
   const answer = await http1(server.url, RESOLVE, {

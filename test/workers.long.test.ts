@@ -107,7 +107,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     process.kill(victim as number, "SIGKILL");
     await waitFor("a third worker is ready", () => workerPids(server).length === 3);
     // The counts of the lost worker stay, so no counter falls.
-    await waitFor("it is counted", async () => String(await counted()) === "10,1,2");
+    await waitFor("the exit is counted", async () => String(await counted()) === "10,1,2");
     expect((await get(server, "/api/user?user_group_id=after")).status).toBe(200);
     expect(server.log().some(({ msg }) => msg === "a worker exited; the supervisor starts another")).toBe(true);
     expect(await server.stop()).toBe(0);
@@ -127,7 +127,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     } finally {
       process.kill(hung, "SIGCONT");
     }
-    await waitFor("they are complete again", async () => (await get(server, "/metrics")).status === 200);
+    await waitFor("the metrics are complete again", async () => (await get(server, "/metrics")).status === 200);
     expect(await (await get(server, "/metrics")).text()).toMatch(/GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 4\n/);
     expect(await server.stop()).toBe(0);
   });

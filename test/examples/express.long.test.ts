@@ -92,7 +92,7 @@ describeWithChromium("the page in Chromium", () => {
       await page.clock.fastForward(TO_RENEWAL_MS);
       await waitFor("there is another session", () => traffic.sessions().length > made);
       const session = traffic.sessions().at(-1);
-      await waitFor("it is used", () => traffic.reads().at(-1)?.session === session);
+      await waitFor("the new session is used", () => traffic.reads().at(-1)?.session === session);
       expect(await shownBy(page)).toEqual(SHOWN);
     }
     expect(traffic.reads().filter(({ status }) => status !== 200)).toEqual([]);
@@ -102,7 +102,7 @@ describeWithChromium("the page in Chromium", () => {
     const before = traffic.sessions().length;
     await endSessions();
     await waitFor("another session was created", () => traffic.sessions().length > before);
-    await waitFor("it is shown again", async () => same(await shownBy(page), SHOWN));
+    await waitFor("the dashboard is shown again", async () => same(await shownBy(page), SHOWN));
   });
 
   it("becomes empty within a second of a revocation if the host calls the service", async () => {

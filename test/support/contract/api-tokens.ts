@@ -144,7 +144,9 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         "has expired",
         async (environment: Environment, id: string) => {
           await endsSoon(environment, id);
-          await waitFor("it has expired", async () => (await listed(environment)).every((each) => each.id !== id));
+          await waitFor("the token has expired", async () =>
+            (await listed(environment)).every((each) => each.id !== id),
+          );
         },
       ],
     ])("are revoked with the first issuer, and with an issuer between them that %s", async (_, end) => {
@@ -315,7 +317,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect((await store().find(ref))?.apiToken).toEqual({ ...renamed, expireTime });
       expect(await update({ expireTime: null })).toEqual(renamed);
       await endsSoon(environment, apiToken.id);
-      await waitFor("it has expired", async () => (await store().find(ref)) === undefined);
+      await waitFor("the token has expired", async () => (await store().find(ref)) === undefined);
       await fails(update({ displayName: "x" }), ApiTokenNotFound);
       expect(await listed(environment)).toEqual([]);
     });
@@ -462,15 +464,15 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const listener = newListener();
       const end = followRevocations(client(1), { ...listener, refused: (error) => expect.fail(error.message) });
       try {
-        await waitFor("it has subscribed", () => listener.reported.includes("missed"));
+        await waitFor("the listener has subscribed", () => listener.reported.includes("missed"));
         for (let i = 0; i < 5; i++) {
           const { environment, apiToken, digest } = await create();
           await store().revoke(environment, apiToken.id);
-          await waitFor("it is reported", () => listener.reported.includes(digest));
+          await waitFor("the revocation is reported", () => listener.reported.includes(digest));
         }
         const { environment } = await create();
         await environments().delete(environment, true);
-        await waitFor("it is reported", () => listener.reported.includes(`deleted ${environment.number}`));
+        await waitFor("the deletion is reported", () => listener.reported.includes(`deleted ${environment.number}`));
       } finally {
         end();
       }

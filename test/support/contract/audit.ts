@@ -284,7 +284,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
     it("reports an error if a page would begin after removed events", async () => {
       const { environment } = await withGroup();
       const [event] = await list(environment);
-      await waitFor("it is older", () => Date.now() > (event?.time ?? 0) + 100);
+      await waitFor("the event is older", () => Date.now() > (event?.time ?? 0) + 100);
       const late = trail({ audit: new Audit(50) });
       const page = { after: `${environment.number}.${event?.id}`, size: 1 };
       await fails(late.list([listed(environment)], {}, page), AuditEventsExpired);

@@ -112,7 +112,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       const later = await create({ expireTime: Date.now() + 60_000 });
       const soon = await create({}, later.environment);
       await endsSoon(later.environment, soon.apiToken.id);
-      await waitFor("it has expired", async () => (await store().find(soon.ref)) === undefined);
+      await waitFor("the token has expired", async () => (await store().find(soon.ref)) === undefined);
       await waitFor("its record is deleted", async () => {
         // The embedded store deletes expired keys when it runs a script.
         await store().find(soon.ref);
