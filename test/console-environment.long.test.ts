@@ -283,7 +283,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await enter(field, first.token);
     await alert("unknown, revoked or expired").waitFor();
     const second = await newApiToken("until tomorrow");
-    // The page reads the user group again after the sign-in, and does not overwrite what somebody else changed.
+    // The page reads the user group again after the sign-in, and does not overwrite the change of another user.
     await groups.updateUserGroup({ userGroupId: "globex", name: "Globex" });
     await enter(field, second.token);
     await says("You are signed in again.");

@@ -181,7 +181,7 @@ describe("the workflow of a release", () => {
     expect(text).toContain("--detach-sign release/*_SHA256SUMS");
   });
 
-  it("has no rights except those of its job, and attests what it publishes", () => {
+  it("has no rights except those of its job, and attests the published files", () => {
     expect(workflow.permissions).toEqual({});
     expect(steps.map(({ uses }) => uses?.replace(/@.*/, ""))).toContain("actions/attest-build-provenance");
     expect(steps.find(({ run }) => run?.includes("npm publish"))?.run).toContain("--provenance");

@@ -105,7 +105,7 @@ async function faultAfter(bystander: Bystander, batch: readonly Script[]): Promi
   return line === undefined ? (failure ?? unanswered) : `it logged: ${line}`;
 }
 
-/** The use of a server whose connections are closed. */
+/** Memory and descriptors of a server without open connections. */
 interface Usage {
   readonly descriptors: number;
   readonly bytes: number;

@@ -112,7 +112,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     return workspace;
   }
 
-  it("creates, rotates and destroys what the README describes, without a secret in a state or plan", async () => {
+  it("creates, rotates and destroys the resources of the README, without a secret in a state or plan", async () => {
     const admin = adminOf(server.url);
     const environment = { name: "shop", tag: ApiEnvironmentTag.CUSTOMER };
     const readme = codeWith('resource "ugs_environment"');

@@ -83,7 +83,7 @@ describe("audit", () => {
       update("n1"),
       get({ name: "n1" }),
       rotate("t1"),
-      // A retry whose first attempt was cut off but made.
+      // The first attempt is cut off, but Redis makes its change. The retry then succeeds.
       rotate(CUT_OFF, REQUEST),
       rotate("t2", REQUEST),
       rotate(NO_TOKEN),

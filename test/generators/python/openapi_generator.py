@@ -1,4 +1,4 @@
-"""Calls the service by the client of openapi-generator."""
+"""Calls the service with the client of openapi-generator."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Calls the service by the client of openapi-python-client."""
+"""Calls the service with the client of openapi-python-client."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 """Sends bursts of one unary call to a server, each burst on a channel of its own, and prints the outcome of each.
 
 Arguments: host and port, path of the method, request message as hexadecimal digits, API token, number of bursts, calls
-of a burst, and the deadline of a call in seconds. Prints a JSON object a line: how many calls ended with which code.
+per burst, and the deadline of a call in seconds. Prints one JSON object per burst: the number of calls for each code.
 """
 
 import collections

@@ -1,7 +1,7 @@
-"""Makes unary calls to several servers by turns until its standard input ends, and prints their outcomes.
+"""Makes unary calls to several servers in turn until its standard input ends, and prints their outcomes.
 
-Arguments: hosts and ports with a comma between, path of the method, request message as hexadecimal digits, API token.
-Prints a JSON object: how many calls ended with which code and details. No call that has failed is made again by it.
+Arguments: hosts and ports, separated by commas, path of the method, request message as hexadecimal digits, API token.
+Prints a JSON object: the number of calls for each code and details. The script does not retry failed calls.
 """
 
 import collections
