@@ -90,7 +90,16 @@ describe("an install without dev dependencies", () => {
   /** Links the packages that `npm ci --omit=dev` installs into a folder. */
   const newInstall = () => {
     const folder = newFolder();
-    for (const name of ["LICENSE", "package.json", "tsconfig.json", "scripts", "packages", "src", "gen"]) {
+    for (const name of [
+      "LICENSE",
+      "release.json",
+      "package.json",
+      "tsconfig.json",
+      "scripts",
+      "packages",
+      "src",
+      "gen",
+    ]) {
       cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
     }
     const { packages } = JSON.parse(readFileSync(`${ROOT}/package-lock.json`, "utf8")) as {

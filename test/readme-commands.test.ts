@@ -84,7 +84,16 @@ const API: readonly RegExp[] = [
 
 it.skipIf(redisUrl === undefined)("the blocks of the README and of docs/api.md work in order", async () => {
   const folder = newFolder();
-  for (const name of ["LICENSE", "gen", "package.json", "packages", "scripts", "src", "tsconfig.json"]) {
+  for (const name of [
+    "LICENSE",
+    "release.json",
+    "gen",
+    "package.json",
+    "packages",
+    "scripts",
+    "src",
+    "tsconfig.json",
+  ]) {
     cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
   }
   symlinkSync(`${ROOT}/node_modules`, join(folder, "node_modules"));
