@@ -77,7 +77,11 @@ export class Profiles {
     return text.trim() || DEFAULT_PROFILE;
   }
 
-  /** Makes a profile the current one. @throws Failure if that cannot be written */
+  /**
+   * Makes a profile the current one.
+   *
+   * @throws Failure if the file with its name cannot be written
+   */
   async choose(name: string): Promise<void> {
     await writeSecretFile(join(this.#folder, "profile"), `${name}\n`);
   }

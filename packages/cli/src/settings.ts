@@ -209,7 +209,11 @@ export async function tokenFrom(env: Shell["env"], { file, variable, fileVariabl
   return path === undefined ? undefined : parseToken(path, await readSecretFile(path));
 }
 
-/** Parses the content of a file or variable with a token. @throws Failure if it is empty, or more than one token */
+/**
+ * Parses the content of a file or variable with a token.
+ *
+ * @throws Failure if it is empty, or contains more than one token
+ */
 export function parseToken(source: string, text: string): string {
   const token = text.trim();
   if (token === "") throw usageFailure(`${source} is empty`, "it must contain the token");

@@ -74,7 +74,8 @@ describe("ugs import --from-explo", () => {
     hosted.before = (page) => {
       reads += 1;
       if (page !== 2 || reads > 2) return false;
-      // A customer added to the front appears twice at a page border. A removed customer moves another one across it.
+      // A customer added to the front appears twice at a page border. A removed customer moves another customer across
+      // the border.
       hosted.customers.unshift(customer(9001), customer(9002));
       hosted.customers.splice(10, 3);
       return false;

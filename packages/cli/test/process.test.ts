@@ -18,7 +18,7 @@ describe("ugs, built", () => {
   const env = () => ({ ...asRoot(server), UGS_ENV: server.environment });
 
   beforeAll(async () => {
-    // More than a pipe buffers.
+    // More bytes than a pipe buffers.
     const userGroups = Array.from({ length: 300 }, (_, i) => ({
       providedId: `group-${String(i).padStart(4, "0")}`,
       name: `\u6f22${ESCAPE}[31m${"long ".repeat(50)}`,

@@ -219,7 +219,7 @@ export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;
 }
 
-/** The fields that callers set on a group: those of the request that changes one, without its id, mask and etag. */
+/** The fields that callers set on a group: the fields of the request that changes a group, without its id, mask and etag. */
 export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
   return schema.fields.filter(
     ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),

@@ -52,7 +52,7 @@ export async function showGroupsOf(
   throw new Failure("no environment has this token: it may have expired or been revoked", { exitCode: EXIT.notFound });
 }
 
-/** The environments of the caller. Undefined is the environment of its API token. */
+/** The environments of the caller. Undefined stands for the environment of its API token. */
 async function environmentsOf(admin: Clients["admin"]): Promise<(EnvironmentName | undefined)[]> {
   return (await admin.getCaller({})).environment ? [undefined] : environmentNames(admin);
 }

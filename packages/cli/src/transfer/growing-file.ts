@@ -22,7 +22,11 @@ export class GrowingFile {
     return this.#bytes;
   }
 
-  /** Opens the file of an earlier run. It discards everything after a length. @throws Failure if it is shorter */
+  /**
+   * Opens the file of an earlier run, and discards everything after a length.
+   *
+   * @throws Failure if the file is shorter
+   */
   async continueAt(bytes: number): Promise<void> {
     try {
       this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND);

@@ -27,7 +27,7 @@ type Results = Map<ImportedUserGroup, GroupResult>;
 /** The fields of the requests, without the groups. */
 export type ImportSettings = Omit<Partial<ImportUserGroupsRequest>, "$typeName" | "userGroups">;
 
-/** The timeout of a request, in milliseconds. After a timeout, each half of its groups is sent alone. */
+/** The timeout of a request, in milliseconds. After a timeout, the sender sends each half of its groups alone. */
 const TIMEOUT_MS = 120_000;
 
 const FATES: { readonly [outcome in Outcome]?: Fate } = {
