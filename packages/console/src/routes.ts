@@ -4,7 +4,7 @@ import { leave, leaving } from "./parts/unsaved.ts";
 /** The subject of a page, such as a user group. The address contains it, so it is not secret. */
 export type Params = { readonly [name: string]: string };
 
-/** The page that is shown, and its params. */
+/** The current page, and its params. */
 export interface Route {
   /** The path of a page. Empty: the first page. */
   readonly path: string;

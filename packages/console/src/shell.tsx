@@ -109,7 +109,7 @@ function Identity() {
 
 function Navigation() {
   const { isRoot, environment, env } = useSession();
-  // An address that names no page shows the first one. A page without a link belongs to the link before it.
+  // If the address names no page, the first page is shown. A page without a link belongs to the link before it.
   const path = route.value.path || PAGES[0]?.path;
   const shown = PAGES.findIndex((each) => each.path === path);
   const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;

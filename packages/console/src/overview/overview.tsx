@@ -32,7 +32,7 @@ const OF_PARAM = "of";
 /** The periods that a button shows, in minutes. */
 const PERIODS = [5, 15, 60] as const;
 
-/** The calls of the last hour as charts, of all methods, of one, or of one environment. */
+/** Charts of the calls of the last hour: of all methods, of one method, or of one environment. */
 export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
   const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};

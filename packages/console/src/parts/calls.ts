@@ -61,9 +61,9 @@ interface Action {
 }
 
 /**
- * An action that runs once at a time.
+ * An action that does not start again while it runs.
  *
- * @param act rejects with the error; its result is announced
+ * @param act rejects with the error. The page announces its result
  */
 export function useAction(act: () => Promise<string | undefined>): Action {
   const [state, setState] = useState<Omit<Action, "run">>({ isBusy: false, error: undefined });

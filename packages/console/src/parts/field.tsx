@@ -55,7 +55,7 @@ export function TextField({
   );
 }
 
-/** A field to choose one of some values. */
+/** A field that offers a choice of values. */
 export function SelectField({
   label,
   value,

@@ -72,7 +72,7 @@ export function Table<T>({
   items,
   keyOf,
 }: {
-  /** The name of its content. */
+  /** The name of the content. */
   readonly caption: string;
   readonly columns: readonly Column<T>[];
   readonly items: readonly T[];

@@ -14,7 +14,7 @@ export interface Session extends Clients {
   readonly caller: GetCallerResponse;
   /** Whether the token is `ADMIN_TOKEN`. It can use every environment, so its requests name one. */
   readonly isRoot: boolean;
-  /** Aborts its calls. */
+  /** Aborts the calls of the session. */
   readonly end: () => void;
 }
 
@@ -91,20 +91,20 @@ function requireActs(): void {
     signOut("You were signed out after 15 minutes without activity. The token is forgotten.");
 }
 
-/** Ends the session after `IDLE_MS` without activity, and when the page is left. */
+/** Ends the session after `IDLE_MS` without activity, and when the user leaves the page. */
 export function watchActs(): void {
   for (const type of ["keydown", "pointerdown", "wheel", "focusin"])
     addEventListener(
       type,
       () => {
-        // A machine that wakes up reports acts before its timers run.
+        // After a machine wakes up, events of the user can arrive before its timers run.
         requireActs();
         lastAct = Date.now();
       },
       { capture: true, passive: true },
     );
   document.addEventListener("visibilitychange", requireActs);
-  // A browser may keep a page that was left, to show it again.
+  // A browser may keep a page after the user leaves it, and show it again.
   addEventListener("pagehide", () => signOut("You were signed out because the page was left."));
   setInterval(requireActs, 1000);
 }
