@@ -283,7 +283,7 @@ func TestRequestsPagesOneByOne(t *testing.T) {
 }
 
 func TestSendsTheRemainingTimeAndTheCurrentTokenWithEachAttempt(t *testing.T) {
-	// The remaining time is sent in whole milliseconds, and a pause can be shorter than one.
+	// The client sends the remaining time in whole milliseconds, and a pause can be shorter than a millisecond.
 	slow := func(response http.ResponseWriter, request *http.Request) {
 		time.Sleep(2 * time.Millisecond)
 		unknown(response, request)

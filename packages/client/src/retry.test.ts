@@ -125,7 +125,7 @@ it.each([
   // The system reports a dead connection with the same codes as a failed connection attempt.
   ["the connection went silent", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
   ["the network fails during the call", nodeError("EHOSTUNREACH", Code.Internal, "read")],
-  ["it closed while the request was written", nodeError("EPIPE", Code.Internal, "write")],
+  ["the connection closed while the client wrote the request", nodeError("EPIPE", Code.Internal, "write")],
 ])("repeats only calls that are safe to repeat if %s", async (_, error) => {
   for (const call of ["get", "resolve", "rotate with a request id"] as const)
     expect((await triesOf(error, call)).tries, call).toBe(4);
