@@ -72,7 +72,7 @@ describe("the lines of charts", () => {
     expect(linesByName(samples, () => undefined)).toEqual([]);
   });
 
-  it("sum the names after the most frequent ones", () => {
+  it("sum the less frequent names in one line", () => {
     const errors = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`R${i}`, 90 - i * 10]));
     const lines = linesByName([sample(1, { errors })], (each) => each.errors);
     expect(lines.map(({ name }) => name)).toEqual(["R0", "R1", "R2", "R3", "R4", "4 others"]);

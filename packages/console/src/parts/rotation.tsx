@@ -30,7 +30,7 @@ export function RotationDialog({
   readonly grace: string;
   /** The effect of revoking the old token at once. */
   readonly consequence: string;
-  /** The command of `ugs` that does the same. */
+  /** The command of `ugs` for the same rotation. */
   readonly command: string;
   readonly env?: string | undefined;
   /** Rotates the token. @returns the announcement */

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { CopyButton } from "./copy.tsx";
 
-/** Programs that do the same, by language. */
+/** Programs that make the same call, by language. */
 export type Programs = { readonly [language: string]: string };
 
 /** Programs to copy, one language at a time. */
