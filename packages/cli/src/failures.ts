@@ -65,5 +65,5 @@ export function inputFailure<T>(parse: () => T): T {
   }
 }
 
-/** The reader of standard output closed it, as `head` does. */
+/** The reader of standard output, such as `head`, closed it. */
 export class OutputClosed extends Error {}

@@ -181,7 +181,7 @@ function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): str
   return JSON.stringify({ snapshotTime: time, upsert, replaceNewerTokens, previousTokenTtl, ignoreUnknown, format });
 }
 
-/** @throws Failure if it is no time */
+/** @throws Failure if it is not a valid time */
 function snapshotTimeOf(text: string, isOfFile: boolean): Timestamp {
   const time = parseTime(text);
   if (time) return time;
