@@ -46,7 +46,7 @@ export async function main(args: readonly string[]): Promise<void> {
   const isQuick = args.includes("--quick");
   const sizes = SIZES.map((groups) => (isQuick ? Math.max(1000, groups / 100) : groups));
   const began = performance.now();
-  const parts = [`${describeMachine([])}; Node ${process.versions.node}. Redis is without persistence.`, EXPLANATION];
+  const parts = [`${describeMachine([])}; Node ${process.versions.node}. Redis has no persistence.`, EXPLANATION];
   for (const kind of KINDS) parts.push(section(kind, await grow(kind, [...new Set(sizes)], isQuick ? 500 : CALLS)));
   console.error(`took ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
   report(parts.join("\n\n"), isQuick ? undefined : "growth");

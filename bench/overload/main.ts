@@ -92,7 +92,7 @@ async function withWorker<T>(
   { runtime }: RuntimeInfo,
   options: {
     readonly seconds: number;
-    /** Address of the other caller behind a proxy. Default: it calls directly. */
+    /** Address of the other caller behind a proxy. Default: the caller connects directly. */
     readonly address?: string;
     /** Further entries of `API_TOKENS`. */
     readonly tokens?: readonly string[];
