@@ -107,7 +107,7 @@ describeMatrix((place, row) => {
       expect(group).toMatchObject({ name: "one", mapping: { name: "one" } });
     });
 
-    it("reveal nothing about each other's groups and tokens, and change none", async () => {
+    it("reveal nothing about each other's groups and tokens, and do not change them", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const { group } = await reference.getUserGroup({ userGroupId, name: "Mine" }, as.customer);

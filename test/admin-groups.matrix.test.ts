@@ -266,7 +266,7 @@ describeServers((server) => {
     );
   });
 
-  it("writes an event with the changed fields for each changed group, and none for others", async () => {
+  it("writes an event with the changed fields for each changed group, and no event for other groups", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();

@@ -7,7 +7,7 @@ import { newServer, redisUrl } from "./support/opened.ts";
 import { metricsTextOf } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-it("keeps AUDIT_MAX_EVENTS updates, and counts and logs dropped ones", async () => {
+it("keeps AUDIT_MAX_EVENTS updates, and counts and logs dropped updates", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_MAX_EVENTS: "1000" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });

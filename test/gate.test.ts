@@ -5,7 +5,7 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { expect, it } from "vitest";
 
-it("the gate rejects protos that are incompatible with the released ones", () => {
+it("the gate rejects protos that are incompatible with the released protos", () => {
   const command = /^buf breaking .*$/m.exec(readFileSync(`${ROOT}/scripts/check.sh`, "utf8"))?.[0] ?? "";
   const folder = newFolder();
   for (const name of ["proto", "buf.yaml"]) cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });

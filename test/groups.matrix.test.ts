@@ -165,7 +165,7 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: "First", etag: group.etag });
     });
 
-    it("finds no missing group, and creates none", async () => {
+    it("rejects the id of a missing group, and does not create the group", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "N" }, as.customer));

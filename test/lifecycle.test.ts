@@ -132,7 +132,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   const withRedis = it.skipIf(redisUrl === undefined);
 
   withRedis.each(SIGNALS)(
-    "on %s finishes calls in flight, accepts no new ones, notifies clients and watchers, and closes idle connections",
+    "on %s finishes calls in flight, accepts no new calls, notifies clients and watchers, and closes idle connections",
     async (signal) => {
       const seen = await endAt(signal, runtime);
       expect(seen).toEqual({

@@ -183,7 +183,7 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
     expect(web.body.toString("latin1")).toContain("retry-after: 1\r\n");
   }
 
-  it("rejects excess calls at once in every protocol, finishes accepted ones, and recovers", async () => {
+  it("rejects excess calls at once in every protocol, finishes accepted calls, and recovers", async () => {
     proxy.allow(0);
     const authorization = bearer();
     const flood: Calls[] = [];

@@ -73,7 +73,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     };
     const headers = () => ({ authorization: authorization(), "x-request-id": "mine" });
 
-    it.each([GET_PATH, WATCH_PATH])("is reported with the supported ones for %s", async (target) => {
+    it.each([GET_PATH, WATCH_PATH])("is reported with the supported values for %s", async (target) => {
       const notAllowed = { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED", allow: "POST" };
       const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
       for (const send of [http1, http2]) {

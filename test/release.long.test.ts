@@ -137,7 +137,7 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     },
   );
 
-  it("lists the packages of the service in its SBOM, and none that only tests use", () => {
+  it("lists the packages of the service in its SBOM, and no packages that only tests use", () => {
     const sbom = JSON.parse(readFileSync(join(release, "sbom.cdx.json"), "utf8")) as {
       readonly bomFormat: string;
       readonly metadata: { readonly component: { readonly name: string } };

@@ -181,7 +181,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
   });
 
   describe("PUT", () => {
-    it("sets given fields, keeps absent ones, and clears null ones", async () => {
+    it("sets given fields, keeps absent fields, and clears null fields", async () => {
       const { id, user_group } = await created({ name: "N", properties: { a: 1 }, mapping: { s: "d" } });
       const put = (fields: JsonObject) => ok(call("PUT", { user_group_id: id, ...fields }));
       expect((await put({ name: "M" })).user_group).toMatchObject({ name: "M", properties: { a: 1 } });

@@ -66,7 +66,7 @@ describeWithRedis("round trips to a real Redis", () => {
     ["CreateViewerSession by id", () => store.sessionSubject(environment, byId("a").target)],
     ["a check of reads", () => client.check("reads")],
     ["a check of changes", () => client.check("changes")],
-  ])("%s needs exactly one", async (_, call) => {
+  ])("%s needs exactly one round trip", async (_, call) => {
     await create();
     expect(await within(1, () => call().catch(unlessEnded))).toBe(1);
   });
@@ -84,7 +84,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("creating a group needs two: one read, and one that creates", async () => {
+  it("creating a group needs two round trips: one reads, and one creates", async () => {
     expect(await within(2, () => store.getOrCreate(environment, newGroup("new 1")))).toBe(2);
     await fails(
       within(1, () => store.getOrCreate(environment, newGroup("new 2"))),
@@ -92,7 +92,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("a suspended group, and one that expires, need one, and within a minute of the expiry time a second one", async () => {
+  it("a suspended or expiring group needs one round trip, and two within a minute of its expiry time", async () => {
     const admin = testUserGroupAdmin(client, RING);
     const { group: expiring } = await store.getOrCreate(environment, newGroup("expiring"));
     const calls = [
@@ -114,12 +114,12 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(1, () => admin.resume(environment, "expiring"))).toBe(1);
   });
 
-  it("a rotation with a request id needs one", async () => {
+  it("a rotation with a request id needs one round trip", async () => {
     await create();
     expect(await within(1, () => store.rotate(environment, byToken(group.token, { requestId: "r1" })))).toBe(1);
   });
 
-  it("an uncached issued API token needs one", async () => {
+  it("an uncached issued API token needs one round trip", async () => {
     const tokens = testApiTokens(client);
     const values = { displayName: "a", role: "read", expireTime: undefined, creator: "root" } as const;
     const { token } = await tokens.create(environment, values);
@@ -129,7 +129,7 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("an imported token needs one, like every other", async () => {
+  it("an imported token needs one round trip, like every other token", async () => {
     const admin = testUserGroupAdmin(client, RING);
     for (const [id, token] of [
       ["foreign", foreignToken()],
@@ -145,7 +145,7 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("a list needs two, for ids and records, for any number of groups; other operator calls need one", async () => {
+  it("a list needs two round trips, for ids and records, for any number of groups; other operator calls need one", async () => {
     const admin = testUserGroupAdmin(client, RING);
     await admin.import(environment, others());
     const range = { after: "", size: 20, prefix: "" };

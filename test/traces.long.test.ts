@@ -34,7 +34,7 @@ async function get({ url, tokens }: TestServer, id = "a"): Promise<number> {
 }
 
 describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
-  it("come from every worker, and a worker sends its last ones when it exits", async () => {
+  it("come from every worker, and a worker sends its last spans when it exits", async () => {
     const redis = await newRedis();
     const collector = await newCollector();
     const server = await newServer({

@@ -261,7 +261,7 @@ describeServers((server) => {
     expect(jwks_uri).toBe(`${String(issuer)}/.well-known/jwks.json`);
   });
 
-  it("lists and rotates the keys: previous ones stay published, or are replaced and their sessions revoked", async () => {
+  it("lists and rotates the keys: previous keys stay published, or are replaced and their sessions revoked", async () => {
     const admin = adminOf(server.url);
     const name = newName();
     const environment = { name };

@@ -172,7 +172,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     for (const { token } of [group, rotated]) expect((await store().resolve(environment, token)).name).toBe("B");
   });
 
-  it("replaces long values by short ones, and an imported token by another or by one of this service", async () => {
+  it("replaces long values by short ones, and an imported token by another token or by a token of this service", async () => {
     const environment = await newEnvironment();
     for (const length of [900, 20, 400, 8, 63, 64, 65]) {
       const properties = { p: "x".repeat(length) };

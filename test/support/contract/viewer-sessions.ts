@@ -105,7 +105,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       for (const each of before) expect(await isEnded(environment, each)).toBe(ends);
     });
 
-    it("of one viewer are revoked separately, and later ones of that viewer stay valid", async () => {
+    it("of one viewer are revoked separately, and later sessions of that viewer stay valid", async () => {
       const { environment, group } = await withGroup();
       const bob = await session(environment, "bob");
       const others = [await session(environment, "alice"), await session(environment)];

@@ -131,7 +131,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   });
 
   describe("the secrets of a webhook", () => {
-    it("are the new and the replaced ones for 24 hours, at most three", async () => {
+    it("are the new secret and the replaced secrets of the last 24 hours, at most three", async () => {
       const { environment, webhook } = await lagging();
       const { secrets: first = [] } = (await webhooks().beginTest(environment, webhook.id)) ?? {};
       const rotated = await webhooks().rotateSecret(environment, webhook.id, BY);

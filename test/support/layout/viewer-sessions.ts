@@ -11,7 +11,7 @@ import { AUDIT, BY, testEnvironments } from "../stores.ts";
 /** Revocations of viewer sessions, and the keys that sign them. */
 export function viewerSessionLayout({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("viewer sessions in Redis", () => {
-    it("are revoked for a limited number of viewers at a time, and expired ones make room", async () => {
+    it("are revoked for a limited number of viewers at a time, and expired revocations make room", async () => {
       const { environment } = await withGroup();
       const { viewer } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
       const ended = revokedSessionsKey(environment.number, viewer.teamId);
