@@ -12,7 +12,7 @@ if cmp -s "$3" "$2/requirements.txt"; then exit; fi
 rm -rf "$2"
 "$1" -m venv "$2"
 "$2/bin/pip" install --quiet --requirement "$3"
-# Comes last, so that an installation that was broken off is made again.
+# Comes last, so that an interrupted installation is repeated.
 cp "$3" "$2/requirements.txt"`;
 
 /**
