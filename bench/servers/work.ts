@@ -90,7 +90,7 @@ function setting(name: string): string {
   return value;
 }
 
-/** Prints where a server listens, like the service. */
+/** Prints the URL of a server, like the service. */
 export function announce(host: string, port: number): void {
   console.log(JSON.stringify({ msg: "listening", url: `http://${host}:${port}` }));
 }
