@@ -134,7 +134,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       expect(decodeURIComponent(String(status["grpc-message"]))).toMatch(/larger than .*\b4096\b/);
     });
 
-    it("accept smaller messages than the others", async () => {
+    it("accept smaller messages than the other endpoints", async () => {
       const headers = { "content-type": "application/proto", authorization: `Token ${server.tokens.customer}` };
       const post = { method: "POST", headers, body: tooMuch };
       const check = await http1(server.url, "/grpc.health.v1.Health/Check", post);

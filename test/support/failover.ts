@@ -2,7 +2,7 @@ import { startProcess } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { MASTER } from "./redis-sentinel.ts";
 
-/** Time after which Redis has canceled a planned failover that is not done, in milliseconds. */
+/** Time after which Redis has canceled an unfinished planned failover, in milliseconds. */
 const GIVEN_UP_MS = 6000;
 
 /**

@@ -138,7 +138,7 @@ function moves(context: ContractContext): void {
 function rotations(context: ContractContext): void {
   const { store, redis } = context;
 
-  it("with a changed grace period end fails for the bearer of that token", async () => {
+  it("with a changed end of a grace period fails for the bearer of that token", async () => {
     const { environment, group, a } = await twoGroups(context);
     await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     expect((await store().resolve(environment, group.token)).providedId).toBe("a");
