@@ -121,7 +121,9 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     "installs the Terraform provider from its zip file, as its README describes",
     () => {
       const readme = readFileSync(`${ROOT}/packages/terraform-provider/README.md`, "utf8");
-      const install = /^```sh\n(mkdir .*?)^```$/ms.exec(readme)?.[1] ?? expect.fail("the README has no commands for the installation");
+      const install =
+        /^```sh\n(mkdir .*?)^```$/ms.exec(readme)?.[1] ??
+        expect.fail("the README has no commands for the installation");
       const platform = `${process.platform}_${process.arch.replace("x64", "amd64")}`;
       const home = newFolder();
       run(release, "sh", "-ec", install.replaceAll("~/", `${home}/`).replace("linux_amd64", platform));
