@@ -32,12 +32,12 @@ export interface EndpointMethod {
   readonly compressMinBytes?: number;
   /**
    * Serves a request with a decompressed body. The transport adds the content length. May throw RefusalError. Any other
-   * error becomes the refusal `endpoint`, unless it is the error of the call.
+   * thrown error becomes the refusal `endpoint`, unless it is the error of the call.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/** The call of the endpoint's RPC. Call its methods on the object. */
+/** The call of the endpoint's RPC. Call its methods on the object, do not detach them. */
 export interface EndpointCall {
   /**
    * Passes a message through the interceptors to the RPC. Call it once. Rejects with the error of the interceptors, or with

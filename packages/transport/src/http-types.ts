@@ -26,8 +26,8 @@ export interface RequestHead {
    * Stops reading the HTTP/2 connection of the request because a caller has many waiting calls. Returns, for each connection
    * that it stopped, a function that resumes reading. It does not stop HTTP/1.1, which serves one request at a time.
    *
-   * @param isFirst whether no connection is stopped for the caller yet. If so, this also stops all connections that were
-   *   stopped for the caller before, so that the same turn of the event loop does not read them
+   * @param isFirst whether no connection is stopped for the caller yet. If so, this also stops all connections that
+   * were stopped for the caller before. The same turn of the event loop then does not read them
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
@@ -50,7 +50,9 @@ export interface HttpResponse {
 
 /** Serves a request. Call its methods on the object. */
 export interface Route {
-  /** The maximum number of body bytes to read. Undefined if the route needs no body: it is then served at once. */
+  /**
+   * The maximum number of body bytes to read. Undefined if the route needs no body. The route is then served at once.
+   */
   readonly maxBytes?: number | undefined;
   /** Whether unauthenticated clients may send this request. Its body then has less time to arrive. */
   readonly isOpen?: boolean;

@@ -64,8 +64,8 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 export const MAX_HTTP2_STREAMS = 100;
 
 /**
- * The maximum number of pipelined requests that wait behind the current one. They have arrived in one packet, which can hold
- * thousands.
+ * The maximum number of pipelined requests that wait behind the current one. One packet can contain thousands of
+ * requests.
  */
 export const MAX_PIPELINED = 32;
 
@@ -84,8 +84,9 @@ export const BODY_BYTES = 64 * MIB;
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
 /**
- * node:http2's memory limit of one connection, in its unit of 1,000,000 bytes. At this limit node:http2 refuses all streams
- * of the connection, also those of other clients behind the same proxy. So it must exceed the limits above.
+ * node:http2's memory limit of one connection, in its unit of 1,000,000 bytes. At this limit, node:http2 refuses all
+ * streams of the connection, even streams of other clients behind the same proxy. So this limit must exceed the limits
+ * above.
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 

@@ -31,7 +31,7 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   readonly endpointAt?: (path: string) => Endpoint | undefined;
   /** The access of pages of other origins to the RPCs. Default: none. */
   readonly cors?: CorsOptions;
-  /** Creates the error response of requests that are not RPCs. Default: that of Connect's unary calls. */
+  /** Creates the error response of requests that are not RPCs. Default: the error response of Connect's unary calls. */
   readonly httpError?: HttpError;
 }
 
@@ -150,7 +150,7 @@ export class Router {
     return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
-  /** The response to a refused request. Without `onRefused` it is a bare status, as from Connect. */
+  /** The response to a refused request. Without `onRefused` the response is a bare status, as from Connect. */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);
     const refused = this.#admission.refuse(refusal, request);

@@ -41,7 +41,10 @@ export interface Presence {
   readonly zero: unknown;
 }
 
-/** The presence rule of a field. Undefined for required fields, which the encoders leave to protobuf-es. */
+/**
+ * The presence rule of a field. Undefined for required fields: the encoders do not support them, and protobuf-es
+ * encodes their messages.
+ */
 export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   const { fieldKind } = field;

@@ -2,7 +2,7 @@ import { type DescField, type DescMessage, isEnumJson } from "@bufbuild/protobuf
 import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
-/** Checks for the well-known types of which protobuf-es accepts invalid JSON. */
+/** Checks of the well-known types for which protobuf-es accepts invalid JSON. */
 const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   // protobuf-es only checks the beginning of the text.
   ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
@@ -24,7 +24,8 @@ const fieldsToCheck = fieldsLeadingTo(
 
 /**
  * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as `2026-02-30T00:00:00Z`,
- * and an unknown name of an enum value, which protobuf-es replaces with the default. protobuf-es refuses all other errors.
+ * and an unknown name of an enum value, which protobuf-es replaces with the default. protobuf-es refuses all other
+ * invalid JSON.
  *
  * @throws Error with the message of protobuf-es; FieldError unless the whole message has such a type
  */
@@ -47,7 +48,7 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // The two names are often equal. Checking a value twice would take exponential time in its depth.
+    // The two names are often equal. If each level checked a value twice, the time would be exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

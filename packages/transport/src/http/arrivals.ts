@@ -1,7 +1,10 @@
 import type { Socket } from "node:net";
 import { afterReading } from "../protocol/after-reading.ts";
 
-/** The number of new HTTP/1.1 connections that are served in one turn of the event loop. Each begins with one request. */
+/**
+ * The number of new HTTP/1.1 connections that are served in one turn of the event loop. Each connection begins with one
+ * request.
+ */
 const PER_TURN = 16;
 
 interface Arrival {
@@ -12,7 +15,7 @@ interface Arrival {
 
 /**
  * Begins to serve new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
- * requests, which take about 2 ms. If all of 80 new connections were served in one turn, the calls of other clients would wait
+ * requests, which take about 2 ms. If one turn served 80 new HTTP/2 connections, the calls of other clients would wait
  * 200 ms.
  */
 export class Arrivals {
@@ -31,7 +34,8 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
-      // A closed connection uses no place in a turn. Otherwise, a client that opens and closes connections would delay all new ones.
+      // A closed connection does not count for the turn. Otherwise, a client that opens and closes connections would
+      // delay all new ones.
       if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);

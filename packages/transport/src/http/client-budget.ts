@@ -5,7 +5,7 @@ export type EvictionReason = "timeout" | "over-budget";
 
 /** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Holding {
-  /** Ends the holding. Its charge is already released. */
+  /** Ends the holding. The charge of the holding is already released. */
   evict(reason: EvictionReason): void;
   /** Whether evicting the holding does no harm. Idle holdings are evicted first. Default: no holding is idle. */
   isIdle?(): boolean;
@@ -17,7 +17,7 @@ export interface Holding {
 export interface Charge {
   /** Changes the number of bytes, unless the charge is released. May evict this holding, or holdings of others. */
   resize(bytes: number): void;
-  /** Ends the charge. Returns false if it has ended before. */
+  /** Ends the charge. Returns false if the charge has ended before. */
   release(): boolean;
 }
 
@@ -32,7 +32,7 @@ interface OpenCharge extends Charge {
 interface Client {
   /** Undefined for a proxy, whose connections carry requests of many clients. */
   readonly key: string | undefined;
-  /** In order of age, oldest first. */
+  /** The holdings of the client, oldest first. */
   readonly charges: Set<OpenCharge>;
   units: number;
 }
@@ -52,9 +52,9 @@ const SEARCHED = 32;
 /**
  * A budget that all clients share. Each client is charged for its holdings.
  *
- * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest. But if the
- * charged client would then have as many units, that client itself loses an idle holding, or is refused. So a client
- * with few units is never refused because of other clients.
+ * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest. But if
+ * the charged client would then have at least as many units as that client, the charged client itself loses an idle
+ * holding, or is refused. So a client with few units is never refused because of other clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.
  */
@@ -122,7 +122,7 @@ export class ClientBudget {
     return true;
   }
 
-  /** Evicts holdings until a client has room for more units. Returns false if it must be refused. */
+  /** Evicts holdings until a client has room for more units. Returns false if the client must be refused. */
   #makeRoom(client: Client, more: number): boolean {
     while (this.#total + more > this.#max) {
       const largest = this.#largest();
@@ -179,7 +179,7 @@ export class ClientBudget {
   }
 }
 
-/** An idle holding of a client. Moves busy holdings to the end, so that the next search begins with others. */
+/** An idle holding of a client. Moves busy holdings to the end, so that the next search begins with other holdings. */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

@@ -52,25 +52,29 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // A session without streams closes at once. GOAWAY tells the client which calls it may repeat.
+    // A session without streams closes at once. GOAWAY contains the last stream that the server processes, so the
+    // client repeats later calls.
     session.close();
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
 
   /** Closes the connection after its calls in flight. An idle HTTP/1.1 connection closes after its next call. */
   announceEnd(): void {
-    // GOAWAY tells the client which calls it may repeat.
+    // GOAWAY contains the last stream that the server processes, so the client repeats later calls.
     if (this.session) this.session.close();
     else if (this.http1) Http1Connection.of(this.http1).closeAfterNext();
   }
 }
 
-/** The connections of a port, within a `ClientBudget`. A connection without room is closed before it is read. */
+/**
+ * The connections of a port, within a `ClientBudget`. If the budget has no room for a connection, the connection is
+ * closed before any byte is read.
+ */
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
   readonly #open = new Map<Socket, Connection>();
-  /** By remote address and port, because node:tls does not expose the TCP socket of a TLS socket. */
+  /** The connections by remote address and port, because node:tls does not expose the TCP socket of a TLS socket. */
   readonly #byPeer = new Map<string, Connection>();
   #isDraining = false;
 
@@ -79,7 +83,7 @@ export class Connections {
     this.#clientOf = clientOf;
   }
 
-  /** Registers an accepted connection. Closes it and returns false if there is no room. */
+  /** Registers an accepted connection. If there is no room, closes the connection and returns false. */
   accept(socket: Socket): boolean {
     socket.on("error", () => {});
     const connection = new Connection(socket);
@@ -192,8 +196,8 @@ export class Http1Connection {
   }
 
   /**
-   * Lets pipelined requests wait until those before them are answered. node:http would serve all requests of a packet at once,
-   * which can be thousands. Call it after passing the connection to node:http.
+   * Lets pipelined requests wait until the requests before them are answered. node:http would serve all requests of a
+   * packet at once, which can be thousands. Call it after passing the connection to node:http.
    */
   servePipelinedInTurn(): void {
     const { parser } = this.#socket;
@@ -205,7 +209,7 @@ export class Http1Connection {
       const [latest, [req]] = [this.#latest, incoming];
       // A refused request stays the latest until its body has arrived. The parser passes on the next request after that.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
-      // Only node:http can pass on a request for another protocol, and only at once.
+      // Only node:http can pass on a request for another protocol, and it must do so at once.
       if (this.#isClosing || req.upgrade) {
         this.closeAfterNext();
         return 0;
@@ -237,9 +241,9 @@ export class Http1Connection {
   };
 
   /**
-   * Whether to serve a request. The connection closes after the last pipelined request that may wait. It also closes after a
-   * request for another protocol, because the parser drops the rest of the packet. The client repeats ignored requests on a
-   * new connection (RFC 9112, 9.3.2).
+   * Whether to serve a request. The connection closes after the last pipelined request that may wait. The connection
+   * also closes after a request for another protocol, because the parser drops the rest of the packet. The client
+   * repeats ignored requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -352,7 +356,8 @@ function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
 const LINGER_MS = 5000;
 
 /**
- * Closes a connection. First discards up to 16 MiB of arriving data, because closing at once could lose the response.
+ * Closes a connection. Before the close, discards up to 16 MiB of arriving data, because closing at once could lose the
+ * response.
  *
  * @param last bytes to write before closing
  */

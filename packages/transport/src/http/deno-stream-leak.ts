@@ -7,7 +7,7 @@ interface ShutdownRequest {
 
 interface StreamHandle {
   shutdown(request: ShutdownRequest): number;
-  /** Keeps the request in memory as long as the handle. */
+  /** Keeps the shutdown request in memory as long as the handle. */
   [kRequest]?: ShutdownRequest;
 }
 
@@ -31,7 +31,7 @@ export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   const symbol = Object.getOwnPropertySymbols(stream).find(({ description }) => description === "kHandle");
   const handle = symbol && (stream as unknown as { [symbol: symbol]: StreamHandle })[symbol];
   const handles = handle && (Object.getPrototypeOf(handle) as StreamHandle);
-  // Another version of Deno has other internals.
+  // Another version of Deno may have other internals.
   if (typeof handles?.shutdown !== "function") return;
   const { shutdown } = handles;
   handles.shutdown = function (this: StreamHandle, request: ShutdownRequest): number {

@@ -13,7 +13,7 @@ import {
   ServerRequest,
 } from "./server-request.ts";
 
-/** Whether the runtime is Node. Its node:http writes headers and a string body at once, and needs `readEnd`. */
+/** Whether the runtime is Node. The node:http of Node writes headers and a string body at once, and needs `readEnd`. */
 const IS_NODE = !("Deno" in globalThis);
 
 /** The longest body that is converted to a string, in bytes. Converting a longer body costs more than a second write. */
@@ -39,8 +39,8 @@ export function http1Listener(context: RequestContext, expectation: "none" | "co
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**
- * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front may read its end or its host differently (RFC 9112,
- * 6.1 and 3.2).
+ * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front may find another end or another host of such a
+ * request (RFC 9112, 6.1 and 3.2).
  */
 function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;
@@ -102,7 +102,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
 
   /**
    * node:http does not close a response that waits in a pipeline when its connection closes, so the socket is checked as
-   * well. `writableEnded`: `Http1Connection.onClientError` has ended the response.
+   * well. If `writableEnded` is true, `Http1Connection.onClientError` has ended the response.
    */
   get isDisconnected(): boolean {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
@@ -150,8 +150,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     this.readEnd();
-    // A client that has received no 100 Continue may or may not send the body (RFC 9110, 10.1.1). So the start of the next
-    // request is unknown.
+    // A client that has received no 100 Continue may or may not send the body (RFC 9110, 10.1.1). So the server cannot
+    // find the start of the next request.
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);
     res.writeHead(status, headers);
@@ -170,8 +170,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     // The kernel accepts most responses at once. A response that waits in a pipeline has no socket yet.
     const isTaken = res.writableFinished || (res.socket !== null && req.socket.writableLength === 0);
     if (!isTaken) this.chargeResponse(body.length);
-    // If the connection closed with unread bytes, the client could lose the response. So the rest is read and discarded.
-    // node:http ends a request that arrives too slowly.
+    // If the connection closed with unread bytes, the client could lose the response. So the transport reads and
+    // discards the rest. node:http ends a request that arrives too slowly.
     if (this.hasBody && !req.readableEnded) discard(req, () => req.destroy());
   }
 

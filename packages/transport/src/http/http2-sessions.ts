@@ -7,7 +7,10 @@ import { plainAddress } from "./server-request.ts";
 /** The client of a session. */
 interface Peer {
   readonly address: string;
-  /** Its socket while it is open. Only the handle can stop reading: node:http2 bypasses the stream. */
+  /**
+   * The socket of the session, while the session is open. node:http2 bypasses the stream, so only the handle of the
+   * socket can stop reading.
+   */
   socket: (Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null }) | undefined;
   /** The caller whose calls last paused the session. */
   caller: string | undefined;
@@ -19,7 +22,7 @@ interface Peer {
  *
  * A session must not reference its closed socket, not even by a listener or a timer. Node keeps a session whose SETTINGS were
  * never acknowledged while its handle exists. The socket may reference that handle, by the stack trace of the error that
- * ended the session. That cycle through native memory would never be collected.
+ * ended the session. The garbage collector would never free this cycle through native memory.
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
@@ -75,21 +78,25 @@ export function wasPausedFor(session: Http2Session, caller: string): boolean {
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/** The bytes that an HTTP/2 connection has written, and those of them that the kernel has taken. */
+/** The number of bytes that an HTTP/2 connection has written, and how many of these bytes the kernel has taken. */
 export function bytesOf(session: Http2Session): { readonly written: number; readonly taken: number } {
   const { bytesWritten: written = 0, writableLength = 0 } = peers.get(session)?.socket ?? {};
   return { written, taken: written - writableLength };
 }
 
 /**
- * Ends an HTTP/2 session that does not answer a PING within a minute. Its client is gone, does not read, or sends an endless
- * header, which no answer can interrupt; or the session is broken. On Node 20, a protocol error or many fast resets break a
- * session. It then stops reading, emits no event, and stays open even if the client closes the connection.
+ * Ends an HTTP/2 session that does not answer a PING within a minute. Either the session is broken, or its client is
+ * gone, does not read, or sends an endless header. The answer to a PING cannot interrupt a header. On Node 20, a
+ * protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays open
+ * even if the client closes the connection.
  *
- * The server sends a PING if the session has sent nothing since the last check.
+ * The server sends a PING if the session has not sent data since the last check.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
-  /** The bytes that the kernel had taken at the last check. On Deno, written bytes may still wait for the kernel. */
+  /**
+   * The bytes that the kernel had taken at the last check. On Deno, the kernel may not have taken all written bytes
+   * yet.
+   */
   let takenBefore = 0;
   /** The number of checks since an unanswered PING; undefined without one. */
   let unanswered: number | undefined;
@@ -102,7 +109,7 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
     const { taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
-    // A destroyed session cannot send a PING. Its client has the same time to close the connection.
+    // A destroyed session cannot send a PING. Its client has as much time to close the connection as to answer a PING.
     if (session.destroyed) unanswered ??= 0;
     // A paused session is not read, so the answer to a PING cannot arrive.
     else if (peer.isPaused) return;

@@ -196,7 +196,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
       this.reset(constants.NGHTTP2_NO_ERROR);
     } else {
       this.reset(EVICTION_CODE[reason]);
-      // The connection accepts no new streams. The open ones may finish.
+      // The connection accepts no new streams. Open streams may finish.
       if (!session) return;
       afterReading(() => session.close());
       endLaterIfStuck(session, new WeakRef(stream));
@@ -205,9 +205,9 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * The number of unsent bytes that are not charged on Deno, per connection. It allows a short response to each of its streams. Over
- * TLS, Deno passes short responses to the kernel some turns later. So a burst of them on many connections would exceed the budget of
- * their client.
+ * The number of unsent bytes that are not charged on Deno, per connection. It allows a short response on each stream of
+ * the connection. Over TLS, Deno passes short responses to the kernel some turns later. So a burst of short responses
+ * on many connections would exceed the budget of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 
@@ -216,7 +216,7 @@ const DESTROYED = new Error("The stream is destroyed.");
 
 /**
  * Sets the error of a destroyed stream whose last write ends. Otherwise Node creates one with a stack trace, although nobody
- * receives it. Most responses without trailers end like this. Saves 11 to 15 % of the CPU of their calls.
+ * receives it. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of the CPU of their calls.
  */
 function skipError(stream: ServerHttp2Stream): void {
   Object.assign((stream as unknown as { readonly _writableState: object })._writableState, { errored: DESTROYED });
@@ -244,9 +244,9 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
 }
 
 /**
- * Reads and discards the rest of an answered request. If it were left unread, node:http2 would never destroy the stream or
- * return its flow-control window. If it were reset at once, some clients would lose the response. So the stream is reset
- * when too many bytes arrive, or when its charge to `streams` times out.
+ * Reads and discards the rest of an answered request. If the rest were left unread, node:http2 would never destroy the
+ * stream or return its flow-control window. If the stream were reset at once, some clients would lose the response. The
+ * stream is reset when too many bytes arrive, or when its charge to `streams` times out.
  */
 function discardRest(stream: ServerHttp2Stream): void {
   discard(stream, () => afterReading(() => stream.close(constants.NGHTTP2_NO_ERROR)));

@@ -56,15 +56,15 @@ export interface NodeServer {
   /**
    * Stops accepting connections. Resolves when all requests in flight are answered and all connections are closed.
    *
-   * @param quietMs an HTTP/1.1 connection that is silent for this time is closed, in milliseconds. If it is too short, a
-   *   request in transit may be lost. Default 1000
+   * @param quietMs an HTTP/1.1 connection that is silent for this time is closed, in milliseconds. If this time is too
+   * short, a request in transit may be lost. Default 1000
    */
   drain(quietMs?: number): Promise<void>;
   /** Destroys all connections. */
   destroy(): void;
   /**
-   * Sets the certificates of new connections. Open connections keep theirs. Whether clients need a certificate does not
-   * change.
+   * Sets the certificates of new connections. Open connections keep theirs. This does not change whether clients need a
+   * certificate.
    *
    * @throws TypeError on a port without TLS; the error of node:tls for invalid certificates, which then have no effect
    */
@@ -95,7 +95,7 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** The interval at which node:http checks timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // `http1Listener` checks the header. node:http would ignore a second one.
+  // `http1Listener` checks the `Host` header. node:http would ignore a second `Host` header.
   requireHostHeader: false,
   joinDuplicateHeaders: true,
 };
@@ -167,7 +167,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   });
   // Without a listener, node:http closes the connection before the requests ahead of a CONNECT are answered.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
-  // This server does not listen. It gets its connections from the HTTP/1.1 server.
+  // This server does not listen. The HTTP/1.1 server passes connections to this server.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
   http2.on("stream", http2Listener(context));
@@ -270,12 +270,12 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
 }
 
 /**
- * Lets node:http read a TLS connection as a stream. By default, its parser reads directly from the handle of the socket. A
- * request that arrives during the write of a response then pauses the parser but not the handle. The next TLS record breaks
- * the connection with "Parse Error: Paused".
+ * Lets node:http read a TLS connection as a stream. By default, the parser of node:http reads directly from the handle
+ * of the socket. A request that arrives during the write of a response then pauses the parser but not the handle. The
+ * next TLS record breaks the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
-  // If there is another listener, node:http does not read from the handle.
+  // If the socket has another listener, node:http does not read from the handle.
   socket.on("data", () => {});
 }
 

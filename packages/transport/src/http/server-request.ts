@@ -35,18 +35,19 @@ export interface RequestContext extends RequestHandlers {
   readonly turn: Turn;
   /** The open HTTP/2 connections. */
   readonly sessions: Set<Http2Session>;
-  /** Bounds the memory of slow bodies. */
+  /** Limits the memory of slow bodies. */
   readonly bodies: ClientBudget;
-  /** Bounds the memory of slowly read responses. */
+  /** Limits the memory of slowly read responses. */
   readonly responses: ClientBudget;
   /**
-   * Bounds the number of open streams that need little memory: streaming calls, bodies of open methods, and answered
-   * requests whose rest still arrives. Short responses that exceed `responses` count here for a short time.
+   * Limits the number of open streams that need little memory: streaming calls, bodies of open methods, and answered
+   * requests whose bodies still arrive. A short response that does not fit into `responses` counts here for a short
+   * time.
    */
   readonly streams: ClientBudget;
 }
 
-/** The `error` listener of requests and responses. Such an error means that the client has disconnected. */
+/** The `error` listener of requests and responses. An `error` event means that the client has disconnected. */
 export function ignore(): void {}
 
 /**
@@ -65,7 +66,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
-  /** The only charge of the request. It is first for the body, later for the response. */
+  /** The only charge of the request: first for the body, later for the response. */
   protected charge: Charge | undefined = undefined;
   /** The route of the request. Unset before the router finds it, and after it begins to serve the request. */
   private route: Route | undefined = undefined;
@@ -84,7 +85,9 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract peerAddress(): string;
   abstract pauseConnections(caller: string, isFirst: boolean): (() => void)[];
   protected abstract get isEncrypted(): boolean;
-  /** Whether the client has disconnected. Later failures are a consequence and are not reported. */
+  /**
+   * Whether the client has disconnected. Later failures are a consequence of the disconnect, so they are not reported.
+   */
   abstract get isDisconnected(): boolean;
   abstract get unreadBytes(): number;
   /** Whether the request has a body, which may be empty. */

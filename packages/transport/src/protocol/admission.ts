@@ -19,7 +19,7 @@ export interface AdmissionOptions {
   readonly authorize?: Authorize | undefined;
   /** Creates the initial context values of a call. Default: empty. */
   readonly contextValues?: ContextValuesOf | undefined;
-  /** The queue of unary calls. Ports may share one. Default: a queue without a limit. */
+  /** The queue of unary calls. Several ports may share a queue. Default: a queue without a limit. */
   readonly queue?: CallQueue | undefined;
   /**
    * Methods that anyone may call. Their calls never wait and are not counted, and their bodies have less time to arrive.
@@ -29,7 +29,10 @@ export interface AdmissionOptions {
   readonly onRefused?: OnRefused | undefined;
 }
 
-/** Admits or denies calls by their headers. If the worker is busy, unary calls wait in a queue before that. */
+/**
+ * Admits or denies calls by their headers. If the worker is busy, unary calls wait in a queue before they are admitted
+ * or denied.
+ */
 export class Admission implements CallGate {
   readonly #options: AdmissionOptions;
   readonly queue: CallQueue;

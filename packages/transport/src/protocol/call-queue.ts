@@ -7,8 +7,8 @@ import type { OverloadCause } from "./refusals.ts";
 const MAX_AT_ONCE = 64;
 
 /**
- * The number of waiting calls that begin in one turn. They take about a millisecond, so that the calls of other callers are read
- * soon. On Deno, a turn takes longer.
+ * The number of waiting calls that begin in one turn. These calls take about a millisecond, so the server soon reads
+ * the calls of other callers. On Deno, a turn takes longer.
  */
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
@@ -24,24 +24,30 @@ const PER_MS = 3;
  */
 const READ_AHEAD = 256;
 
-/** The maximum number of paused connections that are read again in one turn. Each may have `MAX_HTTP2_STREAMS` further calls. */
+/**
+ * The maximum number of paused connections that are read again in one turn. Each connection may have
+ * `MAX_HTTP2_STREAMS` further calls.
+ */
 const RESUMED_PER_TURN = 4;
 
 /**
- * The maximum number of waiting calls that one turn takes from the queue, per call that may begin. Calls that are too late are
+ * The maximum number of waiting calls that one turn takes from the queue, per call that may begin. Late calls are
  * refused, and a refusal costs about as much as the begin of a call.
  */
 const TAKEN_PER_BEGUN = 4;
 
-/** The longest wait of a call without a deadline, in milliseconds. Then it is refused. */
+/** The longest wait of a call without a deadline, in milliseconds. After this wait, the call is refused. */
 export const MAX_WAIT_MS = 2000;
 
-/** The bytes that a waiting call may use. A call that uses more counts as several calls. */
+/** The bytes that a waiting call may use. A call that uses more bytes counts as several calls. */
 export const CALL_BYTES = 4096;
 
 const MAX_RETRY_AFTER = 10;
 
-/** The longest wait of a call with a deadline, in milliseconds. Its client waits, instead of calling again after that time. */
+/**
+ * The longest wait of a call with a deadline, in milliseconds. The client waits longer, instead of calling again after
+ * a refusal.
+ */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
@@ -82,7 +88,7 @@ interface Waiting {
   readonly end: (refused?: OverloadCause) => void;
 }
 
-/** The waiting calls of a caller, oldest first. */
+/** The waiting calls of a caller, the oldest first. */
 class Line {
   readonly key: string;
   readonly calls: Waiting[] = [];
@@ -90,7 +96,7 @@ class Line {
   readonly paused: (() => void)[] = [];
   /** Whether the other connections of the caller were paused with the first one. */
   hasPausedOthers = false;
-  /** The number of calls that were taken from the line since a paused connection was last read again. */
+  /** The number of calls taken from the line since reading of a paused connection was last resumed. */
   taken = 0;
   units = 0;
 
@@ -163,8 +169,8 @@ export class CallQueue {
   }
 
   /**
-   * Waits until a call begins, which resolves to undefined, or is refused. Does not resolve if the client disconnects, because
-   * then nobody needs the answer.
+   * Waits until a call begins or is refused. Resolves to undefined if the call begins. Does not resolve if the client
+   * disconnects, because nobody then needs the answer.
    *
    * @param timeoutMs the time until the deadline of the call, in milliseconds. Undefined without one
    */
@@ -210,8 +216,8 @@ export class CallQueue {
    * Makes room for a new call: refuses the oldest call of the caller with the most calls. The clients of newer calls are more likely to
    * wait for the answer. Returns false if the new call itself must be refused.
    *
-   * @param group the group of the new call, and its line. They lose a call, unless another group or line is larger even if the
-   *   new call is counted
+   * @param group the group of the new call, and its line. This line loses a call, unless another group or line is
+   * larger even with the new call counted
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -223,7 +229,7 @@ export class CallQueue {
     return true;
   }
 
-  /** @param line the line that loses a call. If it is empty, the next line of the group loses one */
+  /** @param line the line that loses a call. If this line is empty, the next line of the group loses a call */
   #refuseOldest(group: Group, line: Line): void {
     const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
     this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
@@ -285,7 +291,8 @@ export class CallQueue {
 
   /**
    * Begins the oldest call of the next caller. If that call is too late, refuses it and begins the newest, because the other old
-   * calls would be too late. The next turn of the group, and of the caller, comes after those of the others.
+   * calls would be too late. The group then waits for the turns of all other groups, and the caller for the turns of
+   * the other callers.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;

@@ -105,7 +105,10 @@ export class Call implements CallHead {
     this.responseTrailer = new RecordHeaders(trailer, true);
   }
 
-  /** Ends an answered or abandoned call. It no longer counts, its timer stops, and its signal aborts. Idempotent. */
+  /**
+   * Ends an answered or abandoned call. The call no longer counts as in flight, its timer stops, and its signal aborts.
+   * Idempotent.
+   */
   leave(): void {
     if (this.isCounted) this.gate.queue.inFlight--;
     this.isCounted = false;
@@ -157,7 +160,7 @@ export class Call implements CallHead {
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       const left = this.timeLeft();
-      // A longer timer would fire at once. No call lives that long.
+      // A longer timer would fire at once. No call lasts that long.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.stopTimer = timer.cleanup;
       const { shutdownSignal } = this.unary?.options ?? {};
@@ -182,7 +185,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly message: Message;
-  /** The call. A spread copy of the request contains it, too. */
+  /** The call. A spread copy of the request also contains this property. */
   readonly call: Call;
 
   constructor(call: Call, { desc }: UnaryMethod, message: Message) {

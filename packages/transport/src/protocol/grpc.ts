@@ -34,7 +34,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // A text that is too long was not read to its end, so decoding it may fail.
+    // If a text is too long, it was not read to its end, so decoding may fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
@@ -57,7 +57,8 @@ export const grpcProtocol: UnaryProtocol = {
 /** The only message of a unary request. Rejects with RefusalError or ConnectError. */
 async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Message> {
   const { format, maxMessageBytes, requestCompression } = exchange;
-  // If a body is too long, the number of bytes that were read varies. Truncate it, so that the result does not vary.
+  // If a body is too long, the number of bytes that were read varies. Truncate the body, so that the result does not
+  // vary.
   const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
   let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
   let only: Message | undefined;

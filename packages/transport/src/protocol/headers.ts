@@ -10,7 +10,8 @@ const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 /**
  * The fetch API's `Headers` (https://fetch.spec.whatwg.org/#headers-class) on top of a record. It reads and writes plain
- * headers in the record. For anything else it copies the record to real `Headers`. It saves 7 % of the CPU of a gRPC call.
+ * headers in the record. For any other operation it copies the record to real `Headers`. It saves 7 % of the CPU of a
+ * gRPC call.
  */
 export class RecordHeaders implements Headers {
   /** The record, until it is copied. */
@@ -132,7 +133,7 @@ export interface CallFormat {
   readonly isBinary: boolean;
   /** Whether the body is base64 (gRPC-Web text). */
   readonly isText: boolean;
-  /** Whether the format is Connect's format of streams. The other protocols have one format for all calls. */
+  /** Whether the format is Connect's format of streams. The other protocols use the same format for all calls. */
   readonly isStream: boolean;
   /** The content type of responses. */
   readonly responseType: string;
@@ -154,7 +155,7 @@ export function formatOf(contentType: HeaderRecord[string] | null): CallFormat {
   const format = known.get(type);
   if (format) return format;
   const parsed = parse(type);
-  // Types that no protocol defines are not cached, because clients could fill the cache with them.
+  // Unknown types are not cached, because clients could fill the cache with unknown types.
   if (parsed.isKnown && known.size < MAX_KNOWN_TYPES) known.set(type, parsed);
   return parsed;
 }

@@ -24,7 +24,7 @@ export interface UnaryMethod {
   readonly options: UniversalHandlerOptions;
   /** The interceptors around the implementation. Set at the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /** Compiled at the first call in the format. Compiling all at the start would delay it. */
+  /** Compiled at the first call in the format. Compiling all encoders at the start would delay the start. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -43,7 +43,10 @@ export interface Rpc {
 /** Routes and Connect's options for them. */
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /** Ends streaming calls when it aborts, but not unary calls. Default: `shutdownSignal`, which ends both. */
+  /**
+   * Ends streaming calls when it aborts, but not unary calls. Default: `shutdownSignal`, which ends streaming and unary
+   * calls.
+   */
   readonly streamsSignal?: AbortSignal;
 }
 
@@ -53,7 +56,7 @@ export interface RpcOptions extends ConnectRouterOptions {
  * @throws TypeError for the unsupported option `requireConnectProtocolHeader`
  */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
-  // Connect's adapter sets this default. `validateUniversalHandlerOptions` sets all others.
+  // Connect's adapter sets this default. `validateUniversalHandlerOptions` sets all other defaults.
   const base = { ...given, acceptCompression: given.acceptCompression ?? [...COMPRESSIONS] };
   // Creates the handlers of streams, and rejects invalid routes.
   const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);

@@ -17,7 +17,7 @@ const ECHOED = [
   "grpc-timeout",
 ] as const;
 
-/** The maximum length of valid values. Connect refuses a truncated value too. */
+/** The maximum length of valid values. Connect also refuses a truncated value. */
 const MAX_ECHOED_LENGTH = 64;
 
 /**

@@ -8,7 +8,7 @@ import type { UnaryMethod } from "./methods.ts";
 
 export type Body = HttpResponse["body"];
 
-/** A unary call, as its protocol sees it. */
+/** The part of a unary call that its protocol needs. */
 export interface UnaryExchange {
   readonly method: UnaryMethod;
   readonly format: CallFormat;
@@ -31,7 +31,7 @@ export interface UnaryProtocol {
   readonly encodingHeader: string;
   readonly acceptHeader: string;
   parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
-  /** The number of bytes that a body may be longer than its message. */
+  /** The maximum number of bytes by which a body may be longer than its message. */
   readonly moreBytes: number;
   /** The trailers of a success. */
   readonly trailers: HeaderRecord;
