@@ -110,7 +110,7 @@ func (r *environmentResource) Read(ctx context.Context, request resource.ReadReq
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Update implements [resource.Resource]. Only force_destroy can change, which the service does not store.
+// Update implements [resource.Resource]. Only force_destroy can change. The service does not store force_destroy.
 func (r *environmentResource) Update(ctx context.Context, request resource.UpdateRequest, response *resource.UpdateResponse) {
 	var model environmentModel
 	response.Diagnostics.Append(request.Plan.Get(ctx, &model)...)

@@ -36,8 +36,7 @@ var hints = map[string]string{
 
 // addError adds the error of a call: the message of the service, what to do, and the request id.
 //
-// ifUnknown says what to do if it is unknown whether the service made the change. It is empty for calls that are safe to
-// repeat.
+// ifUnknown is the advice for a call whose outcome is unknown. It is empty if the call is safe to repeat.
 func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknown string) {
 	var failed *connect.Error
 	var network *net.OpError

@@ -22,7 +22,7 @@ import (
 	usergroups "example.com/user-group-service/client-go"
 )
 
-// service is what all resources use: the client, and the secrets that this process received.
+// service contains the client and the secrets that this process received. All resources share it.
 type service struct {
 	*usergroups.Client
 	// secrets maps ids of API tokens and webhooks to their secrets. Terraform runs one process per provider configuration
@@ -140,7 +140,7 @@ func valueOr(attribute types.String, variable string) string {
 	return os.Getenv(variable)
 }
 
-// tokenOf returns the API token: of the attributes, otherwise of the environment.
+// tokenOf returns the API token from the attributes, otherwise from the environment variables.
 func tokenOf(config providerModel, diagnostics *diag.Diagnostics) string {
 	if !config.Token.IsNull() {
 		if !config.TokenFile.IsNull() {

@@ -9,9 +9,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// secretResource returns the secret that the same apply created. Terraform opens it after the resource that it references.
+// secretResource returns the secret that the same apply created. Terraform opens the secret after it has applied the
+// referenced resource.
 type secretResource struct {
-	// of is `api_token` or `webhook`.
+	// The field `of` is `api_token` or `webhook`.
 	of      string
 	service *service
 }

@@ -55,7 +55,8 @@ func environmentMessage(text string) *adminv1.EnvironmentName {
 	return &adminv1.EnvironmentName{Name: name, Tag: tags[tag]}
 }
 
-// environmentOf returns the configured environment. If none is configured, it returns that of the token of the provider.
+// environmentOf returns the configured environment. If no environment is configured, it returns the environment of the
+// provider's token.
 func (s *service) environmentOf(ctx context.Context, configured types.String, diagnostics *diag.Diagnostics) types.String {
 	if configured.ValueString() != "" {
 		return configured

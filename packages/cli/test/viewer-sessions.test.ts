@@ -25,7 +25,7 @@ describe("viewer sessions and the keys that sign them", () => {
     return made.stdout.trim();
   }
 
-  it("create: takes the id of a group or its token, and resolve shows the claims", async () => {
+  it("`create` accepts the id or the token of a group, and `resolve` shows the claims", async () => {
     const { env, admin, token } = await newEnvironment();
     const folder = newFolder();
     const create = (args: string, options?: RunOptions) =>

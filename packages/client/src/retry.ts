@@ -11,7 +11,7 @@ import { failureDetails, retryAfterMs } from "./failure.ts";
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 
-/** For how long the client repeats a call without a deadline, in milliseconds. */
+/** The time during which the client repeats a call that has no deadline, in milliseconds. */
 const DEFAULT_PATIENCE_MS = 10_000;
 
 /** The header with the remaining time of a call, in milliseconds (Connect protocol). */

@@ -11,7 +11,7 @@ export interface Route {
   readonly params: Params;
 }
 
-/** The environment of a page, as `NAME/TAG`. */
+/** The environment of a page, in the form `NAME/TAG`. */
 export const ENVIRONMENT_PARAM = "env";
 
 /** The current page's part of the address, from `#` on. */
@@ -26,7 +26,7 @@ export function pageOf({ path, params }: Route): string {
   return JSON.stringify([path, params[ENVIRONMENT_PARAM], params["id"]]);
 }
 
-/** Shows the page of the address. It asks the user first if unsaved text would be lost. */
+/** Shows the page of the address. If unsaved text would be lost, the user must confirm first. */
 function follow(): void {
   const wanted = location.hash;
   const show = () => {
@@ -60,7 +60,7 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
  * Goes to a page. @param isReplacing whether to remove the current page from the history, because its content was deleted
  */
 export function go(href: string, isReplacing = false): void {
-  // The event comes too late: announcements belong to the current page.
+  // Do not wait for the event, because announcements belong to the current page.
   if (isReplacing) {
     location.replace(href);
     hash.value = location.hash;

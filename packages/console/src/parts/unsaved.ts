@@ -4,10 +4,12 @@ import { useLayoutEffect } from "preact/hooks";
 /** The forms with unsaved text. */
 const unsaved = new Set<symbol>();
 
-/** Leaves the page after the user agrees to lose unsaved text. Undefined: nothing to confirm. */
+/**
+ * Leaves the page after the user agrees to lose unsaved text. Undefined if the user has nothing to confirm.
+ */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
-/** Makes `leave` and the browser ask before unsaved text of a form is lost. */
+/** Registers a form with unsaved text: `leave` and the browser then ask the user before the text is lost. */
 export function useUnsaved(isUnsaved: boolean): void {
   useLayoutEffect(() => {
     if (!isUnsaved) return;
@@ -17,7 +19,7 @@ export function useUnsaved(isUnsaved: boolean): void {
   }, [isUnsaved]);
 }
 
-/** Leaves the page. It asks the user first if unsaved text would be lost. @param act leaves the page */
+/** Leaves the page. If unsaved text would be lost, the user must confirm first. @param act leaves the page */
 export function leave(act: () => void): void {
   if (unsaved.size === 0) act();
   else leaving.value = act;

@@ -20,17 +20,17 @@ export function visibleText(text: string): string {
     .join("");
 }
 
-/** The number of characters of an id from which it is cut. */
+/** The maximum length of a shown id, in characters. A longer id is cut to this length. */
 const MAX_SHOWN = 40;
 
-/** Cuts a long id in the middle. Ids often differ at their end. */
+/** Cuts a long id in the middle. Both ends stay, because ids often differ at the end. */
 export function cutText(id: string): string {
   const all = [...id];
   if (all.length <= MAX_SHOWN) return id;
   return `${all.slice(0, MAX_SHOWN - 16).join("")}…${all.slice(-15).join("")}`;
 }
 
-/** Shows a text that somebody else chose. Characters that change how it looks appear as code points. */
+/** Shows a text that somebody else chose. Characters that change the look of the text appear as code points. */
 export function Visible({ text }: { readonly text: string }) {
   return (
     <>
@@ -47,7 +47,10 @@ export function Visible({ text }: { readonly text: string }) {
   );
 }
 
-/** Shows an id, cut if it is long. The whole appears on hover, and screen readers read it. @param href the address of its page */
+/**
+ * Shows an id, cut if it is long. The whole id appears on hover, and screen readers read the whole id. @param href the
+ * address of its page
+ */
 export function Id({ id, href }: { readonly id: string; readonly href?: string | undefined }) {
   const cut = cutText(id);
   const content =
