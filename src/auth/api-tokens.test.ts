@@ -23,7 +23,7 @@ function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
 /** The key of an API token of the environment. */
 const keyOf = (digest: string): ApiTokenKey => ({ number: ENVIRONMENT.number, digest });
 
-/** Issued tokens with a store that the test resolves in order. */
+/** Creates `IssuedTokens` with a store. The test resolves the reads of the store in their order. */
 function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>

@@ -44,7 +44,7 @@ export type Authenticated = Principal | undefined;
 /** A token of the settings, and its owner. */
 export interface StaticToken {
   readonly token: string;
-  /** Undefined until `lookUp` has found the owner. */
+  /** The cached owner. Undefined until `lookUp` has found the owner. */
   principal: Principal | undefined;
   /** Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound if its environment is deleted. */
   readonly lookUp: () => Promise<Principal>;
@@ -80,7 +80,10 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** The environments of the tokens in the settings. An environment is missing until one of its tokens has a cached owner. */
+  /**
+   * Returns the environments of the tokens in the settings. An environment is missing until one of its tokens has a
+   * cached owner.
+   */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);

@@ -4,7 +4,7 @@ import { RateLimiter } from "./rate-limiter.ts";
 
 const LIMIT = { max: 3, windowSeconds: 10 };
 
-/** A rate limiter with a counter that the test resolves in order. */
+/** Creates a rate limiter with a counter. The test resolves the requests to the counter in their order. */
 function open(maxKeys?: number) {
   const counts: { key: string; amount: number; answer(count: Count): Promise<void>; fail(): Promise<void> }[] = [];
   const counter = {

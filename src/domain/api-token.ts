@@ -16,11 +16,11 @@ export interface ApiToken {
   readonly creator: string;
   /** The id of the principal that last rotated it. Undefined if it was never rotated. */
   readonly rotator: string | undefined;
-  /** The creation time of its current secret. */
+  /** The creation time of the current secret. */
   readonly tokenCreateTime: number;
   /** The end of the grace period of a former secret. Undefined if no former secret is valid. */
   readonly graceExpireTime: number | undefined;
-  /** The time of the last use of any of its secrets. Undefined if no use is known. */
+  /** The time of the last use of any secret of the API token. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
 }
 
@@ -62,12 +62,12 @@ export const MAX_GRACED = 2;
 
 /** A valid API token, with the values for authentication. */
 export interface ValidApiToken {
-  /** The API token. Its expiry time is that of the presented secret. */
+  /** The API token. `expireTime` is the expiry time of the presented secret. */
   readonly apiToken: ApiToken;
-  /** Whether a rotation replaced the presented secret, which is then in its grace period. */
+  /** Whether a rotation replaced the presented secret, so that the secret is in its grace period. */
   readonly isReplaced: boolean;
   readonly environment: Environment;
-  /** The remaining time until it expires, in milliseconds. Infinity if it does not expire. */
+  /** The remaining time until the presented secret expires, in milliseconds. Infinity if the secret does not expire. */
   readonly expiresInMs: number;
   /** The time since its last use, in milliseconds. Infinity if no use is known. */
   readonly unusedForMs: number;
@@ -75,15 +75,15 @@ export interface ValidApiToken {
 
 /** The key of an API token in the store. */
 export interface ApiTokenKey {
-  /** The number of its environment (`environmentNumberOf`). */
+  /** The number of the token's environment (`environmentNumberOf`). */
   readonly number: number;
-  /** `apiTokenDigest` of its secret. */
+  /** `apiTokenDigest` of the secret. */
   readonly digest: string;
 }
 
 /**
- * The contract of a store of API tokens. It throws the errors of a user group store. It stores digests of secrets. Every change is
- * atomic with its audit events, and every `RevocationListener` receives it.
+ * The contract of a store of API tokens. The store throws the errors of a user group store. It stores digests of
+ * secrets. Every change is atomic with its audit events, and every `RevocationListener` receives it.
  */
 export interface ApiTokenStore {
   /**
@@ -137,23 +137,23 @@ export interface ApiTokenStore {
   /**
    * Revokes an API token with all its secrets. After that, `find` does not return it. Returns the number of revoked API tokens.
    *
-   * @param options `issued`: also revokes the API tokens that this API token created or rotated, the API tokens that
-   *   those created or rotated, and so on. Revoked and expired API tokens do not end this chain. The API token itself
-   *   need not exist. It is revoked first, the others in steps. Until five seconds after the last step, API tokens of
-   *   the environment cannot issue others. After an error, a repeated call revokes the rest
+   * @param options `issued`: also revokes all API tokens that this API token issued (created or rotated), directly or
+   *   through other API tokens. Revoked and expired API tokens do not end this chain. The API token itself need not
+   *   exist. The call revokes it first, and then the other API tokens in steps. Until five seconds after the last step,
+   *   API tokens of the environment cannot issue other API tokens. After an error, a repeated call revokes the rest
    * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
 
   /**
-   * Returns an API token, never from a cache. Undefined if it is unknown, revoked or expired by the store's clock, or if its
-   * environment is deleted or being deleted.
+   * Returns an API token, never from a cache. Undefined if the token is unknown, revoked, or expired by the store's
+   * clock. Also undefined if its environment is deleted or being deleted.
    */
   find(key: ApiTokenKey): Promise<ValidApiToken | undefined>;
 
   /**
-   * Stores the current time as the last use of an API token, unless the token no longer exists, or a use within the
-   * last `USE_INTERVAL_MS` is already stored. If the call fails, the use is not stored.
+   * Stores the current time as the last use of an API token. Does nothing if the token no longer exists, or if the
+   * stored use is less than `USE_INTERVAL_MS` old. If the call fails, the use is not stored.
    */
   noteUse(environment: Environment, id: string): Promise<void>;
 }

@@ -30,7 +30,7 @@ export const AT_START: ChangeBy = {
 
 /** An event of the audit trail: a change, or an export of tokens. It contains no values of fields. */
 export interface AuditEvent extends ChangeBy {
-  /** The id. It is unique within the environment, and higher than the ids of earlier events. */
+  /** The id is unique within the environment, and higher than the ids of earlier events. */
   readonly id: string;
   /** The time by the store's clock, in milliseconds since 1970. */
   readonly time: number;

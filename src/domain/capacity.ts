@@ -1,6 +1,6 @@
 /*
- * Limits of a worker for the messages, calls and streams of its callers. The transport has limits for HTTP: the defaults of its
- * option `limits`.
+ * Limits of a worker for the messages, calls and streams of its callers. The limits for HTTP are the defaults of the
+ * transport's option `limits`.
  */
 
 /** The maximum size of a request message, in bytes, before and after decompression. */

@@ -71,7 +71,7 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
     const comma = forwardedFor?.lastIndexOf(",", end - 1) ?? -1;
     const text = forwardedFor?.slice(comma + 1, end).trim() ?? "";
     const next = parseAddress(text);
-    // The text is not an address, so the proxy that wrote it counts as the client.
+    // The entry is not an address, so the proxy that added this entry counts as the client.
     if (!next) break;
     address = next;
     end = comma;

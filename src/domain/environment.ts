@@ -8,8 +8,8 @@ export interface Environment {
   /** Undefined for an untagged environment. */
   readonly tag: EnvironmentTag | undefined;
   /**
-   * A number from 1 to 2^20 - 1: the high bits of the team ids. It is unique, even among environments with the same
-   * name.
+   * A number from 1 to 2^20 - 1: the high bits of the team ids. The number is unique, even among environments with the
+   * same name.
    */
   readonly number: number;
 }
@@ -21,7 +21,7 @@ export type EnvironmentName = Pick<Environment, "name" | "tag">;
 export interface ListedEnvironment extends Environment {
   /** In milliseconds since 1970. */
   readonly createTime: number;
-  /** The start of its deletion, in milliseconds since 1970. Undefined if it is not being deleted. */
+  /** The start of the deletion, in milliseconds since 1970. Undefined if the environment is not being deleted. */
   readonly deleteTime: number | undefined;
 }
 

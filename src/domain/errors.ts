@@ -27,7 +27,9 @@ export abstract class DomainError extends Error {
   abstract readonly reason: string;
   /** The invalid field of the request. Undefined if the field varies. */
   abstract readonly field: string | undefined;
-  /** The outcome of a change. Undefined if the call makes no change, or if the kind implies the outcome. */
+  /**
+   * The outcome of a change. Undefined if the call makes no change, or if the class of the error implies the outcome.
+   */
   readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
@@ -81,7 +83,7 @@ export class UserGroupSuspended extends failure("FailedPrecondition", "USER_GROU
   }
 }
 
-/** The group cannot be resumed, because its `expire_time` has passed. */
+/** The group cannot be resumed, because the `expire_time` of the group has passed. */
 export class UserGroupExpired extends failure("FailedPrecondition", "USER_GROUP_EXPIRED", {
   text: "the expire_time of the user group has passed; set a later one with UpdateUserGroup, or clear it",
 }) {}

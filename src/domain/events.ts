@@ -82,7 +82,7 @@ export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   return event.apiToken ? "api_token.updated" : "environment.updated";
 }
 
-/** A position in the events of an environment. The reader has read all events up to it. */
+/** A position in the events of an environment. The reader has read all events up to this position. */
 export interface EventPosition {
   /** The number of the environment. */
   readonly number: number;
@@ -107,7 +107,7 @@ export type EventStart = EventPosition | { readonly since: number };
 /** A page of events, the oldest first. */
 export interface EventPage {
   readonly events: readonly FeedEvent[];
-  /** The position after the page. It advances even if the page is empty. */
+  /** The position after the page. This position advances even if the page is empty. */
   readonly next: EventPosition;
   /** Whether more events may already exist. False: no later events exist yet. */
   readonly hasMore: boolean;

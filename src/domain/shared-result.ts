@@ -1,5 +1,6 @@
 /**
- * Shares a read among all callers. Only one read runs at a time, and its result or error is reused.
+ * Shares a read among all callers. Only one read runs at a time. Further callers get the result or the error of this
+ * read.
  *
  * @param keptMs the time for which the result of a finished read is reused, in milliseconds
  */

@@ -92,8 +92,8 @@ export interface UserGroupSearch extends UserGroupRange {
 }
 
 /**
- * The contract of the administration of user groups. It throws the errors of a user group store, and writes audit events in the
- * same way.
+ * The contract of the administration of user groups. The store throws the errors of a user group store, and writes
+ * audit events in the same way.
  */
 export interface UserGroupAdminStore {
   /**
@@ -178,9 +178,9 @@ export interface UserGroupAdminStore {
 
 /**
  * The outcome of a group in an import, and the names of its changed fields. `token-newer`: the group kept its token,
- * which is younger than the snapshot, and has all other imported values. `suspended`: the group is suspended and stays
- * suspended. Its suspension or `expireTime` differs from the import. If its token is younger than the snapshot, the
- * group also kept its token.
+ * because that token is younger than the snapshot. The group has all other imported values. `suspended`: the group is
+ * suspended and stays suspended, and its suspension or `expireTime` differs from the import. If the token of the group
+ * is younger than the snapshot, the group also kept its token.
  */
 export type ImportOutcome =
   | {
@@ -194,7 +194,10 @@ interface ExportedPage extends Page<UserGroup> {
   readonly snapshotTime: number;
 }
 
-/** The contract of an environment store. It throws the errors of a user group store, and writes audit events in the same way. */
+/**
+ * The contract of an environment store. The store throws the errors of a user group store, and writes audit events in
+ * the same way.
+ */
 export interface EnvironmentStore {
   /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound if it was deleted */
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
@@ -240,11 +243,11 @@ export interface EnvironmentStore {
 
 /** Notes of the last resolves of groups (`ListedUserGroup.lastResolveDay`). */
 export interface LastResolveNotes {
-  /** Notes that a viewer was resolved now. Writes later, in the background. */
+  /** Notes that a viewer was resolved now. The store writes the note later, in the background. */
   note(environment: Environment, viewer: Viewer): void;
 }
 
-/** The contract of a store of audit events. It throws the errors of a user group store. */
+/** The contract of a store of audit events. The store throws the errors of a user group store. */
 export interface AuditStore {
   /**
    * Writes the event of an export of tokens into the audit trail of the environment.
@@ -263,7 +266,10 @@ export interface AuditStore {
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }
 
-/** The contract of the feed of events, which are the events of the audit trail. It throws the errors of a user group store. */
+/**
+ * The contract of the feed of events, which are the events of the audit trail. The feed throws the errors of a user
+ * group store.
+ */
 export interface EventStore {
   /**
    * Reads up to `size` events of an environment in their order. Events of later changes have higher ids, so a reader
@@ -296,7 +302,7 @@ export interface RateLimit {
 
 /** The count of a key in the current window. */
 export interface Count {
-  /** The sum of all workers. */
+  /** The sum of the counts of all workers. */
   readonly total: number;
   /** The remaining time of the window, in milliseconds. */
   readonly resetMs: number;

@@ -14,7 +14,7 @@ import {
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** The documented checksum. The test computes it in another way than the code. */
+/** The documented checksum. The test computes the checksum in another way than the code. */
 function checksum(body: string): string {
   let rest = BigInt(crc32(body));
   let text = "";

@@ -96,7 +96,7 @@ export interface Rotation {
    * but the default may change in between.
    */
   readonly requestedGraceMs: number | undefined;
-  /** Makes retries safe: within 24 hours, the same id creates only one token. */
+  /** The request id, which makes retries safe: within 24 hours, the same id creates only one token. */
   readonly requestId: string | undefined;
 }
 
@@ -114,15 +114,15 @@ export interface ListedUserGroup
     | "expireTime"
     | "suspension"
   > {
-  /** The time of the last replacement of its token. Undefined if the group still has its first token. */
+  /** The time of the last replacement of the token. Undefined if the group still has its first token. */
   readonly lastRotationTime: number | undefined;
   /** The end of the grace period of its former token. Undefined if that token is not valid. */
   readonly graceExpireTime: number | undefined;
   /** Whether its current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
-   * The last day, in UTC, on which its token or one of its sessions was resolved, or a session was created: the number
-   * of days since 1970. The value may be some minutes old. It misses resolves while the store does not answer.
+   * The last day, in UTC, on which a token or a session of the group was resolved, or a session was created. Counted in
+   * days since 1970. The value may be some minutes old. Resolves are not noted while the store does not answer.
    * Undefined if no resolve is known.
    */
   readonly lastResolveDay?: number | undefined;

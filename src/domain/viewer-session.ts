@@ -38,7 +38,7 @@ export interface SessionOwner {
  */
 export interface ViewerSessionStore {
   /**
-   * Returns the group of an id, or of a token, which may be in its grace period.
+   * Returns the group of an id or of a token. The token may be in its grace period.
    *
    * @throws TokenNotFound, UserGroupNotFound
    */
@@ -58,7 +58,7 @@ export interface SigningKey {
   /** The key id. It is random and not secret. */
   readonly kid: string;
   readonly createTime: number;
-  /** The time from which the key signs. It signs until the next key does. */
+  /** The time from which the key signs, until the next key signs. */
   readonly activeTime: number;
   /** The coordinates of the public key on P-256, in base64url. */
   readonly x: string;

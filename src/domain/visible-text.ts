@@ -1,7 +1,7 @@
 /** Invisible code points: controls, formatting, line separators, fillers, variation selectors, and a blank symbol. */
 const HIDDEN = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800";
 
-/** Finds the first fault of a text in one search, because every call runs it. */
+/** One search finds the first fault of a text, because every call runs this search. */
 const INVISIBLE = new RegExp(`^\\p{Z}|[${HIDDEN}]|\\p{Z}$`, "u");
 
 /** Whether a text has no invisible code point, and no space at its start or end. */

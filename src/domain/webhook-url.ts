@@ -26,7 +26,10 @@ const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["[::1]", ["::1"]],
 ]);
 
-/** The addresses of a loopback host. The DNS server may have no record of `localhost`. Undefined for any other host. */
+/**
+ * Returns the addresses of a loopback host, because the DNS server may have no record of `localhost`. Undefined for any
+ * other host.
+ */
 export function loopbackAddresses(host: string): readonly string[] | undefined {
   return LOOPBACK.get(host);
 }

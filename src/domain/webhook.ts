@@ -10,7 +10,7 @@ export const MAX_WEBHOOKS = 20;
 /** The number of attempts in the delivery log of a webhook. */
 export const MAX_DELIVERIES = 100;
 
-/** How long a replaced secret still signs, in milliseconds. */
+/** The time for which a replaced secret still signs, in milliseconds. */
 export const SECRET_GRACE_MS = DAY_MS;
 
 /** The maximum number of secrets that sign: the current secret, and replaced secrets. */
@@ -62,8 +62,8 @@ export interface Webhook {
   /** The id of the event up to which all events are delivered, or a time in microseconds since 1970. */
   readonly cursor: number;
   /**
-   * A time at which no event existed after the cursor. Undefined if `cursor` is a time. In this case, all events from
-   * that time on are delivered.
+   * A time at which no event existed after the cursor. Undefined if `cursor` is a time. In this case, all events since
+   * `cursor` are delivered.
    */
   readonly cursorTime: number | undefined;
   /** Undefined before the first delivery. */
@@ -109,8 +109,8 @@ export interface WebhookTarget {
 }
 
 /**
- * The contract of a store of webhooks. It throws the errors of a user group store. Every change is atomic with its audit event.
- * Every method that takes the id of a webhook throws WebhookNotFound.
+ * The contract of a store of webhooks. The store throws the errors of a user group store. Every change is atomic with
+ * its audit event. Every method that takes the id of a webhook throws WebhookNotFound.
  */
 export interface WebhookStore {
   /** Creates a webhook, which receives the events after this change. Only the result has its secret. @throws TooManyWebhooks */
@@ -140,7 +140,7 @@ export interface WebhookWithSecret {
   readonly secret: string;
 }
 
-/** A webhook with events after its cursor: undelivered events, or events that it does not want. */
+/** A webhook with events after its cursor: undelivered events, or events of types that the webhook does not want. */
 export interface DueWebhook {
   readonly id: string;
   readonly cursor: number;
@@ -168,7 +168,7 @@ export type DeliveryPosition = Pick<Webhook, "cursor" | "cursorTime">;
 export interface Attempt extends Pick<Delivery, "eventId" | "eventType" | "outcome" | "status" | "durationMs"> {
   /** The time of the event. */
   readonly eventTime: number;
-  /** The delay before the next attempt if this one failed, in milliseconds. */
+  /** The delay before the next attempt if this attempt failed, in milliseconds. */
   readonly retryMs: number;
 }
 
@@ -187,7 +187,7 @@ export interface Settlement {
 export interface Claim {
   readonly environment: Environment;
   readonly id: string;
-  /** The name of the holder. It is different for each claim. */
+  /** The name of the holder. This name is different for each claim. */
   readonly holder: string;
 }
 
@@ -217,8 +217,8 @@ export interface DeliveryStore {
   settle(claim: Claim, settlement: Settlement): Promise<WebhookTarget | undefined>;
 
   /**
-   * Begins the regular check of an environment, unless a check began less than `CHECK_INTERVAL_MS` ago. Stores that no
-   * event exists after the cursors of idle webhooks, so that these cursors do not become too old.
+   * Begins the regular check of an environment, unless a check began less than `CHECK_INTERVAL_MS` ago. For each
+   * webhook without undelivered events, sets the time of the cursor to now. So the cursor does not become too old.
    */
   beginCheck(environment: Environment): Promise<boolean>;
 
