@@ -3,7 +3,7 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { ReadyKind } from "../domain/store.ts";
 import { Readiness } from "./readiness.ts";
 
-/** Readiness with a store that the test resolves, and its log lines. */
+/** Creates a `Readiness` with its log lines. The test completes each check of the store through `waiting`. */
 function open(keptMs: number) {
   const waiting: { kind: ReadyKind; pass: () => void; fail: () => void }[] = [];
   const lines: string[] = [];

@@ -14,9 +14,9 @@ import type { StoreIdentity } from "../store/identity.ts";
 interface GaugeSources {
   /** Returns the settings in use. */
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
-  /** A client with a shorter timeout than a scrape. */
+  /** The timeout of this client is shorter than that of a scrape. */
   readonly client: StoreClient;
-  /** Undefined: the embedded store. */
+  /** Undefined with the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly issued: Pick<IssuedTokens, "expiringFirst">;

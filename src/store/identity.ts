@@ -53,7 +53,7 @@ interface IdentityDeps {
   readonly onChange: (fault: string | undefined) => void;
 }
 
-/** Checks whether Redis holds the data that this process knows. */
+/** Checks whether the data in Redis has the identity that this process has stored. */
 export class StoreIdentity implements DataCheck {
   readonly #deps: IdentityDeps;
   readonly #marks: ReadonlyMap<string, Mark>;
@@ -170,7 +170,7 @@ export class StoreIdentity implements DataCheck {
     if (isNews) this.#deps.onChange(fault);
   }
 
-  /** Compares a value with the known identity. @param time undefined if it is unknown */
+  /** Compares a value with the stored identity. @param time undefined if it is unknown */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
     const { last } = mark;
     const found = parse(text ?? "");

@@ -42,7 +42,7 @@ export interface StoreClientOptions {
   readonly data?: DataCheck | undefined;
 }
 
-/** Checks whether Redis holds the data that this process knows. */
+/** Checks whether the data in Redis has the identity that this process has stored. */
 export interface DataCheck {
   /** The error with which changes are refused. Undefined if they are accepted. */
   refusal(): StoreUnavailable | undefined;
@@ -56,7 +56,7 @@ export interface DataCheck {
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may run its change. The rest of the time is for the answer. */
+/** The share of a call's remaining time in which Redis may run the change. The rest of the time is for the answer. */
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within the timeout. The interval is at least 5 ms and at most 50 ms. */
@@ -97,7 +97,7 @@ export class StoreClient implements StoreProbe {
   /**
    * Checks the data before the service reports that something is missing, or creates it.
    *
-   * @throws StoreUnavailable if Redis does not hold the data that this process knows
+   * @throws StoreUnavailable if the data in Redis does not have the identity that this process has stored
    */
   async confirmMissing(): Promise<void> {
     await this.#data?.check();

@@ -25,7 +25,7 @@ function newClient(fail?: () => Promise<never>) {
   return { written, client: { change } as unknown as Pick<StoreClient, "change"> };
 }
 
-describe("notes of last resolves", () => {
+describe("LastResolves", () => {
   it("keeps at most 5,000 groups, in batches of 100", async () => {
     const { client, written } = newClient();
     const notes = new LastResolves(client);
@@ -37,7 +37,7 @@ describe("notes of last resolves", () => {
     expect(written).toHaveLength(50);
   });
 
-  it("drops its notes after one failed write, and writes later notes", async () => {
+  it("drops all notes after a failed write, and writes later notes", async () => {
     let isAway = true;
     const { client, written } = newClient(async () => {
       if (isAway) throw new Error("away");
