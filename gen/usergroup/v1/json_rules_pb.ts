@@ -43,7 +43,7 @@ export const JsonRulesSchema: GenMessage<JsonRules> = /*@__PURE__*/
   messageDesc(file_usergroup_v1_json_rules, 0);
 
 /**
- * Limits of a google.protobuf.Struct field. protovalidate has no rule for it.
+ * Limits of a google.protobuf.Struct field. protovalidate has no rule for this type.
  *
  * @generated from extension: usergroup.v1.JsonRules json = 51159;
  */

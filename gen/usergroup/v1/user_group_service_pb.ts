@@ -142,7 +142,7 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
 
   /**
    * New time from which the group is suspended with the reason `EXPIRED`. A time in the past
-   * suspends it at once. A later time resumes a group with the reason `EXPIRED`.
+   * suspends the group at once. A later time resumes a group with the reason `EXPIRED`.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
@@ -255,8 +255,8 @@ export const RotateUserGroupTokenResponseSchema: GenMessage<RotateUserGroupToken
 export const UserGroupService: GenService<{
   /**
    * Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-   * request. If it does not exist, the call creates it, which requires the role `manage`. A
-   * suspended group comes with its `suspension` and without its token.
+   * request. If it does not exist, the call creates it, which requires the role `manage`. The
+   * response for a suspended group contains its `suspension`, but not its token.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */

@@ -136,14 +136,14 @@ export type ViewerSession = Message<"usergroup.v1.ViewerSession"> & {
   audience: string;
 
   /**
-   * The person within the group: the claim `vid`. Empty if the session names nobody.
+   * The person within the group: the claim `vid`. Empty if the session names no person.
    *
    * @generated from field: string viewer_id = 3;
    */
   viewerId: string;
 
   /**
-   * The origin of the page: the claim `origin`. Empty if the session names none.
+   * The origin of the page: the claim `origin`. Empty if the session names no origin.
    *
    * @generated from field: string origin = 4;
    */
@@ -214,8 +214,8 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
 
   /**
    * Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-   * VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group, and no later
-   * than a token in its grace period that it was created with.
+   * VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group. If a token in
+   * its grace period creates the session, the session also expires no later than this token.
    *
    * @generated from field: google.protobuf.Duration ttl = 4;
    */
@@ -307,10 +307,10 @@ export const CreateViewerSessionResponseSchema: GenMessage<CreateViewerSessionRe
  */
 export const ViewerService: GenService<{
   /**
-   * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-   * unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
-   * (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
-   * of ErrorInfo, as `suspension_message`.
+   * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
+   * token or session is unknown, revoked, expired, or of another environment, and with
+   * FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
+   * page is in the metadata of ErrorInfo, as `suspension_message`.
    *
    * @generated from rpc usergroup.v1.ViewerService.ResolveViewer
    */

@@ -327,8 +327,8 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
   role: Role;
 
   /**
-   * Expiry time: in the future, and no later than that of the token of the caller. Default: the
-   * expiry time of the token of the caller, or never if that does not expire.
+   * Expiry time: in the future, and no later than the expiry time of the caller's token. Default:
+   * the expiry time of the caller's token, or never if that token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -480,9 +480,9 @@ export const LookupApiTokenRequestSchema: GenMessage<LookupApiTokenRequest> = /*
  */
 export type LookupApiTokenResponse = Message<"usergroup.admin.v1.LookupApiTokenResponse"> & {
   /**
-   * The API token. `expire_time` is the expiry time of this secret, which is earlier than that of
-   * the token if the secret is in its grace period. For a token of the settings, only id, display
-   * name and role are set.
+   * The API token. `expire_time` is the expiry time of this secret. If the secret is in its grace
+   * period, it expires earlier than the token. For a token of the settings, only id, display name
+   * and role are set.
    *
    * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
    */
@@ -589,8 +589,8 @@ export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRe
   displayName: string;
 
   /**
-   * New expiry time: in the future, and no later than that of the token of the caller. If it is
-   * updated and unset, the token does not expire.
+   * New expiry time: in the future, and no later than the expiry time of the caller's token. If it
+   * is updated and unset, the token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -711,9 +711,9 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
   apiTokenId: string;
 
   /**
-   * If true, also revokes the API tokens that this token created or rotated, the tokens that those
-   * created or rotated, and so on. Works even if this token is already revoked. For five seconds, API
-   * tokens of the environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
+   * If true, also revokes the API tokens that this token created or rotated, directly or through
+   * other tokens. Works even if this token is already revoked. For five seconds, API tokens of the
+   * environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -934,7 +934,7 @@ export const LookupUserGroupTokenResponseSchema: GenMessage<LookupUserGroupToken
   messageDesc(file_usergroup_admin_v1_admin_service, 27);
 
 /**
- * Names the user group by its id or by its current token. Exactly one of them is required.
+ * Names the user group by its id or by its current token. Exactly one of the two is required.
  *
  * @generated from message usergroup.admin.v1.DeleteUserGroupRequest
  */
@@ -1235,9 +1235,9 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
 
   /**
    * Time at which the groups were read from their source. Must not be in the future. If the exact
-   * time is unknown, use an earlier one. For an export, use its `snapshot_time`. Required if a group
-   * has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER). Otherwise
-   * it gets the given token, with this time as its creation time.
+   * time is unknown, use an earlier time. For an export, use its `snapshot_time`. Required if a
+   * group has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER).
+   * Otherwise the group gets the given token, with this time as its creation time.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
@@ -1566,8 +1566,8 @@ export type WatchEventsResponse = Message<"usergroup.admin.v1.WatchEventsRespons
   cursor: string;
 
   /**
-   * Unset once after all existing events, and then after every 15 seconds without events, when the
-   * cursor moves on.
+   * Unset if the response contains only a new cursor: once after all existing events, and then
+   * after every 15 seconds without events.
    *
    * @generated from oneof usergroup.admin.v1.WatchEventsResponse.content
    */
@@ -1957,7 +1957,7 @@ export const ImportModeSchema: GenEnum<ImportMode> = /*@__PURE__*/
 
 /**
  * For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
- * environments, and each request must name one.
+ * environments, and each request must name an environment.
  *
  * @generated from service usergroup.admin.v1.AdminService
  */
@@ -2173,10 +2173,11 @@ export const AdminService: GenService<{
     output: typeof RevokeUserGroupTokensResponseSchema;
   },
   /**
-   * Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
-   * at once. A host that verifies signatures accepts them until they expire. The tokens of the
-   * group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
-   * viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
+   * Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
+   * these sessions at once. A host that verifies signatures accepts them until they expire. The
+   * tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
+   * sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
+   * the whole group.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeViewerSessions
    */
@@ -2198,8 +2199,8 @@ export const AdminService: GenService<{
     output: typeof ImportUserGroupsResponseSchema;
   },
   /**
-   * Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
-   * requested. The audit trail records exports of tokens.
+   * Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
+   * only if requested. The audit trail records exports of tokens.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ExportUserGroups
    */
@@ -2221,9 +2222,9 @@ export const AdminService: GenService<{
   },
   /**
    * Streams the events of an environment in their order: each at least once, without gaps. A new
-   * event arrives within a second. Every response has a cursor. To continue after a lost
-   * connection or the end of the stream, send the last cursor. The service ends a stream after ten
-   * minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+   * event arrives within a second. Every response has a cursor. To continue after a lost connection
+   * or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
+   * revoked or expired API token, and a deleted environment, also end the stream. Fails with
    * OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
    * again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
    * if the worker has 100 streams of the environment, or 500 in all.
@@ -2248,8 +2249,8 @@ export const AdminService: GenService<{
   },
   /**
    * Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-   * call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
-   * and safe during other calls. ADMIN_TOKEN only.
+   * call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
+   * repeat, and safe during other calls. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ReencryptUserGroupTokens
    */
@@ -2270,10 +2271,10 @@ export const AdminService: GenService<{
     output: typeof ListSigningKeysResponseSchema;
   },
   /**
-   * Activates the next key that signs viewer sessions. The service does the same every 30 days. No
-   * session is revoked. If the next key has been published for less than 15 minutes, it starts to
-   * sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
-   * if the environment has none. ADMIN_TOKEN only.
+   * Activates the next key that signs viewer sessions. The service also activates the next key
+   * every 30 days. No session is revoked. If the next key has been published for less than 15
+   * minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
+   * nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateSigningKey
    */
@@ -2361,9 +2362,9 @@ export const AdminService: GenService<{
     output: typeof DeleteWebhookResponseSchema;
   },
   /**
-   * Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
-   * signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
-   * three secrets sign.
+   * Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
+   * with both the new and the replaced secret. If the response is lost, rotate again: at most three
+   * secrets sign.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateWebhookSecret
    */
@@ -2407,7 +2408,8 @@ export const AdminService: GenService<{
   },
   /**
    * Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-   * samples in memory, and a restart clears them. An API token sees the calls of its environment.
+   * samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
+   * environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetMetricsHistory
    */

@@ -56,7 +56,7 @@ export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Id of the API token that created it. `root` for ADMIN_TOKEN.
+   * Id of the API token that created this token. `root` for ADMIN_TOKEN.
    *
    * @generated from field: string creator = 6;
    */
@@ -70,8 +70,8 @@ export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   lastUseTime?: Timestamp | undefined;
 
   /**
-   * Id of the API token that last rotated it. `root` for ADMIN_TOKEN. Unset if it was never
-   * rotated.
+   * Id of the API token that last rotated this token. `root` for ADMIN_TOKEN. Unset if the token
+   * was never rotated.
    *
    * @generated from field: string rotator = 8;
    */

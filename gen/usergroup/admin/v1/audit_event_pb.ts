@@ -58,7 +58,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   role: string;
 
   /**
-   * Name of the RPC, such as `UpdateUserGroup`. The same for calls over REST.
+   * Name of the RPC, such as `UpdateUserGroup`. A call over REST has the name of its RPC.
    *
    * @generated from field: string method = 6;
    */

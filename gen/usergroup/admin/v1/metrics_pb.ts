@@ -38,7 +38,7 @@ export type GetMetricsHistoryRequest = Message<"usergroup.admin.v1.GetMetricsHis
   method: string;
 
   /**
-   * Only samples that end after this time. Default: those of the last hour.
+   * Only samples that end after this time. Default: the samples of the last hour.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 3;
    */
@@ -72,8 +72,8 @@ export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHi
   methods: MethodCalls[];
 
   /**
-   * Calls of the last hour by environment, the most frequent first: those of the 24 busiest
-   * environments, and last the sum of the others. ADMIN_TOKEN only.
+   * Calls of the last hour by environment, the most frequent first: the 24 busiest environments,
+   * and last the sum of the other environments. ADMIN_TOKEN only.
    *
    * @generated from field: repeated usergroup.admin.v1.EnvironmentCalls environments = 3;
    */
@@ -123,7 +123,7 @@ export type MetricsSample = Message<"usergroup.admin.v1.MetricsSample"> & {
   errors: { [key: string]: number };
 
   /**
-   * Median of the durations of unary calls: an estimate, at most 2.5 s. Unset if there were none.
+   * Median of the durations of unary calls: an estimate, at most 2.5 s. Unset without unary calls.
    *
    * @generated from field: google.protobuf.Duration p50 = 4;
    */
@@ -152,7 +152,7 @@ export const MetricsSampleSchema: GenMessage<MetricsSample> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_metrics, 2);
 
 /**
- * The state of the service at the end of ten seconds, and its work in them.
+ * The state of the service at the end of ten seconds, and its work in this time.
  *
  * @generated from message usergroup.admin.v1.ServiceSample
  */
@@ -186,7 +186,7 @@ export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   queuedCalls: number;
 
   /**
-   * Number of refused calls, by cause: those of the metric `ugs_overloaded_total`,
+   * Number of refused calls, by cause: the causes of the metric `ugs_overloaded_total`,
    * `api-token-limit` (RATE_LIMIT) and `address-limit` (AUTH_FAILURE_LIMIT).
    *
    * @generated from field: map<string, int32> refusals = 5;
@@ -243,7 +243,7 @@ export const ServiceSampleSchema: GenMessage<ServiceSample> = /*@__PURE__*/
  */
 export type MethodCalls = Message<"usergroup.admin.v1.MethodCalls"> & {
   /**
-   * Name of the method; `unknown` for requests without one.
+   * Name of the method; `unknown` for requests without a known method.
    *
    * @generated from field: string method = 1;
    */

@@ -125,8 +125,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   suspension?: Suspension | undefined;
 
   /**
-   * Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or its last session
-   * was created. It may be some minutes late. Empty if none of these has happened.
+   * Last day in UTC, such as `2026-01-31`, on which a token or session of the group was resolved, or a session was
+   * created. The value may be some minutes late. Empty if this never happened.
    *
    * @generated from field: string last_resolve_date = 15;
    */
@@ -192,8 +192,8 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
 
   /**
    * Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
-   * reason is `EXPIRED`, which follows from `expire_time`. Default: a group that is not suspended
-   * stays so.
+   * reason is `EXPIRED`, which follows from `expire_time`. Default: the import does not suspend the
+   * group.
    *
    * @generated from field: usergroup.v1.Suspension suspension = 7;
    */
@@ -338,9 +338,9 @@ export const ImportResult_Outcome = {
   TOKEN_NEWER: 5,
 
   /**
-   * The group is suspended and stays so. It keeps its `suspension` and `expire_time`, which differ
-   * from the given ones, and a token that is newer than `snapshot_time`. The other fields are as
-   * given.
+   * The group is suspended and stays suspended. It keeps its `suspension` and `expire_time`, which
+   * differ from the given values. It also keeps a token that is newer than `snapshot_time`. The
+   * other fields are as given.
    *
    * @generated from enum value: OUTCOME_SUSPENDED = 6;
    */

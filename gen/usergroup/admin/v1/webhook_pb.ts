@@ -46,7 +46,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   url: string;
 
   /**
-   * Types of the events that it receives. Empty for all types.
+   * Types of the events that the webhook receives. Empty for all types.
    *
    * @generated from field: repeated string event_types = 4;
    */
@@ -60,14 +60,14 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   state: WebhookState;
 
   /**
-   * Time of its creation.
+   * Time of the creation of the webhook.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 6;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * Time of its last change.
+   * Time of the last change of the webhook.
    *
    * @generated from field: google.protobuf.Timestamp update_time = 7;
    */
@@ -88,14 +88,15 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   deliveredTime?: Timestamp | undefined;
 
   /**
-   * Time of the last successful delivery. Unset before the first one.
+   * Time of the last successful delivery. Unset before the first success.
    *
    * @generated from field: google.protobuf.Timestamp last_success_time = 10;
    */
   lastSuccessTime?: Timestamp | undefined;
 
   /**
-   * Time of the first failed delivery since the last successful one. Unset if the last one succeeded.
+   * Time of the first failed delivery since the last successful one. Unset if the last delivery
+   * succeeded.
    *
    * @generated from field: google.protobuf.Timestamp failure_start_time = 11;
    */
@@ -213,7 +214,7 @@ export type CreateWebhookRequest = Message<"usergroup.admin.v1.CreateWebhookRequ
   url: string;
 
   /**
-   * Types of the events that it receives. Empty or `*` for all types.
+   * Types of the events that the webhook receives. Empty or `*` for all types.
    *
    * @generated from field: repeated string event_types = 4;
    */
@@ -376,7 +377,7 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   eventTypes: string[];
 
   /**
-   * Whether it receives events. While it is disabled, its events wait for AUDIT_RETENTION.
+   * Whether the webhook receives events. While it is disabled, its events wait for AUDIT_RETENTION.
    *
    * @generated from field: bool enabled = 6;
    */
@@ -698,8 +699,8 @@ export const WebhookState = {
   FAILED: 3,
 
   /**
-   * Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service cannot sign messages and sends
-   * none. RotateWebhookSecret replaces the secret, and the events that wait are delivered.
+   * Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service sends no messages. After
+   * RotateWebhookSecret, the service delivers the waiting events.
    *
    * @generated from enum value: WEBHOOK_STATE_SECRET_UNREADABLE = 4;
    */

@@ -178,7 +178,7 @@ type UpdateUserGroupRequest struct {
 	// group.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	// New time from which the group is suspended with the reason `EXPIRED`. A time in the past
-	// suspends it at once. A later time resumes a group with the reason `EXPIRED`.
+	// suspends the group at once. A later time resumes a group with the reason `EXPIRED`.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

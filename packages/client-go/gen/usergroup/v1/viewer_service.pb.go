@@ -195,9 +195,9 @@ type ViewerSession struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The claim `aud`.
 	Audience string `protobuf:"bytes,2,opt,name=audience,proto3" json:"audience,omitempty"`
-	// The person within the group: the claim `vid`. Empty if the session names nobody.
+	// The person within the group: the claim `vid`. Empty if the session names no person.
 	ViewerId string `protobuf:"bytes,3,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
-	// The origin of the page: the claim `origin`. Empty if the session names none.
+	// The origin of the page: the claim `origin`. Empty if the session names no origin.
 	Origin string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
 	// Additional claims of the caller: the claim `ext`.
 	Claims *structpb.Struct `protobuf:"bytes,5,opt,name=claims,proto3" json:"claims,omitempty"`
@@ -300,8 +300,8 @@ type CreateViewerSessionRequest struct {
 	// The audience (`aud`). The verifier must expect the same value. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
 	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-	// VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group, and no later
-	// than a token in its grace period that it was created with.
+	// VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group. If a token in
+	// its grace period creates the session, the session also expires no later than this token.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// The person within the group. RevokeViewerSessions can revoke the sessions of one person.
 	// Default: nobody.

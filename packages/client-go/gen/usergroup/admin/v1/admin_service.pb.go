@@ -742,8 +742,8 @@ type CreateApiTokenRequest struct {
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Role of the token. Required.
 	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
-	// Expiry time: in the future, and no later than that of the token of the caller. Default: the
-	// expiry time of the token of the caller, or never if that does not expire.
+	// Expiry time: in the future, and no later than the expiry time of the caller's token. Default:
+	// the expiry time of the caller's token, or never if that token does not expire.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1062,9 +1062,9 @@ func (x *LookupApiTokenRequest) GetToken() string {
 
 type LookupApiTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The API token. `expire_time` is the expiry time of this secret, which is earlier than that of
-	// the token if the secret is in its grace period. For a token of the settings, only id, display
-	// name and role are set.
+	// The API token. `expire_time` is the expiry time of this secret. If the secret is in its grace
+	// period, it expires earlier than the token. For a token of the settings, only id, display name
+	// and role are set.
 	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
 	// Environment of the token. Unset for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
@@ -1142,8 +1142,8 @@ type UpdateApiTokenRequest struct {
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// New display name. Must not be empty if it is updated.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New expiry time: in the future, and no later than that of the token of the caller. If it is
-	// updated and unset, the token does not expire.
+	// New expiry time: in the future, and no later than the expiry time of the caller's token. If it
+	// is updated and unset, the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
 	// set.
@@ -1387,9 +1387,9 @@ type RevokeApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// If true, also revokes the API tokens that this token created or rotated, the tokens that those
-	// created or rotated, and so on. Works even if this token is already revoked. For five seconds, API
-	// tokens of the environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
+	// If true, also revokes the API tokens that this token created or rotated, directly or through
+	// other tokens. Works even if this token is already revoked. For five seconds, API tokens of the
+	// environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1854,7 +1854,7 @@ func (x *LookupUserGroupTokenResponse) GetSession() *v1.ViewerSession {
 	return nil
 }
 
-// Names the user group by its id or by its current token. Exactly one of them is required.
+// Names the user group by its id or by its current token. Exactly one of the two is required.
 type DeleteUserGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
@@ -2417,9 +2417,9 @@ type ImportUserGroupsRequest struct {
 	// How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
 	// Time at which the groups were read from their source. Must not be in the future. If the exact
-	// time is unknown, use an earlier one. For an export, use its `snapshot_time`. Required if a group
-	// has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER). Otherwise
-	// it gets the given token, with this time as its creation time.
+	// time is unknown, use an earlier time. For an export, use its `snapshot_time`. Required if a
+	// group has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER).
+	// Otherwise the group gets the given token, with this time as its creation time.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
 	// lists this field in `changed_fields`.
@@ -2935,8 +2935,8 @@ type WatchEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position after this response.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Unset once after all existing events, and then after every 15 seconds without events, when the
-	// cursor moves on.
+	// Unset if the response contains only a new cursor: once after all existing events, and then
+	// after every 15 seconds without events.
 	//
 	// Types that are valid to be assigned to Content:
 	//

@@ -95,12 +95,12 @@ type ApiToken struct {
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Time of the creation of the token.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Id of the API token that created it. `root` for ADMIN_TOKEN.
+	// Id of the API token that created this token. `root` for ADMIN_TOKEN.
 	Creator string `protobuf:"bytes,6,opt,name=creator,proto3" json:"creator,omitempty"`
 	// Time of the last use, exact to a minute. Unset if the token was never used.
 	LastUseTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_use_time,json=lastUseTime,proto3" json:"last_use_time,omitempty"`
-	// Id of the API token that last rotated it. `root` for ADMIN_TOKEN. Unset if it was never
-	// rotated.
+	// Id of the API token that last rotated this token. `root` for ADMIN_TOKEN. Unset if the token
+	// was never rotated.
 	Rotator string `protobuf:"bytes,8,opt,name=rotator,proto3" json:"rotator,omitempty"`
 	// Time of the creation of the current secret.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`

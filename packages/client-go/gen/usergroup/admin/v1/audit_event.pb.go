@@ -37,7 +37,7 @@ type AuditEvent struct {
 	ActorDisplayName string `protobuf:"bytes,4,opt,name=actor_display_name,json=actorDisplayName,proto3" json:"actor_display_name,omitempty"`
 	// Role of that API token: `manage`, `admin`, `root` or `service`.
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
-	// Name of the RPC, such as `UpdateUserGroup`. The same for calls over REST.
+	// Name of the RPC, such as `UpdateUserGroup`. A call over REST has the name of its RPC.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
 	// The changed user group. Unset if the event concerns another resource.
 	UserGroupId string `protobuf:"bytes,7,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`

@@ -31,7 +31,7 @@ type GetMetricsHistoryRequest struct {
 	// Only the calls of the method with this name, such as `GetUserGroup`. Excludes `environment`.
 	// ADMIN_TOKEN only. Default: all methods.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	// Only samples that end after this time. Default: those of the last hour.
+	// Only samples that end after this time. Default: the samples of the last hour.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -95,8 +95,8 @@ type GetMetricsHistoryResponse struct {
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
 	Methods []*MethodCalls `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
-	// Calls of the last hour by environment, the most frequent first: those of the 24 busiest
-	// environments, and last the sum of the others. ADMIN_TOKEN only.
+	// Calls of the last hour by environment, the most frequent first: the 24 busiest environments,
+	// and last the sum of the other environments. ADMIN_TOKEN only.
 	Environments []*EnvironmentCalls `protobuf:"bytes,3,rep,name=environments,proto3" json:"environments,omitempty"`
 	// Id of the process that has the samples. Another id means that the service restarted, or that
 	// another process behind a load balancer answers.
@@ -172,7 +172,7 @@ type MetricsSample struct {
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Number of failed calls, by the reason of the error.
 	Errors map[string]int32 `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Median of the durations of unary calls: an estimate, at most 2.5 s. Unset if there were none.
+	// Median of the durations of unary calls: an estimate, at most 2.5 s. Unset without unary calls.
 	P50 *durationpb.Duration `protobuf:"bytes,4,opt,name=p50,proto3" json:"p50,omitempty"`
 	// 99th percentile of the durations of unary calls, as `p50`.
 	P99 *durationpb.Duration `protobuf:"bytes,5,opt,name=p99,proto3" json:"p99,omitempty"`
@@ -254,7 +254,7 @@ func (x *MetricsSample) GetService() *ServiceSample {
 	return nil
 }
 
-// The state of the service at the end of ten seconds, and its work in them.
+// The state of the service at the end of ten seconds, and its work in this time.
 type ServiceSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of workers that reported.
@@ -265,7 +265,7 @@ type ServiceSample struct {
 	QueueLength int32 `protobuf:"varint,3,opt,name=queue_length,json=queueLength,proto3" json:"queue_length,omitempty"`
 	// Number of calls that have waited in a queue.
 	QueuedCalls int32 `protobuf:"varint,4,opt,name=queued_calls,json=queuedCalls,proto3" json:"queued_calls,omitempty"`
-	// Number of refused calls, by cause: those of the metric `ugs_overloaded_total`,
+	// Number of refused calls, by cause: the causes of the metric `ugs_overloaded_total`,
 	// `api-token-limit` (RATE_LIMIT) and `address-limit` (AUTH_FAILURE_LIMIT).
 	Refusals map[string]int32 `protobuf:"bytes,5,rep,name=refusals,proto3" json:"refusals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Number of Redis round trips, by operation.
@@ -385,7 +385,7 @@ func (x *ServiceSample) GetMemoryMib() int32 {
 // The calls of a method.
 type MethodCalls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the method; `unknown` for requests without one.
+	// Name of the method; `unknown` for requests without a known method.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// Number of completed calls.
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`

@@ -39,9 +39,9 @@ const (
 	ImportResult_OUTCOME_FAILED ImportResult_Outcome = 4
 	// The group keeps its token, because that token is newer than `snapshot_time`. The other fields are as given.
 	ImportResult_OUTCOME_TOKEN_NEWER ImportResult_Outcome = 5
-	// The group is suspended and stays so. It keeps its `suspension` and `expire_time`, which differ
-	// from the given ones, and a token that is newer than `snapshot_time`. The other fields are as
-	// given.
+	// The group is suspended and stays suspended. It keeps its `suspension` and `expire_time`, which
+	// differ from the given values. It also keeps a token that is newer than `snapshot_time`. The
+	// other fields are as given.
 	ImportResult_OUTCOME_SUSPENDED ImportResult_Outcome = 6
 )
 
@@ -127,8 +127,8 @@ type UserGroupInfo struct {
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or its last session
-	// was created. It may be some minutes late. Empty if none of these has happened.
+	// Last day in UTC, such as `2026-01-31`, on which a token or session of the group was resolved, or a session was
+	// created. The value may be some minutes late. Empty if this never happened.
 	LastResolveDate string `protobuf:"bytes,15,opt,name=last_resolve_date,json=lastResolveDate,proto3" json:"last_resolve_date,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -287,8 +287,8 @@ type ImportedUserGroup struct {
 	// Time from which the group is suspended with the reason `EXPIRED`. Default: never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
-	// reason is `EXPIRED`, which follows from `expire_time`. Default: a group that is not suspended
-	// stays so.
+	// reason is `EXPIRED`, which follows from `expire_time`. Default: the import does not suspend the
+	// group.
 	Suspension    *v1.Suspension `protobuf:"bytes,7,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

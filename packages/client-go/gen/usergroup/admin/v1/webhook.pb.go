@@ -35,8 +35,8 @@ const (
 	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
 	// Disabled by the service, because all deliveries of three days failed.
 	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
-	// Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service cannot sign messages and sends
-	// none. RotateWebhookSecret replaces the secret, and the events that wait are delivered.
+	// Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service sends no messages. After
+	// RotateWebhookSecret, the service delivers the waiting events.
 	WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE WebhookState = 4
 )
 
@@ -176,21 +176,22 @@ type Webhook struct {
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// URL that receives the events.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	// Types of the events that it receives. Empty for all types.
+	// Types of the events that the webhook receives. Empty for all types.
 	EventTypes []string `protobuf:"bytes,4,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	// State of the webhook.
 	State WebhookState `protobuf:"varint,5,opt,name=state,proto3,enum=usergroup.admin.v1.WebhookState" json:"state,omitempty"`
-	// Time of its creation.
+	// Time of the creation of the webhook.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Time of its last change.
+	// Time of the last change of the webhook.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Latest time at which a replaced secret still signs. Unset if only the current secret signs.
 	PreviousSecretExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_expire_time,json=previousSecretExpireTime,proto3" json:"previous_secret_expire_time,omitempty"`
 	// Time up to which all events are delivered, or needed no delivery.
 	DeliveredTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=delivered_time,json=deliveredTime,proto3" json:"delivered_time,omitempty"`
-	// Time of the last successful delivery. Unset before the first one.
+	// Time of the last successful delivery. Unset before the first success.
 	LastSuccessTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_success_time,json=lastSuccessTime,proto3" json:"last_success_time,omitempty"`
-	// Time of the first failed delivery since the last successful one. Unset if the last one succeeded.
+	// Time of the first failed delivery since the last successful one. Unset if the last delivery
+	// succeeded.
 	FailureStartTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=failure_start_time,json=failureStartTime,proto3" json:"failure_start_time,omitempty"`
 	// Number of failed attempts since `failure_start_time`.
 	FailedAttempts int32 `protobuf:"varint,12,opt,name=failed_attempts,json=failedAttempts,proto3" json:"failed_attempts,omitempty"`
@@ -430,7 +431,7 @@ type CreateWebhookRequest struct {
 	// URL that receives the events. It starts with `https://`, and has no user name, password or
 	// fragment. It is no secret: callers of ListWebhooks see it.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	// Types of the events that it receives. Empty or `*` for all types.
+	// Types of the events that the webhook receives. Empty or `*` for all types.
 	EventTypes    []string `protobuf:"bytes,4,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -749,7 +750,7 @@ type UpdateWebhookRequest struct {
 	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
 	// New types of events. Empty or `*` for all types.
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
-	// Whether it receives events. While it is disabled, its events wait for AUDIT_RETENTION.
+	// Whether the webhook receives events. While it is disabled, its events wait for AUDIT_RETENTION.
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: every
 	// field that is set.

@@ -47,8 +47,8 @@ const (
 // UserGroupServiceClient is a client for the usergroup.v1.UserGroupService service.
 type UserGroupServiceClient interface {
 	// Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-	// request. If it does not exist, the call creates it, which requires the role `manage`. A
-	// suspended group comes with its `suspension` and without its token.
+	// request. If it does not exist, the call creates it, which requires the role `manage`. The
+	// response for a suspended group contains its `suspension`, but not its token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
 	// the group does not exist, and with ABORTED if `etag` is not the current etag.
@@ -129,8 +129,8 @@ func (c *userGroupServiceClient) RotateUserGroupToken(ctx context.Context, req *
 // UserGroupServiceHandler is an implementation of the usergroup.v1.UserGroupService service.
 type UserGroupServiceHandler interface {
 	// Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-	// request. If it does not exist, the call creates it, which requires the role `manage`. A
-	// suspended group comes with its `suspension` and without its token.
+	// request. If it does not exist, the call creates it, which requires the role `manage`. The
+	// response for a suspended group contains its `suspension`, but not its token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
 	// the group does not exist, and with ABORTED if `etag` is not the current etag.

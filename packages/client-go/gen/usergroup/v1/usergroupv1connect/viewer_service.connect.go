@@ -43,10 +43,10 @@ const (
 
 // ViewerServiceClient is a client for the usergroup.v1.ViewerService service.
 type ViewerServiceClient interface {
-	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-	// unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
-	// (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
-	// of ErrorInfo, as `suspension_message`.
+	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
+	// token or session is unknown, revoked, expired, or of another environment, and with
+	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
+	// page is in the metadata of ErrorInfo, as `suspension_message`.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
 	// token of the group. Anyone can verify it with the public keys of the environment. A request
@@ -109,10 +109,10 @@ func (c *viewerServiceClient) CreateViewerSession(ctx context.Context, req *v1.C
 
 // ViewerServiceHandler is an implementation of the usergroup.v1.ViewerService service.
 type ViewerServiceHandler interface {
-	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-	// unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
-	// (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
-	// of ErrorInfo, as `suspension_message`.
+	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
+	// token or session is unknown, revoked, expired, or of another environment, and with
+	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
+	// page is in the metadata of ErrorInfo, as `suspension_message`.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
 	// token of the group. Anyone can verify it with the public keys of the environment. A request

@@ -218,25 +218,26 @@ type AdminServiceClient interface {
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
-	// at once. A host that verifies signatures accepts them until they expire. The tokens of the
-	// group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
-	// viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
+	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
+	// these sessions at once. A host that verifies signatures accepts them until they expire. The
+	// tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
+	// sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
+	// the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
 	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
 	// group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
 	// unchanged, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
-	// Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
-	// requested. The audit trail records exports of tokens.
+	// Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
+	// only if requested. The audit trail records exports of tokens.
 	ExportUserGroups(context.Context, *v1.ExportUserGroupsRequest) (*v1.ExportUserGroupsResponse, error)
 	// Lists changes of user groups, API tokens and the environment, the newest first. The service
 	// stores events for the setting AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
 	// Streams the events of an environment in their order: each at least once, without gaps. A new
-	// event arrives within a second. Every response has a cursor. To continue after a lost
-	// connection or the end of the stream, send the last cursor. The service ends a stream after ten
-	// minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+	// event arrives within a second. Every response has a cursor. To continue after a lost connection
+	// or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
+	// revoked or expired API token, and a deleted environment, also end the stream. Fails with
 	// OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
 	// again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
 	// if the worker has 100 streams of the environment, or 500 in all.
@@ -245,16 +246,16 @@ type AdminServiceClient interface {
 	// that stored tokens may need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
 	// Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-	// call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
-	// and safe during other calls. ADMIN_TOKEN only.
+	// call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
+	// repeat, and safe during other calls. ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
 	// Lists the keys that sign the viewer sessions of an environment, in the order in which they
 	// sign. Empty before the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Activates the next key that signs viewer sessions. The service does the same every 30 days. No
-	// session is revoked. If the next key has been published for less than 15 minutes, it starts to
-	// sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
-	// if the environment has none. ADMIN_TOKEN only.
+	// Activates the next key that signs viewer sessions. The service also activates the next key
+	// every 30 days. No session is revoked. If the next key has been published for less than 15
+	// minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
+	// nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
 	// after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
@@ -278,9 +279,9 @@ type AdminServiceClient interface {
 	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
-	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
-	// signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
-	// three secrets sign.
+	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
+	// with both the new and the replaced secret. If the response is lost, rotate again: at most three
+	// secrets sign.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
@@ -292,7 +293,8 @@ type AdminServiceClient interface {
 	// after a failure. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-	// samples in memory, and a restart clears them. An API token sees the calls of its environment.
+	// samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
+	// environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 
@@ -1026,25 +1028,26 @@ type AdminServiceHandler interface {
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
-	// at once. A host that verifies signatures accepts them until they expire. The tokens of the
-	// group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
-	// viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
+	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
+	// these sessions at once. A host that verifies signatures accepts them until they expire. The
+	// tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
+	// sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
+	// the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
 	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
 	// group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
 	// unchanged, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
-	// Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
-	// requested. The audit trail records exports of tokens.
+	// Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
+	// only if requested. The audit trail records exports of tokens.
 	ExportUserGroups(context.Context, *v1.ExportUserGroupsRequest) (*v1.ExportUserGroupsResponse, error)
 	// Lists changes of user groups, API tokens and the environment, the newest first. The service
 	// stores events for the setting AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
 	// Streams the events of an environment in their order: each at least once, without gaps. A new
-	// event arrives within a second. Every response has a cursor. To continue after a lost
-	// connection or the end of the stream, send the last cursor. The service ends a stream after ten
-	// minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+	// event arrives within a second. Every response has a cursor. To continue after a lost connection
+	// or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
+	// revoked or expired API token, and a deleted environment, also end the stream. Fails with
 	// OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
 	// again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
 	// if the worker has 100 streams of the environment, or 500 in all.
@@ -1053,16 +1056,16 @@ type AdminServiceHandler interface {
 	// that stored tokens may need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
 	// Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-	// call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
-	// and safe during other calls. ADMIN_TOKEN only.
+	// call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
+	// repeat, and safe during other calls. ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
 	// Lists the keys that sign the viewer sessions of an environment, in the order in which they
 	// sign. Empty before the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Activates the next key that signs viewer sessions. The service does the same every 30 days. No
-	// session is revoked. If the next key has been published for less than 15 minutes, it starts to
-	// sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
-	// if the environment has none. ADMIN_TOKEN only.
+	// Activates the next key that signs viewer sessions. The service also activates the next key
+	// every 30 days. No session is revoked. If the next key has been published for less than 15
+	// minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
+	// nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
 	// after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
@@ -1086,9 +1089,9 @@ type AdminServiceHandler interface {
 	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
-	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
-	// signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
-	// three secrets sign.
+	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
+	// with both the new and the replaced secret. If the response is lost, rotate again: at most three
+	// secrets sign.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
@@ -1100,7 +1103,8 @@ type AdminServiceHandler interface {
 	// after a failure. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-	// samples in memory, and a restart clears them. An API token sees the calls of its environment.
+	// samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
+	// environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 

@@ -37,8 +37,8 @@ class UserGroupService(Protocol):
     async def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. A
-        suspended group comes with its `suspension` and without its token.
+        request. If it does not exist, the call creates it, which requires the role `manage`. The
+        response for a suspended group contains its `suspension`, but not its token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -134,8 +134,8 @@ class UserGroupServiceClient(ConnectClient):
     ) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. A
-        suspended group comes with its `suspension` and without its token.
+        request. If it does not exist, the call creates it, which requires the role `manage`. The
+        response for a suspended group contains its `suspension`, but not its token.
         """
         return await self.execute_unary(
             request=request,
@@ -207,8 +207,8 @@ class UserGroupServiceSync(Protocol):
     def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. A
-        suspended group comes with its `suspension` and without its token.
+        request. If it does not exist, the call creates it, which requires the role `manage`. The
+        response for a suspended group contains its `suspension`, but not its token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -302,8 +302,8 @@ class UserGroupServiceClientSync(ConnectClientSync):
     ) -> GetUserGroupResponse:
         """
         Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. A
-        suspended group comes with its `suspension` and without its token.
+        request. If it does not exist, the call creates it, which requires the role `manage`. The
+        response for a suspended group contains its `suspension`, but not its token.
         """
         return self.execute_unary(
             request=request,

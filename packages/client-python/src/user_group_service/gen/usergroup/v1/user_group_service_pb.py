@@ -177,7 +177,7 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             ```
         expire_time:
             New time from which the group is suspended with the reason `EXPIRED`. A time in the past
-            suspends it at once. A later time resumes a group with the reason `EXPIRED`.
+            suspends the group at once. A later time resumes a group with the reason `EXPIRED`.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 7;

@@ -36,10 +36,10 @@ class ViewerService(Protocol):
     """
     async def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
-        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
-        of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
+        token or session is unknown, revoked, expired, or of another environment, and with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
+        page is in the metadata of ErrorInfo, as `suspension_message`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -117,10 +117,10 @@ class ViewerServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
-        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
-        of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
+        token or session is unknown, revoked, expired, or of another environment, and with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
+        page is in the metadata of ErrorInfo, as `suspension_message`.
         """
         return await self.execute_unary(
             request=request,
@@ -168,10 +168,10 @@ class ViewerServiceSync(Protocol):
     """
     def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
-        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
-        of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
+        token or session is unknown, revoked, expired, or of another environment, and with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
+        page is in the metadata of ErrorInfo, as `suspension_message`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -247,10 +247,10 @@ class ViewerServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
-        unknown, revoked, expired, or of another environment, and with FAILED_PRECONDITION
-        (USER_GROUP_SUSPENDED) while the group is suspended. The message for the page is in the metadata
-        of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
+        token or session is unknown, revoked, expired, or of another environment, and with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
+        page is in the metadata of ErrorInfo, as `suspension_message`.
         """
         return self.execute_unary(
             request=request,

@@ -177,13 +177,13 @@ class ViewerSession(Message[_ViewerSessionFields]):
             string audience = 2;
             ```
         viewer_id:
-            The person within the group: the claim `vid`. Empty if the session names nobody.
+            The person within the group: the claim `vid`. Empty if the session names no person.
 
             ```proto
             string viewer_id = 3;
             ```
         origin:
-            The origin of the page: the claim `origin`. Empty if the session names none.
+            The origin of the page: the claim `origin`. Empty if the session names no origin.
 
             ```proto
             string origin = 4;
@@ -256,8 +256,8 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             ```
         ttl:
             Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-            VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group, and no later
-            than a token in its grace period that it was created with.
+            VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group. If a token in
+            its grace period creates the session, the session also expires no later than this token.
 
             ```proto
             optional google.protobuf.Duration ttl = 4;

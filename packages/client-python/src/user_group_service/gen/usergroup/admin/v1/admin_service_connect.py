@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class AdminService(Protocol):
     """
     For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name one.
+    environments, and each request must name an environment.
     """
     async def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
@@ -177,10 +177,11 @@ class AdminService(Protocol):
 
     async def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
-        at once. A host that verifies signatures accepts them until they expire. The tokens of the
-        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
-        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
+        these sessions at once. A host that verifies signatures accepts them until they expire. The
+        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
+        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
+        the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -194,8 +195,8 @@ class AdminService(Protocol):
 
     async def export_user_groups(self, request: ExportUserGroupsRequest, ctx: RequestContext[ExportUserGroupsRequest, ExportUserGroupsResponse], /) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
-        requested. The audit trail records exports of tokens.
+        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
+        only if requested. The audit trail records exports of tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -209,9 +210,9 @@ class AdminService(Protocol):
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> AsyncIterator[WatchEventsResponse]:
         """
         Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost
-        connection or the end of the stream, send the last cursor. The service ends a stream after ten
-        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        event arrives within a second. Every response has a cursor. To continue after a lost connection
+        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
+        revoked or expired API token, and a deleted environment, also end the stream. Fails with
         OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
         again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
         if the worker has 100 streams of the environment, or 500 in all.
@@ -228,8 +229,8 @@ class AdminService(Protocol):
     async def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
-        and safe during other calls. ADMIN_TOKEN only.
+        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
+        repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -242,10 +243,10 @@ class AdminService(Protocol):
 
     async def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
-        session is revoked. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
-        if the environment has none. ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service also activates the next key
+        every 30 days. No session is revoked. If the next key has been published for less than 15
+        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
+        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -301,9 +302,9 @@ class AdminService(Protocol):
 
     async def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
-        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
-        three secrets sign.
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
+        with both the new and the replaced secret. If the response is lost, rotate again: at most three
+        secrets sign.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -331,7 +332,8 @@ class AdminService(Protocol):
     async def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
         Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. An API token sees the calls of its environment.
+        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
+        environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -798,7 +800,7 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
 class AdminServiceClient(ConnectClient):
     """
     For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name one.
+    environments, and each request must name an environment.
     """
     async def create_environment(
         self,
@@ -1252,10 +1254,11 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
-        at once. A host that verifies signatures accepts them until they expire. The tokens of the
-        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
-        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
+        these sessions at once. A host that verifies signatures accepts them until they expire. The
+        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
+        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
+        the whole group.
         """
         return await self.execute_unary(
             request=request,
@@ -1303,8 +1306,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
-        requested. The audit trail records exports of tokens.
+        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
+        only if requested. The audit trail records exports of tokens.
         """
         return await self.execute_unary(
             request=request,
@@ -1352,9 +1355,9 @@ class AdminServiceClient(ConnectClient):
     ) -> AsyncIterator[WatchEventsResponse]:
         """
         Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost
-        connection or the end of the stream, send the last cursor. The service ends a stream after ten
-        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        event arrives within a second. Every response has a cursor. To continue after a lost connection
+        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
+        revoked or expired API token, and a deleted environment, also end the stream. Fails with
         OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
         again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
         if the worker has 100 streams of the environment, or 500 in all.
@@ -1405,8 +1408,8 @@ class AdminServiceClient(ConnectClient):
     ) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
-        and safe during other calls. ADMIN_TOKEN only.
+        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
+        repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1453,10 +1456,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
-        session is revoked. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
-        if the environment has none. ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service also activates the next key
+        every 30 days. No session is revoked. If the next key has been published for less than 15
+        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
+        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1648,9 +1651,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
-        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
-        three secrets sign.
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
+        with both the new and the replaced secret. If the response is lost, rotate again: at most three
+        secrets sign.
         """
         return await self.execute_unary(
             request=request,
@@ -1746,7 +1749,8 @@ class AdminServiceClient(ConnectClient):
     ) -> GetMetricsHistoryResponse:
         """
         Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. An API token sees the calls of its environment.
+        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
+        environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1765,7 +1769,7 @@ class AdminServiceClient(ConnectClient):
 class AdminServiceSync(Protocol):
     """
     For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name one.
+    environments, and each request must name an environment.
     """
     def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
@@ -1907,10 +1911,11 @@ class AdminServiceSync(Protocol):
 
     def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
-        at once. A host that verifies signatures accepts them until they expire. The tokens of the
-        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
-        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
+        these sessions at once. A host that verifies signatures accepts them until they expire. The
+        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
+        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
+        the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1924,8 +1929,8 @@ class AdminServiceSync(Protocol):
 
     def export_user_groups(self, request: ExportUserGroupsRequest, ctx: RequestContext[ExportUserGroupsRequest, ExportUserGroupsResponse], /) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
-        requested. The audit trail records exports of tokens.
+        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
+        only if requested. The audit trail records exports of tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1939,9 +1944,9 @@ class AdminServiceSync(Protocol):
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> Iterator[WatchEventsResponse]:
         """
         Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost
-        connection or the end of the stream, send the last cursor. The service ends a stream after ten
-        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        event arrives within a second. Every response has a cursor. To continue after a lost connection
+        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
+        revoked or expired API token, and a deleted environment, also end the stream. Fails with
         OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
         again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
         if the worker has 100 streams of the environment, or 500 in all.
@@ -1958,8 +1963,8 @@ class AdminServiceSync(Protocol):
     def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
-        and safe during other calls. ADMIN_TOKEN only.
+        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
+        repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1972,10 +1977,10 @@ class AdminServiceSync(Protocol):
 
     def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
-        session is revoked. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
-        if the environment has none. ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service also activates the next key
+        every 30 days. No session is revoked. If the next key has been published for less than 15
+        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
+        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2031,9 +2036,9 @@ class AdminServiceSync(Protocol):
 
     def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
-        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
-        three secrets sign.
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
+        with both the new and the replaced secret. If the response is lost, rotate again: at most three
+        secrets sign.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2061,7 +2066,8 @@ class AdminServiceSync(Protocol):
     def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
         Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. An API token sees the calls of its environment.
+        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
+        environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2526,7 +2532,7 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
 class AdminServiceClientSync(ConnectClientSync):
     """
     For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name one.
+    environments, and each request must name an environment.
     """
     def create_environment(
         self,
@@ -2980,10 +2986,11 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
-        at once. A host that verifies signatures accepts them until they expire. The tokens of the
-        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
-        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
+        these sessions at once. A host that verifies signatures accepts them until they expire. The
+        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
+        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
+        the whole group.
         """
         return self.execute_unary(
             request=request,
@@ -3031,8 +3038,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
-        requested. The audit trail records exports of tokens.
+        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
+        only if requested. The audit trail records exports of tokens.
         """
         return self.execute_unary(
             request=request,
@@ -3080,9 +3087,9 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> Iterator[WatchEventsResponse]:
         """
         Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost
-        connection or the end of the stream, send the last cursor. The service ends a stream after ten
-        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        event arrives within a second. Every response has a cursor. To continue after a lost connection
+        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
+        revoked or expired API token, and a deleted environment, also end the stream. Fails with
         OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
         again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
         if the worker has 100 streams of the environment, or 500 in all.
@@ -3133,8 +3140,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> ReencryptUserGroupTokensResponse:
         """
         Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
-        and safe during other calls. ADMIN_TOKEN only.
+        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
+        repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3181,10 +3188,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
-        session is revoked. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
-        if the environment has none. ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service also activates the next key
+        every 30 days. No session is revoked. If the next key has been published for less than 15
+        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
+        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3376,9 +3383,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
-        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
-        three secrets sign.
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
+        with both the new and the replaced secret. If the response is lost, rotate again: at most three
+        secrets sign.
         """
         return self.execute_unary(
             request=request,
@@ -3474,7 +3481,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> GetMetricsHistoryResponse:
         """
         Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. An API token sees the calls of its environment.
+        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
+        environment.
         """
         return self.execute_unary(
             request=request,

@@ -441,8 +441,8 @@ class CreateApiTokenRequest(Message[_CreateApiTokenRequestFields]):
             usergroup.admin.v1.Role role = 3;
             ```
         expire_time:
-            Expiry time: in the future, and no later than that of the token of the caller. Default: the
-            expiry time of the token of the caller, or never if that does not expire.
+            Expiry time: in the future, and no later than the expiry time of the caller's token. Default:
+            the expiry time of the caller's token, or never if that token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -663,9 +663,9 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
 
     Attributes:
         api_token:
-            The API token. `expire_time` is the expiry time of this secret, which is earlier than that of
-            the token if the secret is in its grace period. For a token of the settings, only id, display
-            name and role are set.
+            The API token. `expire_time` is the expiry time of this secret. If the secret is in its grace
+            period, it expires earlier than the token. For a token of the settings, only id, display name
+            and role are set.
 
             ```proto
             optional usergroup.admin.v1.ApiToken api_token = 1;
@@ -775,8 +775,8 @@ class UpdateApiTokenRequest(Message[_UpdateApiTokenRequestFields]):
             string display_name = 3;
             ```
         expire_time:
-            New expiry time: in the future, and no later than that of the token of the caller. If it is
-            updated and unset, the token does not expire.
+            New expiry time: in the future, and no later than the expiry time of the caller's token. If it
+            is updated and unset, the token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -949,9 +949,9 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         revoke_issued:
-            If true, also revokes the API tokens that this token created or rotated, the tokens that those
-            created or rotated, and so on. Works even if this token is already revoked. For five seconds, API
-            tokens of the environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
+            If true, also revokes the API tokens that this token created or rotated, directly or through
+            other tokens. Works even if this token is already revoked. For five seconds, API tokens of the
+            environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
 
             ```proto
             bool revoke_issued = 3;
@@ -1272,7 +1272,7 @@ _DeleteUserGroupRequestFields: TypeAlias = Literal["environment", "user_group_id
 
 class DeleteUserGroupRequest(Message[_DeleteUserGroupRequestFields]):
     """
-    Names the user group by its id or by its current token. Exactly one of them is required.
+    Names the user group by its id or by its current token. Exactly one of the two is required.
 
     ```proto
     message usergroup.admin.v1.DeleteUserGroupRequest
@@ -1683,9 +1683,9 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             ```
         snapshot_time:
             Time at which the groups were read from their source. Must not be in the future. If the exact
-            time is unknown, use an earlier one. For an export, use its `snapshot_time`. Required if a group
-            has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER). Otherwise
-            it gets the given token, with this time as its creation time.
+            time is unknown, use an earlier time. For an export, use its `snapshot_time`. Required if a
+            group has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER).
+            Otherwise the group gets the given token, with this time as its creation time.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;
@@ -2107,8 +2107,8 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
             string cursor = 1;
             ```
         content:
-            Unset once after all existing events, and then after every 15 seconds without events, when the
-            cursor moves on.
+            Unset if the response contains only a new cursor: once after all existing events, and then
+            after every 15 seconds without events.
 
             ```proto
             oneof content

@@ -62,7 +62,7 @@ class ApiToken(Message[_ApiTokenFields]):
             optional google.protobuf.Timestamp create_time = 5;
             ```
         creator:
-            Id of the API token that created it. `root` for ADMIN_TOKEN.
+            Id of the API token that created this token. `root` for ADMIN_TOKEN.
 
             ```proto
             string creator = 6;
@@ -74,8 +74,8 @@ class ApiToken(Message[_ApiTokenFields]):
             optional google.protobuf.Timestamp last_use_time = 7;
             ```
         rotator:
-            Id of the API token that last rotated it. `root` for ADMIN_TOKEN. Unset if it was never
-            rotated.
+            Id of the API token that last rotated this token. `root` for ADMIN_TOKEN. Unset if the token
+            was never rotated.
 
             ```proto
             string rotator = 8;

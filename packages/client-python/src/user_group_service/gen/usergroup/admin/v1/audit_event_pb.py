@@ -64,7 +64,7 @@ class AuditEvent(Message[_AuditEventFields]):
             string role = 5;
             ```
         method:
-            Name of the RPC, such as `UpdateUserGroup`. The same for calls over REST.
+            Name of the RPC, such as `UpdateUserGroup`. A call over REST has the name of its RPC.
 
             ```proto
             string method = 6;

@@ -49,7 +49,7 @@ class GetMetricsHistoryRequest(Message[_GetMetricsHistoryRequestFields]):
             string method = 2;
             ```
         start_time:
-            Only samples that end after this time. Default: those of the last hour.
+            Only samples that end after this time. Default: the samples of the last hour.
 
             ```proto
             optional google.protobuf.Timestamp start_time = 3;
@@ -96,8 +96,8 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
             repeated usergroup.admin.v1.MethodCalls methods = 2;
             ```
         environments:
-            Calls of the last hour by environment, the most frequent first: those of the 24 busiest
-            environments, and last the sum of the others. ADMIN_TOKEN only.
+            Calls of the last hour by environment, the most frequent first: the 24 busiest environments,
+            and last the sum of the other environments. ADMIN_TOKEN only.
 
             ```proto
             repeated usergroup.admin.v1.EnvironmentCalls environments = 3;
@@ -160,7 +160,7 @@ class MetricsSample(Message[_MetricsSampleFields]):
             map<string, int32> errors = 3;
             ```
         p50:
-            Median of the durations of unary calls: an estimate, at most 2.5 s. Unset if there were none.
+            Median of the durations of unary calls: an estimate, at most 2.5 s. Unset without unary calls.
 
             ```proto
             optional google.protobuf.Duration p50 = 4;
@@ -206,7 +206,7 @@ _ServiceSampleFields: TypeAlias = Literal["workers", "calls_in_flight", "queue_l
 
 class ServiceSample(Message[_ServiceSampleFields]):
     """
-    The state of the service at the end of ten seconds, and its work in them.
+    The state of the service at the end of ten seconds, and its work in this time.
 
     ```proto
     message usergroup.admin.v1.ServiceSample
@@ -238,7 +238,7 @@ class ServiceSample(Message[_ServiceSampleFields]):
             int32 queued_calls = 4;
             ```
         refusals:
-            Number of refused calls, by cause: those of the metric `ugs_overloaded_total`,
+            Number of refused calls, by cause: the causes of the metric `ugs_overloaded_total`,
             `api-token-limit` (RATE_LIMIT) and `address-limit` (AUTH_FAILURE_LIMIT).
 
             ```proto
@@ -319,7 +319,7 @@ class MethodCalls(Message[_MethodCallsFields]):
 
     Attributes:
         method:
-            Name of the method; `unknown` for requests without one.
+            Name of the method; `unknown` for requests without a known method.
 
             ```proto
             string method = 1;

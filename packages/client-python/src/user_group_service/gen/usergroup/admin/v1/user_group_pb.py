@@ -123,8 +123,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional usergroup.v1.Suspension suspension = 14;
             ```
         last_resolve_date:
-            Day in UTC, such as `2026-01-31`, on which its token or one of its sessions was last resolved, or its last session
-            was created. It may be some minutes late. Empty if none of these has happened.
+            Last day in UTC, such as `2026-01-31`, on which a token or session of the group was resolved, or a session was
+            created. The value may be some minutes late. Empty if this never happened.
 
             ```proto
             string last_resolve_date = 15;
@@ -223,8 +223,8 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
             ```
         suspension:
             Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
-            reason is `EXPIRED`, which follows from `expire_time`. Default: a group that is not suspended
-            stays so.
+            reason is `EXPIRED`, which follows from `expire_time`. Default: the import does not suspend the
+            group.
 
             ```proto
             optional usergroup.v1.Suspension suspension = 7;
@@ -412,9 +412,9 @@ class ImportResult(Message[_ImportResultFields]):
                 OUTCOME_TOKEN_NEWER = 5
                 ```
             SUSPENDED:
-                The group is suspended and stays so. It keeps its `suspension` and `expire_time`, which differ
-                from the given ones, and a token that is newer than `snapshot_time`. The other fields are as
-                given.
+                The group is suspended and stays suspended. It keeps its `suspension` and `expire_time`, which
+                differ from the given values. It also keeps a token that is newer than `snapshot_time`. The
+                other fields are as given.
 
                 ```proto
                 OUTCOME_SUSPENDED = 6

@@ -56,7 +56,7 @@ class Webhook(Message[_WebhookFields]):
             string url = 3;
             ```
         event_types:
-            Types of the events that it receives. Empty for all types.
+            Types of the events that the webhook receives. Empty for all types.
 
             ```proto
             repeated string event_types = 4;
@@ -68,13 +68,13 @@ class Webhook(Message[_WebhookFields]):
             usergroup.admin.v1.WebhookState state = 5;
             ```
         create_time:
-            Time of its creation.
+            Time of the creation of the webhook.
 
             ```proto
             optional google.protobuf.Timestamp create_time = 6;
             ```
         update_time:
-            Time of its last change.
+            Time of the last change of the webhook.
 
             ```proto
             optional google.protobuf.Timestamp update_time = 7;
@@ -92,13 +92,14 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp delivered_time = 9;
             ```
         last_success_time:
-            Time of the last successful delivery. Unset before the first one.
+            Time of the last successful delivery. Unset before the first success.
 
             ```proto
             optional google.protobuf.Timestamp last_success_time = 10;
             ```
         failure_start_time:
-            Time of the first failed delivery since the last successful one. Unset if the last one succeeded.
+            Time of the first failed delivery since the last successful one. Unset if the last delivery
+            succeeded.
 
             ```proto
             optional google.protobuf.Timestamp failure_start_time = 11;
@@ -263,7 +264,7 @@ class CreateWebhookRequest(Message[_CreateWebhookRequestFields]):
             string url = 3;
             ```
         event_types:
-            Types of the events that it receives. Empty or `*` for all types.
+            Types of the events that the webhook receives. Empty or `*` for all types.
 
             ```proto
             repeated string event_types = 4;
@@ -495,7 +496,7 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             repeated string event_types = 5;
             ```
         enabled:
-            Whether it receives events. While it is disabled, its events wait for AUDIT_RETENTION.
+            Whether the webhook receives events. While it is disabled, its events wait for AUDIT_RETENTION.
 
             ```proto
             bool enabled = 6;
@@ -957,8 +958,8 @@ class WebhookState(Enum):
             WEBHOOK_STATE_FAILED = 3
             ```
         SECRET_UNREADABLE:
-            Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service cannot sign messages and sends
-            none. RotateWebhookSecret replaces the secret, and the events that wait are delivered.
+            Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service sends no messages. After
+            RotateWebhookSecret, the service delivers the waiting events.
 
             ```proto
             WEBHOOK_STATE_SECRET_UNREADABLE = 4
