@@ -7,7 +7,7 @@ import session from "express-session";
 import { failed } from "./failed.js";
 import { apiToken, audience, backEndPort, dashboardsUrl, origin, serviceUrl } from "./settings.js";
 
-/** Your customers. Each one is a user group. The discount is internal. */
+/** Your customers. Each customer is a user group. The discount is internal. */
 const acme = { id: "acme", name: "Acme", properties: { plan: "gold", seats: 3, discount: 0.2 } };
 const globex = { id: "globex", name: "Globex", properties: { plan: "free", seats: 1, discount: 0 } };
 
@@ -105,7 +105,7 @@ app.listen(backEndPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Refuses requests of other sites with the cookie of the viewer.
+ * Refuses requests that other sites send with the viewer's cookie.
  *
  * @type {express.RequestHandler}
  */

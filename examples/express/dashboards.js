@@ -11,7 +11,7 @@ import express from "express";
 import { failed } from "./failed.js";
 import { apiToken, audience, dashboardsPort, dashboardsUrl, issuer, origin, serviceUrl } from "./settings.js";
 
-// In production, use a separate API token of role `resolve`. A host that verifies signatures needs none.
+// In production, use a separate API token of role `resolve`. A host that verifies signatures needs no API token.
 const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken });
 
 /**
@@ -23,7 +23,7 @@ const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken 
 async function ask(session) {
   try {
     const viewer = await service.viewers.resolveViewer({ token: session, audience });
-    // The service also resolves user group tokens. Refuse them: no page should have one.
+    // The service also resolves user group tokens. Refuse such a token: no page should have it.
     if (!viewer.session) return undefined;
     const { viewerId, origin } = viewer.session;
     return { group: viewer.providedId, viewer: viewerId, origin, properties: viewer.properties };

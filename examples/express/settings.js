@@ -17,7 +17,7 @@ export const origin = `http://127.0.0.1:${backEndPort}`;
 /** The origin of the dashboards, as if another company hosts them. */
 export const dashboardsUrl = `http://127.0.0.1:${dashboardsPort}`;
 
-/** The audience of viewer sessions. The dashboards accept no other. */
+/** The audience of viewer sessions. The dashboards accept no other audience. */
 export const audience = "dashboards";
 
 /** The issuer of viewer sessions: PUBLIC_URL of the service, and the environment of the API token. */

@@ -57,7 +57,7 @@ app = FastAPI(lifespan=lifespan, openapi_url=None)
 
 @app.middleware("http")
 async def of_this_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Redirects other host names, and refuses POST requests of other sites with the cookie of the viewer."""
+    """Redirects other host names, and refuses POST requests that other sites send with the viewer's cookie."""
     if request.headers.get("Host") != ORIGIN.partition("://")[2]:
         return RedirectResponse(ORIGIN)
     site = request.headers.get("Sec-Fetch-Site")

@@ -77,7 +77,7 @@ func createGroup(client *usergroups.Client) error {
 	return err
 }
 
-// ofThisPage redirects other host names, and refuses POST requests of other sites with the cookie of the viewer.
+// ofThisPage redirects other host names, and refuses POST requests that other sites send with the viewer's cookie.
 func ofThisPage(host string, next http.Handler) http.Handler {
 	origin := "http://" + host
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {

@@ -33,7 +33,7 @@ async function look(sessions) {
   setTimeout(look, 500, sessions);
 }
 
-/** The viewer logged out in another tab, or the back end restarted. */
+/** Shows the login again: the viewer logged out in another tab, or the back end restarted. */
 function loggedOut(sessions) {
   sessions.dispose();
   element("login").hidden = false;
