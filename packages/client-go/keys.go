@@ -78,7 +78,7 @@ func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, er
 	}
 	if p.reading == nil {
 		p.reading = make(chan struct{})
-		// The read continues if one caller gives up, because others wait for it.
+		// If one caller gives up, the read continues, because other callers wait for the keys.
 		go p.update(p.reading)
 	}
 	return nil, p.reading, nil

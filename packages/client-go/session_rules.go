@@ -67,8 +67,8 @@ func readSession(session string) (*unverifiedSession, error) {
 	return &unverifiedSession{kid, claims, parts[0] + "." + parts[1], signature}, nil
 }
 
-// viewerSessionOf returns the session and the audience of verified claims. It checks the types of all claims, because the
-// key may be stolen.
+// viewerSessionOf returns the session and the audience of verified claims. It checks the types of all claims, because
+// an attacker may have stolen the key.
 func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	ok := true
 	text := func(name string, required bool) string {

@@ -21,7 +21,7 @@ export interface Profile {
 
 const DEFAULT_PROFILE = "default";
 
-/** The profiles of a user: one file for each, and a file with the name of the current one. */
+/** The profiles of a user: one file for each profile, and a file with the name of the current profile. */
 export class Profiles {
   readonly #folder: string;
 

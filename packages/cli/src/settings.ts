@@ -21,7 +21,7 @@ export interface GlobalOptions {
 /** How to connect to a service. */
 export interface Connection {
   readonly url: URL;
-  /** CA certificates in PEM. Undefined: those of Node. */
+  /** CA certificates in PEM. Undefined: the CA certificates of Node. */
   readonly ca: string | undefined;
   /** The client certificate and its private key, in PEM. */
   readonly cert: string | undefined;
@@ -101,7 +101,7 @@ export class Settings {
     };
   }
 
-  /** Returns the TLS settings: of the options and the environment, otherwise of the profile. */
+  /** Returns the TLS settings from the options and the environment variables, otherwise from the profile. */
   tlsFiles(profile?: Profile) {
     return {
       caFile: this.#given("caFile", "UGS_CA_FILE").text ?? profile?.caFile,

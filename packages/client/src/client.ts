@@ -16,7 +16,7 @@ import { presentingToken, type TokenSource } from "./token.ts";
 /** Default time limit of a call with its retries and pauses, in milliseconds. */
 export const DEFAULT_TIMEOUT_MS = 10_000;
 
-/** Maximum number of open HTTP/1.1 connections. Further calls wait for one. */
+/** Maximum number of open HTTP/1.1 connections. Further calls wait for a free connection. */
 const MAX_CONNECTIONS = 100;
 
 /** Maximum size of a response, in bytes. A page of groups has a few MiB. */

@@ -29,7 +29,7 @@ export function reasonOf(error: unknown): Reason | undefined {
   return (REASONS as readonly (string | undefined)[]).includes(reason) ? (reason as Reason) : undefined;
 }
 
-/** Returns the details of an error. Undefined if the service did not return it. */
+/** Returns the details of an error. Undefined if the service did not return the error. */
 export function failureDetails(error: unknown): FailureDetails | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
@@ -51,7 +51,10 @@ export function requestIdOf(error: unknown): string | undefined {
   return error instanceof ConnectError ? (error.metadata.get(REQUEST_ID_HEADER) ?? undefined) : undefined;
 }
 
-/** Returns the time to wait that the service or a proxy requests, in milliseconds. Undefined if it requests none. */
+/**
+ * Returns the time to wait that the service or a proxy requests, in milliseconds. Undefined if neither requests a
+ * pause.
+ */
 export function retryAfterMs(error: ConnectError): number | undefined {
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   if (delay) return Number(delay.seconds) * 1000 + delay.nanos / 1e6;

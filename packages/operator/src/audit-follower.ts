@@ -50,7 +50,7 @@ export class AuditFollower {
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;
-    // The newest event of any kind: older events need not be read again, even if the filter matches none since.
+    // The newest event of any kind. Older events need not be read again, even if no newer event matches the filter.
     const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
     const startTime = later(this.#newest?.createTime, filter.startTime);

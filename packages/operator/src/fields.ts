@@ -86,7 +86,7 @@ const HIDDEN: ReadonlySet<string> = new Set([
   "reencrypt_start_time",
 ]);
 
-/** The fields that name a resource. They come first among its facts. */
+/** The fields that name a resource. These fields come first among the facts of the resource. */
 const NAMING = ["provided_id", "id", "api_token_id", "name", "display_name"];
 
 /** A field of a message, with its label and its text. */

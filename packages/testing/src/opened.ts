@@ -11,7 +11,7 @@ import { listen } from "./wait.ts";
  * Helpers that open something, and close it after the test or suite, even if a test fails. They close in reverse order.
  *
  * - Call `new...` in a test. It does not work in concurrent tests, because Vitest cannot tell which test calls it.
- * - Call `forSuite` in a `describe` block. It opens before the tests of the suite and closes after them.
+ * - Call `forSuite` in a `describe` block. The helper opens before the tests of the suite and closes after these tests.
  */
 
 /** Registers a closer for the end of the running test. */

@@ -76,7 +76,7 @@ export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" 
     120_000,
   );
   const spareBytes = Number(collections().at(-1)?.[1] ?? 0);
-  // The runtime returns the memory to the system a little later.
+  // The runtime returns the freed memory to the system a little later.
   let least = residentBytesOf(server.pid);
   for (let i = 0; i < 4; i++) {
     await pause(100);

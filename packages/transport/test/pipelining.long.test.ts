@@ -32,7 +32,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
   it("are served one at a time", async () => {
     const raw = await dial();
     const { served } = await memory();
-    // The first never ends.
+    // The first request never ends.
     raw.push(`POST /stream HTTP/1.1\r\nHost: x\r\ncontent-length: 0\r\n\r\n${request(2).repeat(20)}`);
     const other = await dial();
     other.push(request(2));

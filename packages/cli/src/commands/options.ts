@@ -32,7 +32,9 @@ export function environmentOption(): Option {
   return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
-/** The environment of the option or UGS_ENV. Undefined: that of the token. @throws Failure if it is not valid */
+/**
+ * The environment of the option or UGS_ENV. Undefined: the environment of the token. @throws Failure if it is not valid
+ */
 export function environmentOf({ shell }: Session, { env }: Options): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);

@@ -83,7 +83,7 @@ export class ExploClient {
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },
-        // A redirect must not get the token.
+        // Do not follow redirects, because another host would receive the token.
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });

@@ -131,7 +131,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   const content = contentOf(text.length, () => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
     if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
-    // Without the unset fields.
+    // Omits the unset fields.
     return JSON.parse(text) as typeof fields;
   });
   return {

@@ -17,7 +17,7 @@ export const COLUMNS: readonly string[] = FIELDS.map(({ name }) => name);
 /** The values of a group in a file, by column. Null is an unset field. */
 export type Row = { readonly [column: string]: unknown };
 
-/** A row of a file is not a group; the message says why. */
+/** The error for a row that is not a group. The message says why. */
 export class BadRow extends Error {}
 
 /** The column with a name in snake case or camel case; undefined for an unknown name. */

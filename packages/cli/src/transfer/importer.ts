@@ -31,7 +31,7 @@ export interface ImportRecordsOptions extends Sending {
 
 /**
  * Imports the groups of a source with several requests in flight. It yields results in the order of the source, and reads no
- * more than the requests need. If a request fails, it yields the results before it first.
+ * more than the requests need. If a request fails, it first yields the results of the earlier requests.
  *
  * @throws what the source or the sender throws
  */

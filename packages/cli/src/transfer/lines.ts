@@ -18,7 +18,7 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 /**
  * Reads a stream line by line. It buffers one chunk and one line, and skips a byte order mark of UTF-8.
  *
- * @param maxBytes the longest line. It drops the content of longer ones
+ * @param maxBytes the longest line. The content of longer lines is dropped
  * @throws the errors of the stream
  */
 export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line, undefined> {

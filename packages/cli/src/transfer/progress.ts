@@ -38,7 +38,7 @@ export class Progress {
     this.#shownAt = this.#begun;
   }
 
-  /** Shows a position, unless it has just shown one. */
+  /** Shows a position, if the pause since the last update has passed. */
   show(position: Position): void {
     this.#beganAt ??= position.fraction;
     const now = this.#now();

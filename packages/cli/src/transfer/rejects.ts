@@ -8,7 +8,7 @@ import type { GroupRecord } from "./records.ts";
 
 /**
  * The file of rejected records: the first lines of the input, then each record after a remark with its line and the reason.
- * The user can correct and import it. It is created with the first reject.
+ * The user can correct and import it. The first reject creates the file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];

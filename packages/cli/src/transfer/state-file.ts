@@ -22,8 +22,8 @@ interface State {
 }
 
 /**
- * A file with the state of a transfer, so that another process can continue it. It belongs to the run that claimed it last: of
- * two concurrent runs, the earlier one stops.
+ * A file with the state of a transfer, so that another process can continue it. The file belongs to the run that
+ * claimed it last. Of two concurrent runs, the earlier run stops.
  */
 export class StateFile<T extends State> {
   readonly path: string;

@@ -155,10 +155,11 @@ class Http:
     def _connections(self, url: str) -> _Connections:
         process = os.getpid()
         if process not in self._processes:
-            # If several threads arrive at once, `setdefault` keeps the connections of the first one. The others have
-            # opened none.
+            # If several threads arrive at once, `setdefault` keeps the connections of the first one. The other threads
+            # have opened no connections.
             self._processes.setdefault(process, _Connections(_tls_for(url, self._tls), _proxy_for(url, self._proxy)))
-            # Connections of the parent process belong to it. Forget them here without closing them.
+            # After a fork, the other entries are connections of the parent process. Remove these entries without
+            # closing their connections.
             for other in self._processes.keys() - {process}:
                 self._processes.pop(other, None)
         return self._processes[process]

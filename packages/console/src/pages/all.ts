@@ -31,7 +31,7 @@ interface ConsolePage {
   readonly link?: string;
   /** Beside the label. */
   readonly icon?: LucideIcon;
-  /** Whether it shows one environment, which `ADMIN_TOKEN` has to choose first. */
+  /** Whether the page shows one environment. With `ADMIN_TOKEN`, the user must choose the environment first. */
   readonly isOfEnvironment: boolean;
   readonly show: ComponentType<{ readonly params: Params }>;
 }

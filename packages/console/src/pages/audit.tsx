@@ -24,7 +24,7 @@ import { countText, timeIn } from "../words.ts";
 
 /** The filters, by their names in the address, which are those of the options of `ugs audit`. */
 const FILTERS = {
-  group: { field: "user_group_id", label: "User group", hint: "Its id. It may be deleted." },
+  group: { field: "user_group_id", label: "User group", hint: "Its id. The group may be deleted." },
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },
   method: { field: "method", label: "Method", hint: "The RPC, such as UpdateUserGroup." },
   since: { field: "start_time", label: "Since", hint: "A time, a date, or a duration ago such as 1h." },

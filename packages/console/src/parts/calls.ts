@@ -87,7 +87,7 @@ export function useAction(act: () => Promise<string | undefined>): Action {
   return { run: () => void run(), ...state };
 }
 
-/** A list. It may have more items than were read. */
+/** A list. The list may have more items than the page has read. */
 export interface List<T> {
   /** Undefined before the first page. */
   readonly items: readonly T[] | undefined;

@@ -10,7 +10,7 @@ export interface CommandProps {
    */
   readonly options?: { readonly [name: string]: string | boolean | readonly string[] | undefined };
   readonly args?: readonly (string | undefined)[];
-  /** The environment to name. Undefined: that of the token. */
+  /** The environment to name. Undefined: the environment of the token. */
   readonly env?: string | undefined;
 }
 

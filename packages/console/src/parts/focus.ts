@@ -9,8 +9,8 @@ export function focusHeading(): void {
 }
 
 /**
- * Returns the focus to an element, or to the heading of the page if the element was removed. It also moves the focus if the
- * element is removed later, such as with the row of a deleted environment.
+ * Returns the focus to an element, or to the heading of the page if the element was removed. If the element is removed
+ * later, such as with the row of a deleted environment, the heading gets the focus.
  */
 export function giveFocusBack(element: Element | null): void {
   // Nothing had the focus: some browsers do not focus a clicked button.

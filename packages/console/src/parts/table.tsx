@@ -161,7 +161,10 @@ export function ListTable<T>({
   );
 }
 
-/** A button that shows the next items. It also does so when it scrolls into view, unless the last read failed. */
+/**
+ * A button that shows the next items. It also shows the next items when it scrolls into view, unless the last read
+ * failed.
+ */
 function MoreButton({
   isBusy,
   hasFailed,

@@ -11,7 +11,7 @@ const MAX_RESULTS = 10;
 /** The maximum number of calls for one text. A filter by name can return empty pages. */
 const MAX_PAGES = 20;
 
-/** The pause before a search, in milliseconds. Further typing within it replaces the search. */
+/** The pause before a search, in milliseconds. Further typing during this pause replaces the search. */
 const PAUSE_MS = 150;
 
 type Request = { readonly environment: Session["caller"]["environment"]; readonly text: string };

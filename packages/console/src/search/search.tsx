@@ -20,7 +20,7 @@ import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 /** The kinds of results of the open search. Undefined: the search is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
-/** Whether `/` opens the search. Users of speech input turn it off (WCAG 2.1.4). */
+/** Whether `/` opens the search. Users of speech input turn this key off (WCAG 2.1.4). */
 const hasSlashKey = signal(true);
 
 /** Opens the search with Ctrl-K, and with `/` outside of fields. */

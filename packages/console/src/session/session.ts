@@ -12,7 +12,9 @@ export interface Session extends Clients {
   /** The number of the session, counted since the page was loaded. */
   readonly number: number;
   readonly caller: GetCallerResponse;
-  /** Whether the token is `ADMIN_TOKEN`. It can use every environment, so its requests name one. */
+  /**
+   * Whether the token is `ADMIN_TOKEN`. `ADMIN_TOKEN` can use every environment, so each request names an environment.
+   */
   readonly isRoot: boolean;
   /** Aborts the calls of the session. */
   readonly end: () => void;
@@ -45,7 +47,7 @@ const IDLE_MS = 15 * 60_000;
  * @throws ConnectError of GetCaller; InvalidInput if the role of the token is too low
  */
 export async function signIn(token: string): Promise<void> {
-  // No token has other characters, and a header would refuse them.
+  // No token has other characters, and a header would refuse other characters.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token has no spaces, and ASCII characters only.");
   const mine = new AbortController();
   ending = mine;

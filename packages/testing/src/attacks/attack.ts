@@ -39,7 +39,8 @@ export interface Effort {
 }
 
 /**
- * Limits of an attack where `slowness` is 1. They are so high that a correct server meets them even on a busy machine.
+ * Limits of an attack on a machine where `slowness` is 1. The limits are so high that a correct server meets them even
+ * on a busy machine.
  */
 export interface Bounds {
   /** CPU time per request, in milliseconds. */

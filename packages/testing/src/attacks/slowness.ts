@@ -4,7 +4,7 @@ const TIMES = 7;
 
 const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `n${id}`, tags: ["a", `${id}`] })));
 
-/** Maximum factor for the limits. On an even slower machine, attacks fail. */
+/** Maximum factor for the limits. On an even slower machine, the tests of attacks fail. */
 const MOST = 4;
 
 /**
