@@ -8,11 +8,11 @@ import { FORMAT_KEY } from "./keys.ts";
 import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
- * Redis may come back empty or with older data, or another Redis may have its address. The service would then create every group a
- * second time, with another token. So the data has an identity, and each process remembers it. `ug:format` holds the layout, a
- * random id, the number of times that operators accepted the data, and the id that the data replaced at the last acceptance.
- * In a Cluster, further keys hold an identity for parts of the slots, to detect the loss of a single shard. Another key holds a
- * time by Redis' clock, to detect older data.
+ * Redis may come back empty or with older data, or another Redis may have its address. The service would then create
+ * every group a second time, with another token. So the data has an identity, and each process stores this identity.
+ * `ug:format` holds the layout, a random id, the number of times that operators accepted the data, and the id that the
+ * data replaced at the last acceptance. In a Cluster, further keys hold an identity for parts of the slots, to detect
+ * the loss of a single shard. Another key holds a time by Redis' clock, to detect older data.
  */
 
 /** String: Redis' clock at the last write of any process to this key. It has the slot of `ug:format`. */
@@ -75,8 +75,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Remembers the identity of the data. Data without an identity gets one. Shards that do not answer are skipped until the next
-   * call.
+   * Stores the identity of the data for later checks. Data without an identity gets one. Shards that do not answer are
+   * skipped until the next call.
    *
    * @returns the layout of the data
    * @throws StoreUnavailable, TooFewReplicas
@@ -141,7 +141,7 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, one shard may be down. There is one read per mark, and one of the time.
+    // In a Cluster, one shard may be down. There is one read per mark, and one read of the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 

@@ -1,8 +1,8 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /*
- * The keys of an environment have one hash tag in braces. So they share a slot of a Redis Cluster, and one script can change all of
- * them. Times are milliseconds since 1970 by Redis' clock.
+ * The keys of an environment have one hash tag in braces. So these keys share a slot of a Redis Cluster, and one script
+ * can change all these keys. Times are milliseconds since 1970 by Redis' clock.
  */
 
 export const environmentPrefix = (number: number) => `ug:{${number}}:`;

@@ -32,8 +32,9 @@ const READ_AT_ONCE = 50;
 const REVOKED_AT_ONCE = 50;
 
 /**
- * The pause after a step of a revocation, in milliseconds. During the pause, API tokens cannot issue others. The next step begins
- * before the pause ends. The last step does not end the pause, because another revocation may be in progress.
+ * The pause after a step of a revocation, in milliseconds. During the pause, API tokens cannot issue other API tokens.
+ * The next step begins before the pause ends. The last step does not end the pause, because another revocation may be
+ * in progress.
  */
 const PAUSE_MS = 5000;
 
@@ -163,7 +164,8 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         revoked += Number(answer[2]);
       };
       await revokeSome([id], issued ? PAUSE_MS : undefined);
-      // If the pause ends before the last step, these API tokens may issue others. The next `issuedBy` finds them.
+      // If the pause ends before the last step, these API tokens may issue other API tokens. The next `issuedBy` finds
+      // them.
       for (let ids = [""]; issued && ids.length > 0; ) {
         ids = await issuedBy(id, number);
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)

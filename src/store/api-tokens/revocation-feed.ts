@@ -61,7 +61,8 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
-      // An empty message has no effect. If the user may not publish, this call fails. Scripts ignore that error.
+      // An empty message has no effect. If the user lacks the right to publish, this call fails. Scripts ignore that
+      // error.
       await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();

@@ -10,7 +10,8 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * An estimate of Redis' clock that is never ahead of it. So a deadline by this clock is never later in Redis than in this process.
+ * An estimate of Redis' clock that is never ahead of that clock. So a deadline by this clock is never later in Redis
+ * than in this process.
  *
  * Redis reads its clock between the command and the answer. This gives a lower and an upper bound for the difference of the two
  * clocks. An estimate outside of these bounds is set to the lower bound. So it follows a clock that drifts or is set.

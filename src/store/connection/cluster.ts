@@ -197,8 +197,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from some ready nodes, different ones each time. Returns the most frequent answer, because a single node may
-   * be cut off from the others.
+   * Reads the slots from some ready nodes, different nodes each time. Returns the most frequent answer, because a
+   * single node may be cut off from the others.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);

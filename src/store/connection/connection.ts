@@ -38,7 +38,7 @@ export interface StoreConnection {
   readonly redis: ScriptedRedis;
   /** The clock of Redis. Undefined while the connection is not ready. */
   clock: RedisClock | undefined;
-  /** Number of times that the connection was lost. */
+  /** The number of losses of the connection. */
   losses: number;
   /** Closes this connection and opens another one. */
   replace(): void;

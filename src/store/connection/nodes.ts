@@ -14,8 +14,8 @@ export interface NodeCall<T> {
 /** The nodes of one Redis, a master behind Sentinels, or a Cluster. */
 export interface StoreNodes {
   /**
-   * Sends a call to the node that has a key. If that node redirects the call, or cannot run it yet, the call has not run. It is
-   * then sent again, to the other node or later.
+   * Sends a call to the node that has a key. If that node redirects the call, or cannot run the call yet, the call has
+   * not run. The call is then sent again, to the other node or later.
    *
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */

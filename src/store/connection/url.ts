@@ -8,7 +8,7 @@ export interface HostPort {
 export interface RedisSecrets {
   password: string | undefined;
   sentinelPassword: string | undefined;
-  /** The CA certificates for Redis and Sentinel certificates, in PEM. Undefined: those of the runtime. */
+  /** The CA certificates for Redis and Sentinel certificates, in PEM. Undefined: the CA certificates of the runtime. */
   ca: string | undefined;
 }
 

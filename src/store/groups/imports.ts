@@ -25,7 +25,10 @@ import {
   versionOf,
 } from "./group-record.ts";
 
-/** Number of concurrent imports. It is bounded because the records must fit into memory, and Redis serves other callers, too. */
+/**
+ * Number of concurrent imports. This number is bounded because the records must fit into memory, and Redis serves other
+ * callers, too.
+ */
 const AT_ONCE = 50;
 
 /** Maximum number of attempts for a group that concurrent calls change. */
@@ -130,7 +133,7 @@ function planOf(
   return { outcome, fields, given, unlessExpired: differing.includes("expireTime") };
 }
 
-/** Writes a group. @returns false if another call has changed it since its record was read */
+/** Writes a group. @returns false if another call has changed the group since its record was read */
 async function write(
   { providedId }: ImportedUserGroup,
   record: StoredRecord,

@@ -22,8 +22,8 @@ interface Note {
 }
 
 /**
- * Records the day on which each group was last resolved. A resolve reads the recorded day with the group, so it adds a note only if
- * that day is not today. Notes are written once a minute. If Redis does not answer, they are dropped.
+ * Records the day on which each group was last resolved. A resolve reads the recorded day with the group, so it adds a
+ * note only if that day is not today. Notes are written once a minute. If Redis does not answer, the notes are dropped.
  */
 export class LastResolves implements LastResolveNotes {
   readonly #client: Pick<StoreClient, "change">;

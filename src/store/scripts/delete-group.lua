@@ -1,5 +1,6 @@
--- Deletes a group, its index entries and its notes on revoked sessions. If `etag` is not empty, the group must have it.
--- Records of request ids remain until they expire. They hold the team id, which no other group gets.
+-- Deletes a group, its index entries and its notes on revoked sessions. If `etag` is not empty, the group must have
+-- this etag. Records of request ids remain until they expire. These records hold the team id, which no other group
+-- gets.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target

@@ -1,6 +1,6 @@
 -- Reads the API token that the index names for a secret. The caller checks that the record names the secret.
--- Returns nothing if it does not exist or its environment is not active. Otherwise returns Redis' clock, the path of the
--- environment, the id of the API token and its record.
+-- Returns nothing if the API token does not exist or its environment is not active. Otherwise returns Redis' clock, the
+-- path of the environment, the id of the API token and its record.
 local found = redis.call('HMGET', environment, 'state', 'path')
 if found[1] ~= 'active' then return {} end
 local id = redis.call('HGET', apiTokens, digest)

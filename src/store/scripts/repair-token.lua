@@ -1,5 +1,5 @@
 -- Restores the lost index entry of a group's current token.
--- Returns `changed` if the group has another token; `TokenTaken` if another group has it; or `done`.
+-- Returns `changed` if the group has another token; `TokenTaken` if another group has the token; or `done`.
 local prefix = string.sub(environment, 1, -12)
 -- include: tokens
 if redis.call('HGET', group, 'd') ~= digest then return {'changed', nowText} end

@@ -1,5 +1,5 @@
--- Suspends a group, or changes its suspension. `untilTime` is empty if only `resume-group` ends it. A group that is suspended already
--- keeps the time of its suspension.
+-- Suspends a group, or changes its suspension. `untilTime` is empty if only `resume-group` ends the suspension. A group
+-- that is suspended already keeps the time of its suspension.
 -- Returns `UserGroupNotFound`, `unreadable`; or `same` or `done`, and the record.
 local found = redis.call('HMGET', group, 'd', 'c', 'z', 'w', 'h', 'v')
 if not found[1] or not found[2] then

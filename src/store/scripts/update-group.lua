@@ -1,5 +1,5 @@
--- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not empty, the
--- group must have it. The caller decrypts the token in the answer, so `keyIds` must contain its key.
+-- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not
+-- empty, the group must have this etag. The caller decrypts the token in the answer, so `keyIds` must contain its key.
 -- Returns one of
 --   `UserGroupNotFound`, `unreadable`, `EtagMismatch`
 --   `locked` and the id of the missing key

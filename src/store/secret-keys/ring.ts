@@ -8,7 +8,7 @@ import { NOTE_KEY_USE } from "../scripts.ts";
 /** Interval at which a process records the key that it encrypts with, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
 
-/** A value that identifies a key without revealing it. */
+/** A value that identifies a key without revealing the key. */
 export function checkValue(secret: Uint8Array): string {
   return deriveKey(secret, "token-key-check").toString("base64url");
 }

@@ -35,7 +35,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
     return command(...(args as never[]));
   });
-  // A script waits for each of its commands. No other script or command runs until it ends.
+  // A script waits for each of its commands. No other script or command runs until the script ends.
   let latest: Promise<unknown> = Promise.resolve();
   const inTurn =
     (run: MockCommand): MockCommand =>

@@ -21,8 +21,8 @@ redis = {
 }`;
 
 /**
- * Compiles Redis scripts in one Lua state, each once. Every call of a script has its own globals. The compiler throws an Error
- * if a text is not Lua.
+ * Compiles Redis scripts in one Lua state, each script once. Every call of a script has its own globals. The compiler
+ * throws an Error if a text is not Lua.
  *
  * @param run runs the commands of the scripts
  */
