@@ -3,8 +3,9 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
- * How long collected metrics are cached, in milliseconds. Unauthenticated clients may read metrics, and a collection blocks the
- * event loop for 10 to 20 ms. The supervisor caches the metrics of workers for this time, too. So metrics may be twice as old.
+ * How long collected metrics are cached, in milliseconds. Unauthenticated clients may read metrics, and a collection
+ * blocks the event loop for 10 to 20 ms. The supervisor caches the metrics of workers for this time, too. So the age of
+ * metrics may be twice this time.
  */
 export const METRICS_KEPT_MS = 250;
 

@@ -18,7 +18,7 @@ const MAX_COLUMNS = 1400;
  */
 export const MAX_ENVIRONMENTS = 24;
 
-/** How long workers may take to report a sample, in milliseconds. */
+/** The time in which workers must report a sample, in milliseconds. */
 const REPORT_MS = 2000;
 
 /** If the clock is set back by more than this number of samples, the history begins again. */

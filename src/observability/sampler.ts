@@ -59,8 +59,8 @@ export class EnvironmentCounts {
   }
 
   /**
-   * Returns the counts since the last call of this method, by scope: the busiest environments, and the sum of the
-   * others.
+   * Returns the counts since the last call of this method, by scope: of the busiest environments, and the sum of all
+   * other environments.
    */
   take(): { [scope: string]: Values } {
     const all = [...this.#counts.values()].sort((one, other) => other.calls - one.calls);

@@ -9,7 +9,10 @@ import { healthService } from "./health.ts";
 
 const of = (service: string) => ({ service }) as HealthCheckRequest;
 
-/** The health service of a process that the test closes. @param ready the kinds of calls that work */
+/**
+ * Creates the health service of a process. The test starts the shutdown of this process.
+ * @param ready the kinds of calls that work
+ */
 function open(ready: readonly ReadyKind[] = ["reads", "changes"]) {
   const shutdown = new AbortController();
   const readiness = { is: async (kind: ReadyKind) => ready.includes(kind) };

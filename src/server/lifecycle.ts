@@ -81,7 +81,7 @@ export class Lifecycle {
 }
 
 /**
- * Waits for a closer.
+ * Waits until a closer has finished.
  *
  * @param ms maximum time, in milliseconds. With 0 or less, the function waits for one turn of the event loop
  * @throws Error if the closer is not done in this time; the error of the closer

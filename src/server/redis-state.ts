@@ -102,7 +102,7 @@ export class RedisState {
     return found;
   }
 
-  /** Does the same as `use` at the start. Returns undefined if the environment was deleted, or if its shard is down. */
+  /** Calls `use` at the start. Returns undefined if the environment was deleted, or if its shard is down. */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);

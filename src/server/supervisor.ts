@@ -59,7 +59,7 @@ export class Supervisor {
   readonly #waiting = new Set<ChildProcess>();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
-  /** The combined metrics. All workers share this result, because they forward requests for metrics. */
+  /** The combined metrics. All workers share this result, because workers forward requests for metrics. */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
   /** The samples of all workers. */
   readonly #history = new History();

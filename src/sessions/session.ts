@@ -63,8 +63,8 @@ export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
 }
 
 /**
- * Rejects a session that is not valid at a time, in milliseconds since 1970. Its expiry has no tolerance, because a session
- * must not outlast the grace period of its token.
+ * Rejects a session that is not valid at a time, in milliseconds since 1970. The expiry time has no tolerance, because
+ * a session must not outlast the grace period of its token.
  *
  * @throws SessionRefused
  */

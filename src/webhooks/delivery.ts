@@ -57,7 +57,7 @@ interface DeliveryRules {
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
 }
 
-/** Sends the events of a webhook in their order, as long as this worker holds its lease. */
+/** Sends the events of a webhook in their order, as long as this worker holds the lease of the webhook. */
 export class Delivery {
   private readonly deps: DeliveryDeps;
   private readonly claim: Claim;
@@ -89,7 +89,7 @@ export class Delivery {
       }
     } finally {
       this.sender.close();
-      // Releases the lease. The position stays the same.
+      // Releases the lease, and keeps the position.
       const position = this.target?.webhook;
       if (position) await store.settle(this.claim, { from: position, to: position, release: true }).catch(() => {});
     }

@@ -152,7 +152,7 @@ export class DeliveryEngine {
       });
       for (let at = 0; at < items.length; at += READ_AT_ONCE) {
         const batch = items.slice(at, at + READ_AT_ONCE);
-        // A shard that is down must not stop the deliveries of others.
+        // A shard that is down must not stop the deliveries of other shards.
         await Promise.all(batch.map((environment) => this.visit(environment, found).catch(() => {})));
       }
       count += items.length;

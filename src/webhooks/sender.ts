@@ -9,7 +9,7 @@ import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
 /** The maximum size of the body of an answer, in bytes. The service closes the connection of a longer answer. */
 export const MAX_ANSWER_BYTES = 4096;
 
-/** How long the body of an answer may take, in milliseconds. After that, the service closes the connection. */
+/** The maximum duration of the body of an answer, in milliseconds. After that, the service closes the connection. */
 const BODY_MS = 1000;
 
 /** The maximum size of the headers of an answer, in bytes. */
@@ -133,7 +133,7 @@ export class Sender {
     });
   }
 
-  /** The addresses of a host. @throws SendFailure if it has none, or one that is not allowed */
+  /** The addresses of a host. @throws SendFailure if the host has no address, or an address that is not allowed */
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
     // One allowed address of localhost is enough.

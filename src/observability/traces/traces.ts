@@ -36,7 +36,7 @@ export interface CallStart {
   readonly protocol: string;
   /** The id of the API token; undefined if the caller is not authenticated. */
   readonly apiTokenId: string | undefined;
-  /** The environment of the API token, such as `acme/Customer`; undefined if the token has none. */
+  /** The environment of the API token, such as `acme/Customer`; undefined if the token has no environment. */
   readonly environment: string | undefined;
   /** The start time, in milliseconds since 1970. Default: now. */
   readonly started?: number | undefined;

@@ -124,8 +124,8 @@ function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIEL
 }
 
 /**
- * The expiry time of an API token, in whole milliseconds since 1970. It must not be later than the expiry time of the
- * caller's token.
+ * The expiry time of an API token, in whole milliseconds since 1970. This time must not be later than the expiry time
+ * of the caller's token.
  *
  * @throws ConnectError InvalidArgument
  */

@@ -12,8 +12,8 @@ export const POLL_MS = 500;
 export const EVENTS_PAGE = 200;
 
 /**
- * The streams of events of this worker. All streams that wait for new events after the same position share one read per interval. A
- * stream that lags behind reads its own pages.
+ * The streams of events of this worker. All streams that wait for new events after the same position share one read per
+ * interval. A stream that has not reached the last event reads its own pages.
  */
 export class EventWatchers {
   readonly #store: EventStore;

@@ -10,7 +10,9 @@ import { timeOf, timestamp } from "../messages.ts";
 import { environmentNameMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetName } from "./requests.ts";
 
-/** The RPC for the calls of the last hour. It does not read the store, so it responds even while Redis is down. */
+/**
+ * The RPC for the calls of the last hour. This RPC does not read the store, so it responds even while Redis is down.
+ */
 export function metricsRpcs({ readHistory }: AdminDeps) {
   return {
     async getMetricsHistory({ environment: named, method, startTime }, { values }) {
