@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { connect } from "node:http2";
 import type { Answer, Call } from "./calls.ts";
 
-/** What `ask` needs to make a call. */
+/** The properties of a call that `ask` uses. */
 type Asked = Omit<Call<string>, "key" | "volatile">;
 
 /**

@@ -147,7 +147,7 @@ function pathOf(method: DescMethodUnary): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
-/** A message in gRPC framing: uncompressed, after its length. */
+/** Returns a message in gRPC framing: uncompressed, after its length. */
 function frame(message: Uint8Array): Uint8Array {
   const bytes = Buffer.alloc(5 + message.byteLength);
   bytes.writeUInt32BE(message.byteLength, 1);

@@ -33,7 +33,7 @@ export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
 }
 
-/** CPU time of all threads of a process, user and system, in seconds. */
+/** Returns the CPU time of all threads of a process, user and system, in seconds. */
 export function cpuSeconds(pid: number): number {
   const tasks = `/proc/${pid}/task`;
   const nanoseconds = readdirSync(tasks).map(

@@ -36,14 +36,14 @@ export function table(columns: readonly string[], rows: readonly (readonly strin
   return [line(heads), `|${sides.join("|")}|`, ...rows.map(line)].join("\n");
 }
 
-/** The CPU time that other processes used during the run. */
+/** Describes the CPU time that other processes used during the run. */
 export function noise(turns: readonly Turn[]): string {
   const shares = turns.map(({ othersBusy }) => othersBusy);
   const percent = (share: number) => `${Math.round(100 * share)} %`;
   return `Other processes used ${percent(median(shares))} of the servers' core, at most ${percent(Math.max(...shares))}.`;
 }
 
-/** A median with its quartiles. Empty without figures. */
+/** Formats a median with its quartiles. Empty without figures. */
 export function quartiles(
   { median: middle, low, high }: Summary,
   format: number | ((figure: number) => string),
@@ -52,7 +52,7 @@ export function quartiles(
   return Number.isNaN(middle) ? "" : `${text(middle)} (${text(low)}–${text(high)})`;
 }
 
-/** A figure without decimals. */
+/** Formats a figure without decimals. */
 export function whole(figure: number): string {
   return Math.round(figure).toLocaleString("en");
 }

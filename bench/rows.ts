@@ -46,7 +46,7 @@ const PEERS: readonly Server[] = [
   { name: "httpGo", title: "net/http, rueidis", calls: ["restGet"], entry: "rest", ...IN_GO },
 ];
 
-/** This service, from `npm run build` or another build. */
+/** Returns the row of this service, from `npm run build` or another build. */
 export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
   return {
     key: runtime === "node" ? "service" : `service-${runtime}`,
@@ -61,7 +61,7 @@ export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
   };
 }
 
-/** Every row whose runtime is installed, in the order of the tables. */
+/** Returns every row whose runtime is installed, in the order of the tables. */
 export function allRows(runtimes: readonly Runtime[]): Row[] {
   const adapter = serviceRow("node", {
     key: "adapter",
@@ -78,7 +78,7 @@ export function allRows(runtimes: readonly Runtime[]): Row[] {
   return [...services, adapter, ...peers].filter(({ runtime }) => runtimes.includes(runtime));
 }
 
-/** Whether a row is the current service. */
+/** Returns whether a row is the current service. */
 export function isService({ key, runtime }: Row): boolean {
   return key === serviceRow(runtime).key;
 }

@@ -79,7 +79,7 @@ function buildGo(): RuntimeInfo {
   return { runtime: "go", title: "Go", version: `Go ${version}`, path };
 }
 
-/** The first line of a program's output. */
+/** Runs a program. Returns the first line of its output. */
 export function firstLine(program: string, argument: string): string {
   return execFileSync(program, [argument], { encoding: "utf8" }).split("\n")[0] ?? "";
 }

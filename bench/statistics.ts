@@ -6,26 +6,26 @@ export interface Summary {
   readonly high: number;
 }
 
-/** Median and quartiles; NaN for no figures. */
+/** Returns the median and quartiles. NaN for no figures. */
 export function summarise(figures: readonly number[]): Summary {
   const sorted = [...figures].sort((a, b) => a - b);
   return { median: quantile(sorted, 0.5), low: quantile(sorted, 0.25), high: quantile(sorted, 0.75) };
 }
 
-/** The median of some figures. */
+/** Returns the median of some figures. */
 export function median(figures: readonly number[]): number {
   return summarise(figures).median;
 }
 
 /**
- * The lower quartile of some figures. Disturbances only increase a figure, so the lower figures are the least
+ * Returns the lower quartile of some figures. Disturbances only increase a figure, so the lower figures are the least
  * disturbed.
  */
 export function lowerQuartile(figures: readonly number[]): number {
   return summarise(figures).low;
 }
 
-/** A quantile of figures in ascending order, interpolated between two of them. */
+/** Returns a quantile of figures in ascending order, interpolated between two of the figures. */
 export function quantile(sorted: readonly number[], share: number): number {
   const at = (sorted.length - 1) * share;
   const below = sorted[Math.floor(at)] ?? Number.NaN;

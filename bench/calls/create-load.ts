@@ -36,7 +36,7 @@ let bytes = 0;
 let started = 0;
 const idle: Socket[] = [];
 
-/** Whether another request may be sent now. */
+/** Returns whether the program may send another request now. */
 function isDue(now: number): boolean {
   return sent < Math.min(calls, 1 + ((now - started) / 1000) * rate);
 }
@@ -72,7 +72,7 @@ async function open(): Promise<void> {
   idle.push(socket);
 }
 
-/** Length of an answer's body. Undefined until the body is complete. */
+/** Returns the length of an answer's body. Undefined until the body is complete. */
 function bodyLength(text: string): number | undefined {
   const end = text.indexOf("\r\n\r\n");
   if (end < 0) return undefined;

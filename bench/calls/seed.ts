@@ -44,7 +44,7 @@ export async function seed(
 
 let created = 0;
 
-/** The body of a single call. For a creation it has a new id. */
+/** Returns the body of a single call. The body of a creation has a new id. */
 export function bodyOnce(call: Call): Uint8Array | undefined {
   if (call.key !== "create") return call.body;
   return Buffer.from(String(call.body).replace('"ID"', `"checked-${process.pid}-${created++}"`));

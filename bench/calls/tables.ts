@@ -77,7 +77,7 @@ function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
   return table(["server", "on", ...columns.map((column) => `>${column}`)], lines);
 }
 
-/** CPU time of the calls in a turn. */
+/** Returns the CPU time of the calls in a turn. */
 export function cpuMicros(turn: Turn): number {
   return turn.cpuMicros;
 }
@@ -88,7 +88,7 @@ function opponent(rows: readonly Row[], { runtime }: Row): string {
   return service?.key ?? "service";
 }
 
-/** Goals, and whether they are reached. */
+/** Returns the goals as a table, with their results. */
 export function targets({ results }: Measured): string {
   const lines: string[][] = [];
   const add = (title: string, most: string, text: string, isReached: boolean) => {
@@ -134,12 +134,12 @@ function ratios(ours: readonly Turn[], theirs: readonly Turn[], pick: (turn: Tur
   );
 }
 
-/** The turns of a server for a call. */
+/** Returns the turns of a server for a call. */
 export function turnsOf({ turns }: Results, row: string, call: string): Turn[] {
   return turns.filter((turn) => turn.row === row && turn.call === call);
 }
 
-/** The measured calls and their titles. */
+/** Returns the measured calls and their titles. */
 export function titles({ turns }: Results): (readonly [CallKey, string])[] {
   const subject = { apiToken: "", readId: "", writtenId: "", userGroupToken: "" };
   return [...calls(subject).values()]

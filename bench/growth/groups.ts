@@ -53,12 +53,12 @@ export const KINDS: readonly Kind[] = [
   { title: `${LONG}, \`hash-max-listpack-value 1024\``, compactValueBytes: 1024, group: long },
 ];
 
-/** The id of a group with this number. */
+/** Returns the id of the group with this number. */
 export function idOf(number: number): string {
   return `group-${String(number).padStart(7, "0")}`;
 }
 
-/** Size in bytes of the values that a caller sets and gets. Numbers and times (milliseconds) count in decimal. */
+/** Size in bytes of the values that a caller sets and gets. A number or a time (in milliseconds) counts as the length of its decimal digits. */
 export function payloadOf(group: UserGroup): number {
   const { providedId, name, mapping, properties, token, teamId, createTime, updateTime, tokenCreateTime } = group;
   const values = [providedId, name, JSON.stringify(mapping), properties ? JSON.stringify(properties) : "", token];

@@ -117,7 +117,7 @@ function section({ title }: Kind, sizes: readonly Size[]): string {
   ].join("\n\n");
 }
 
-/** The connection to the single node. */
+/** Returns the connection to the single node. */
 function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
   if (!node) throw new Error("no node found");
@@ -128,7 +128,7 @@ async function usedMemory(redis: ScriptedRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]);
 }
 
-/** Memory of the audit event streams, in bytes. */
+/** Returns the memory of the audit event streams, in bytes. */
 async function auditMemory(redis: ScriptedRedis): Promise<number> {
   const days = await Promise.all(["events", "updates"].map((stream) => redis.keys(`ug:*:${stream}:*`)));
   const streams = days.flat();
@@ -136,7 +136,7 @@ async function auditMemory(redis: ScriptedRedis): Promise<number> {
   return bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0);
 }
 
-/** Share of random groups whose hash has the compact encoding. */
+/** Returns the share of random groups whose hash has the compact encoding. */
 async function compactShare(redis: ScriptedRedis): Promise<number> {
   const keys = Array.from({ length: 500 }, () => redis.randomkey());
   const groups = (await Promise.all(keys)).filter((key): key is string => key?.includes("}:group:") === true);

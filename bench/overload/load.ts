@@ -82,7 +82,7 @@ export function closedLoop(http: 1 | 2, calls: number): Load {
   return { title: `${inFlight.toLocaleString("en")} in flight`, connections, streams };
 }
 
-/** Prepares the reads of groups. Connect and gRPC read only the first group, because h2load repeats one body. */
+/** Prepares the reads of groups. Over Connect and gRPC, only the first group is read, because h2load repeats one body. */
 export async function readsOf(
   { key, http }: Protocol,
   url: string,

@@ -38,7 +38,7 @@ interface Measured extends Outcomes {
 }
 
 /**
- * Measures a worker at its peak, and then beyond.
+ * Measures a worker at its peak, and then with more load.
  *
  * @param flood default: the same reads as at the peak
  */
@@ -147,7 +147,7 @@ export async function timeOf(server: BenchServer, group: string, token = API_TOK
   return performance.now() - began;
 }
 
-/** A time in milliseconds; a dash for none. */
+/** Formats a time in milliseconds. NaN: a dash. */
 export function ms(time: number): string {
   return Number.isNaN(time) ? "–" : time.toFixed(time < 10 ? 1 : 0);
 }

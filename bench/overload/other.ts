@@ -61,13 +61,13 @@ export async function startOther(server: BenchServer, address?: string): Promise
   return { observed, stop: () => child.stop() };
 }
 
-/** p99 latency over both HTTP versions or one of them, in milliseconds. */
+/** Returns the p99 latency over one or both HTTP versions, in milliseconds. */
 export function p99Of(...observed: readonly ObservedCalls[]): number {
   const times = observed.flatMap((calls) => calls.times).sort((a, b) => a - b);
   return quantile(times, 0.99);
 }
 
-/** Refused and failed calls over both HTTP versions. */
+/** Returns the number of refused and failed calls over both HTTP versions. */
 export function lostOf({ http1, http2 }: Observed): number {
   return http1.refused + http1.failed + http2.refused + http2.failed;
 }

@@ -5,7 +5,7 @@ import type { BenchServer } from "../servers.ts";
 import { openLoop, REST_HTTP2, readsOf, run } from "./load.ts";
 import { ms, timeOf } from "./offered.ts";
 
-/** Environments, each on a random shard, and their API tokens. All of them are almost never on one shard. */
+/** Environments, each on a random shard, and their API tokens. It is very unlikely that one shard has all of them. */
 const TENANTS = Array.from({ length: 12 }, (_, i) => ({
   environment: `tenant-${i}`,
   token: `bench-dGVuYW50LW9mLXRoZS1iZW5jaA-${i}`,
@@ -73,7 +73,7 @@ export async function slowShard(
   ].join("\n\n");
 }
 
-/** Delays all answers of a node most of the time. Returns a function that ends the delay. */
+/** Delays all answers of a node, twice a second for 400 ms. Returns a function that stops this. */
 function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
   const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
   void hold();

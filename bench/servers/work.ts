@@ -95,7 +95,7 @@ export function announce(host: string, port: number): void {
   console.log(JSON.stringify({ msg: "listening", url: `http://${host}:${port}` }));
 }
 
-/** The REST answer to a GET. */
+/** Returns the REST answer to a GET. */
 export function restAnswer(group: StoredGroup): JsonObject {
   return {
     success: 1,

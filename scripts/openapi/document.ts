@@ -86,7 +86,7 @@ export function documentOf({ services, registry, api, version }: DocumentSources
           in: "header",
           name: "Explo-Authorization",
           description:
-            "The same in another header, for clients that use `Authorization` for something else: `Token API_TOKEN`.",
+            "The value of the header: `Token API_TOKEN`. For clients that use `Authorization` for another purpose.",
         },
       },
       schemas: { ...ofRest, ...errors.schemas, ...schemas.all },

@@ -12,7 +12,7 @@ export interface Calling {
 /** The methods that change nothing. GetUserGroup is not among them: it creates a group that does not exist. */
 const READS = /^(?:Get(?!UserGroup$)|List|Lookup|ResolveViewer$|Check$)/;
 
-/** Whether a method changes nothing. */
+/** Returns whether a method changes nothing. */
 export function isRead({ name }: DescMethod): boolean {
   return READS.test(name);
 }

@@ -15,7 +15,7 @@ function withDependencies(file: DescFile): DescFile[] {
   return [file, ...file.dependencies.flatMap(withDependencies)];
 }
 
-/** The schema of a message, and all it consists of. */
+/** Returns the schema of a message, and the schemas that it refers to. */
 function schemaOf(typeName: string) {
   const schemas = new Schemas(new FieldRulesReader(registry));
   const message = registry.getMessage(typeName);
@@ -54,7 +54,7 @@ it("is one field of those that a rule of the message names", () => {
 });
 
 describe("rules", () => {
-  it("become keywords, including this service's own rules", () => {
+  it("become keywords, including the rules of this service", () => {
     const { schema } = schemaOf("usergroup.v1.GetUserGroupRequest");
     expect(schema["properties"]).toEqual({
       userGroupId: {
