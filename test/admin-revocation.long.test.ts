@@ -13,7 +13,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 import { type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/** The result of an invalid request with a valid API token. Such a call needs Redis only for the token. */
+/** Sends an invalid request with an API token, and returns the result. Such a call needs Redis only for the token. */
 async function attempt(server: TestServer, token: string): Promise<string> {
   return (await failureOf(grpcClients(server, token).viewers.resolveViewer({ token: "" }))).code;
 }
@@ -26,7 +26,7 @@ async function endSilently(redis: Redis, token: string): Promise<void> {
   expect(await redis.del(await keyOfApiToken(redis, token))).toBe(1);
 }
 
-/** Number of reads of API tokens that a server has sent to Redis. */
+/** Returns the number of reads of API tokens that a server has sent to Redis. */
 async function tokenReads(server: TestServer): Promise<number> {
   return (await metricOf(server, "ugs_redis_duration_seconds_count", { operation: "api-token" })) ?? 0;
 }
@@ -53,7 +53,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     await waitForSubscriptions(operator, 2);
   });
 
-  /** A token that both workers have cached. */
+  /** Creates a token that both workers have cached. */
   async function cachedToken() {
     const [one, two] = [both[0], both[1]];
     const issued = await issueToken(one, "resolve");

@@ -86,7 +86,7 @@ function verdict(caller: Caller, method: string): string {
 
 const DENIED = new Set([Code.Unauthenticated, Code.PermissionDenied]);
 
-/** The verdict of an error. */
+/** Returns the verdict of an error. */
 function verdictOf(thrown: unknown): string {
   const error = ConnectError.from(thrown);
   if (!DENIED.has(error.code)) return "in";

@@ -19,7 +19,7 @@ import { describeClients, describeServers, newId } from "./support/matrix.ts";
 import { metricsOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-/** An event without its time and id. */
+/** Returns an event without its time and id. */
 const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
 
 const STATIC = { actorId: "static-customer", actorDisplayName: "customer", role: "manage" };

@@ -66,7 +66,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
   });
 });
 
-/** Number of reads that a Redis has made from its clients. */
+/** Returns the number of reads that a Redis has made from its client connections. */
 async function readsOf(client: Redis): Promise<number> {
   return Number(/total_reads_processed:(\d+)/.exec(await client.info("stats"))?.[1]);
 }

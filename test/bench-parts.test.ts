@@ -47,7 +47,7 @@ describe("the comparison of commits", () => {
     expect(table).toContain("**No conclusion: the control differs from the first server by more than 1.5 %.**");
   });
 
-  it.each(["no-such-commit", "--all"])("refuses %s, which is not a commit", (commit) => {
+  it.each(["no-such-commit", "--all"])("refuses %s, because that is not a commit", (commit) => {
     expect(() => builtAt(commit)).toThrow(commit);
   });
 });

@@ -87,12 +87,12 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   });
 });
 
-/** Whether stream 1 received HEADERS or RST_STREAM, or the connection GOAWAY. */
+/** Returns whether stream 1 received HEADERS or RST_STREAM, or the connection received GOAWAY. */
 function isAnswered(bytes: Buffer): boolean {
   return framesIn(bytes).some(({ type, stream }) => type === 7 || (stream === 1 && (type === 1 || type === 3)));
 }
 
-/** Whether a PING was answered. */
+/** Returns whether a PING was answered. */
 function isPonged(bytes: Buffer): boolean {
   return framesIn(bytes).some(({ type, flags }) => type === 6 && flags === 1);
 }

@@ -14,7 +14,7 @@ const RESOLVE = "/usergroup.v1.ViewerService/ResolveViewer";
 
 let lastRequest = 0;
 
-/** The log line of a call, found by a new request id. */
+/** Makes a call with a new request id, and returns its log line. */
 async function lineOf(server: TestServer, path: string, request: HttpRequest): Promise<LogLine> {
   const id = `of-the-log-${++lastRequest}`;
   await http1(server.url, path, { method: "POST", ...request, headers: { ...request.headers, "x-request-id": id } });
@@ -24,7 +24,7 @@ async function lineOf(server: TestServer, path: string, request: HttpRequest): P
   return lines()[0] as LogLine;
 }
 
-/** Fields of the caller and the group. */
+/** Returns the fields of the caller and the group. */
 function whoIn({ environment, api_token_id, api_token_name, user_group_id, ...rest }: LogLine) {
   expect(Object.keys(rest)).not.toContain("token");
   return { environment, api_token_id, api_token_name, user_group_id };

@@ -11,13 +11,13 @@ import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
-/** The names of a server's groups in Redis. */
+/** Returns the names of a server's groups in Redis. */
 function storedNames(direct: StoreClient, server: TestServer) {
   return async (id: string) => redisOf(direct).hget(await groupKeyOf(redisOf(direct), server, id), FIELD.name);
 }
 
 describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
-  it("is not made by a frozen Redis once it thaws", async () => {
+  it("is not committed by a frozen Redis once it thaws", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
     const { groups } = grpcClients(server);
@@ -82,7 +82,7 @@ describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
 });
 
 describeWithRedis("a change whose connection breaks", () => {
-  it("is not reported as failed while Redis may still make it", async () => {
+  it("is not reported as failed while Redis may still commit it", async () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 1500 });
     redis.freeze();

@@ -46,8 +46,10 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     redis.thaw();
     await waitFor("the connection is ready again", () => succeeds(client.check("reads")));
   });
+});
 
-  it("is not closed while there are no requests", async () => {
+describeWithRedis("an idle connection", () => {
+  it("stays open for longer than the command timeout", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 100, onReady: () => ready++ });

@@ -11,7 +11,7 @@ const FULL = {
 describeMatrix((place, row) => {
   const isRest = row.protocol === "rest";
 
-  /** The stored group. */
+  /** Reads the stored group. */
   async function stored(userGroupId: string): Promise<GroupResult> {
     const { reference, as } = place;
     return (await reference.getUserGroup({ userGroupId }, as.customer)).group;
@@ -176,7 +176,7 @@ describeMatrix((place, row) => {
   });
 });
 
-/** The fields of a response. */
+/** Returns the fields of a response. */
 function shown(group: GroupResult): Partial<GroupResult> {
   return Object.fromEntries(Object.entries(group).filter(([, value]) => value !== undefined));
 }

@@ -273,7 +273,7 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
   });
 });
 
-/** The JSON text of the properties in a response. */
+/** Returns the JSON text of the properties in a response. */
 function propertiesIn({ status, body }: HttpAnswer): string {
   const text = body.toString();
   expect(status, text).toBe(200);
@@ -290,7 +290,7 @@ function propertiesIn({ status, body }: HttpAnswer): string {
   throw new Error(`no properties in ${text}`);
 }
 
-/** The same JSON as from JSON.stringify, including `__proto__`. */
+/** Returns the same JSON as JSON.stringify, but with `__proto__`. */
 function canonical(text: string): string {
   const stand = "proto-stand-in";
   return JSON.stringify(JSON.parse(text.replaceAll("__proto__", stand))).replaceAll(stand, "__proto__");

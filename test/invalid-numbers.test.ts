@@ -46,7 +46,7 @@ interface Place {
   readonly request: (value: object) => Message;
 }
 
-/** All fields of a message whose type has invalid values. */
+/** Returns all fields of a message whose type has invalid values. */
 function placesIn(desc: DescMessage): Place[] {
   return desc.fields.flatMap((field): Place[] => {
     const { message } = field;
@@ -116,7 +116,7 @@ it("is rejected in JSON that overflows to Infinity, over REST and Connect", asyn
   }
 });
 
-/** The error of a call. */
+/** Returns the error of a call. */
 async function failureOf(
   transport: Transport,
   { method, message, token }: { method: DescMethodUnary; message: Message; token: string },

@@ -98,7 +98,7 @@ describeWithRedis("the key that encrypts tokens", () => {
   });
 });
 
-/** Number of groups per key. */
+/** Returns the number of groups per key. */
 async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
   const { stdout } = await ugsBuilt(["keys", "check", "--json"], { env: asRoot(server) });
   const uses = jsonLinesIn<{ tokenKeyId: string; userGroupCount?: string }>(stdout);

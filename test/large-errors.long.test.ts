@@ -32,7 +32,7 @@ const MAPPINGS: readonly (readonly [string, { [key: string]: string }])[] = (
   Object.fromEntries(Array.from({ length: COUNT }, (_, i) => [`${i}${character.repeat(260)}`, "v"])),
 ]);
 
-/** Size of headers, as HTTP/2 counts them (RFC 9113, 6.5.2). */
+/** Returns the size of headers, as HTTP/2 counts them (RFC 9113, 6.5.2). */
 function sizeOf(fields: IncomingHttpHeaders): number {
   return Object.entries(fields).reduce((sum, [name, value]) => sum + name.length + String(value).length + 32, 0);
 }

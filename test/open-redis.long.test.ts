@@ -21,7 +21,7 @@ import { grpcClients } from "./support/rpc.ts";
 /** Timeout for a Redis that does not respond. The test waits for all of it. */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
 
-/** Why a Redis cannot be used. The default timeout suits a busy machine. */
+/** Returns why the service cannot use a Redis. The default timeout suits a busy machine. */
 async function fault(url: string, options: Partial<OpenOptions> = {}) {
   const patiently = { timeoutMs: 10_000, connectMs: 60_000 };
   const opened = await openRedis(url, { ...patiently, ...options }).catch((error: unknown) => error);

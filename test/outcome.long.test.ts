@@ -13,7 +13,7 @@ import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** The reported outcome of a change. */
+/** Returns the reported outcome of a change. */
 async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
   try {
     await call;
@@ -24,7 +24,7 @@ async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-/** The reported outcome for each kind of call. */
+/** Returns the reported outcome for each kind of call. */
 async function outcomes(server: TestServer, token: string) {
   const { groups, viewers } = grpcClients(server);
   const rest = async (method: string, body: object) => {
@@ -64,18 +64,18 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
 
   it.each<[what: string, befall: (redis: TestRedis, server: TestServer) => unknown, reported: object]>([
     [
-      "is not_made if it was never sent",
+      "not_made if it was never sent",
       (redis, server) => redis.kill().then(() => waitUntilReady(server, false)),
       { ...NOT_MADE, resolve: "nothing" },
     ],
     [
-      "is unknown if there is no reply, and not_made for a later change in the same request",
+      "unknown if there is no reply, and not_made for a later change in the same request",
       (redis) => redis.freeze(),
       // The existence of the group is checked first.
       { ...UNKNOWN, create: "not_made", resolve: "nothing" },
     ],
     [
-      "is not_made if Redis rejects it",
+      "not_made if Redis rejects it",
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],

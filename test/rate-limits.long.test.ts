@@ -27,7 +27,7 @@ async function statuses(server: TestServer, token: string, times: number, id = "
   return found;
 }
 
-/** Total count of some commands. */
+/** Returns the total number of calls of some commands. */
 function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
 }
@@ -117,7 +117,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     });
     // A worker receives the shared count with the response to its first count. No call waits for that response.
     expect(await statuses(other, customer, 1)).toEqual([200]);
-    await waitFor("the other worker knows the count", async () => (await monitor.commands()).some(isCounted));
+    await waitFor("the other worker has the count", async () => (await monitor.commands()).some(isCounted));
     await waitFor("both workers reject the calls", async () => {
       const [first, second] = [await statuses(one, customer, 1), await statuses(other, customer, 1)];
       return first[0] === 429 && second[0] === 429;

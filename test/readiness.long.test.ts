@@ -51,7 +51,7 @@ const REFUSALS: { readonly [what: string]: Refusal } = {
   },
 };
 
-/** The states of reads and of changes that each signal of a server reports. */
+/** Returns the states of reads and of changes that each signal of a server reports. */
 async function signalsOf(server: TestServer) {
   const health = healthOf(server);
   const [reads, changes, metrics] = [

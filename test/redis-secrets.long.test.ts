@@ -23,7 +23,7 @@ const endConnections = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"] as 
 const askAll = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: readonly [string, ...string[]]) =>
   Promise.all(nodes.map((node) => ask(node, command, ...args)));
 
-/** Number of times that a setting's file was used or rejected. */
+/** Returns how often the file of a setting was used or rejected. */
 const reported = (server: TestServer, setting: string, msg: "are used" | "previous content") =>
   server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
 

@@ -124,7 +124,7 @@ describeWithRedis("servers that are restarted in turn", () => {
   });
 });
 
-/** Number of gRPC calls that a server has finished. */
+/** Returns the number of gRPC calls that a server has finished. */
 async function answeredBy({ url }: TestServer): Promise<number> {
   const text = (await http1(url, "/metrics")).body.toString();
   return Number(/^grpc_server_handled_total\{.*GetUserGroup".*"grpc",grpc_code="OK"\} (\d+)$/m.exec(text)?.[1] ?? 0);

@@ -253,7 +253,7 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
   throw new Error(`cannot read values of type ${type}`);
 }
 
-/** The secrets that a text contains, plain or encoded. */
+/** Returns the secrets that a text contains, plain or encoded. */
 function found(text: string, secrets: ReadonlySet<string>): string[] {
   return [...secrets].filter((secret) => {
     const bytes = Buffer.from(secret);

@@ -28,7 +28,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
       sessions.push(full);
       for (let i = 0; i < 50; i++) {
         kept.push(open("application/grpc", WATCH, { on: full }));
-        // Reflection ends with its requests.
+        // A reflection stream ends when its requests end, so the client keeps its requests open.
         kept.push(open("application/grpc", REFLECTION, { on: full, ends: false }));
       }
       await pinged(full);

@@ -128,7 +128,7 @@ function atLeast(count: number, pids: number[]): number[] | undefined {
   return pids.length >= count ? pids : undefined;
 }
 
-/** Whether a process runs its own program. A process stopped between fork and exec would block the supervisor too. */
+/** Returns whether a process runs its own program. A process stopped between fork and exec would block the supervisor too. */
 function isWorker(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("--worker=");

@@ -13,13 +13,13 @@ import { describeWithRedis, newServer, newServerProcess, redisUrl } from "./supp
 import { metricsUrlOf } from "./support/operations.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Calls over a new connection, so the workers take turns. */
+/** Sends a GET over a new connection, so that the workers take turns. */
 async function get(server: TestServer, path: string): Promise<Response> {
   const headers = { Authorization: `Token ${server.tokens.customer}`, Connection: "close" };
   return fetch(server.url + path, { headers });
 }
 
-/** The process ids of the running workers, from the log. */
+/** Returns the process ids of the running workers, from the log. */
 function workerPids(server: TestServer): number[] {
   return server.log().flatMap(({ msg, pid }) => (msg === "worker listening" ? [Number(pid)] : []));
 }
@@ -52,7 +52,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("serve every protocol over TLS, and metrics together on another port", async () => {
+  it("serve every protocol over TLS, and the sums of their metrics on another port", async () => {
     const env = { WORKERS: "2", METRICS_PORT: "0", LOG_LEVEL: "debug" };
     const server = await newServer({ runtime, redisUrl, tls: certificates, env });
     const headers = { authorization: `Token ${server.tokens.customer}` };

@@ -198,7 +198,7 @@ const changeFrame = inPiece((random, piece) => {
   return piece;
 });
 
-/** A frame that is valid between any two others. */
+/** Adds a frame that is valid between any two others. */
 const addFrame: Change = (random, pieces) => {
   const stream = random.pick([0, 1, 1, 3, 5, 23, 2, 0x7fffffff]);
   const made = random.pick([

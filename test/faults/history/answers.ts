@@ -22,7 +22,7 @@ export function checkAnswers(calls: readonly Call[], { workersEnd }: { readonly 
   return calls.flatMap((call) => [...groupFaults(call), ...halfFaults(call), ...errorFaults(call, workersEnd)]);
 }
 
-/** Answers that show a group other than the requested one, or a group of another environment. */
+/** Finds answers that show a group other than the requested group, or a group of another environment. */
 function groupFaults(call: Call): Violation[] {
   if (!isOk(call)) return [];
   const shown = groupOf(call.environment, call.answer.seen.id);
@@ -30,7 +30,7 @@ function groupFaults(call: Call): Violation[] {
   return [{ kind: "another's group", text: `${call.method} of ${call.group} in ${call.environment} showed ${shown}` }];
 }
 
-/** Answers that show half a change, or another change than the requested one. */
+/** Finds answers that show half a change, or a change other than the requested change. */
 function halfFaults(call: Call): Violation[] {
   if (!isOk(call)) return [];
   const { method, group, value, answer } = call;

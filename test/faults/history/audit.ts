@@ -35,7 +35,7 @@ export function checkAudit({ environment, events }: StoredEnvironment, all: read
   return texts.map((text) => ({ kind: "audit", text: `${environment}: ${text}` }));
 }
 
-/** Events that no call can have caused. */
+/** Finds events that no call can have caused. */
 function eventFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const seen = new Set<string>();
@@ -81,7 +81,7 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
   });
 }
 
-/** Groups whose final name differs from that of their last event. */
+/** Finds groups whose final name differs from the name in their last event. */
 function orderFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const names = new Map<string, string | undefined>();

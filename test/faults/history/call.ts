@@ -77,17 +77,17 @@ export interface Call {
 /** A call whose answer shows a group. */
 export type AnsweredCall = Call & { readonly answer: Extract<Answer, { seen: Seen }> };
 
-/** The name of a group among all environments. */
+/** Returns the name of a group that is unique among all environments. */
 export function groupOf(environment: string, id: string): string {
   return `${environment}/${id}`;
 }
 
-/** Whether the answer of a call shows a group. */
+/** Returns whether the answer of a call shows a group. */
 export function isOk(call: Call): call is AnsweredCall {
   return call.answer.seen !== undefined;
 }
 
-/** Whether a call succeeded. */
+/** Returns whether a call succeeded. */
 export function isDone({ answer }: Call): boolean {
   return answer.code === "ok";
 }
@@ -101,7 +101,7 @@ export function fateOf(call: Call): Fate {
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }
 
-/** The latest time at which the change of a call can have been made: not after the service answered. */
+/** Returns the latest possible time of a call's change: the time of the answer of the service, otherwise infinity. */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;
 }

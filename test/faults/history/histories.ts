@@ -10,7 +10,7 @@ import { STRICT, type ViolationKind } from "./violation.ts";
  * group with the token `t0` and the name `n0`.
  */
 
-/** An answer that shows a group. Default: the group `a` as created. */
+/** Creates an answer that shows a group. Default: the group `a` as created. */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
   const { name = "n0" } = seen;
   return {
@@ -52,12 +52,12 @@ export function at([start, end]: readonly [number, number], reported: CallAt): C
 
 export const created = at([0, 1], call("get", shown({}, true), { value: "n0" }));
 
-/** An Update that sets the name. */
+/** Creates an Update that sets the name. */
 export function update(value: string, answer: Answer = shown({ name: value })): CallAt {
   return call("update", answer, { value });
 }
 
-/** A Get that finds the group. */
+/** Creates a Get that finds the group. */
 export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> = {}): CallAt {
   return call("get", shown(seen), more);
 }
@@ -108,7 +108,7 @@ export function imported(given: string, answer: Answer = DONE): CallAt {
   return call("import", answer, { given, value: `name of ${given}` });
 }
 
-/** A Get that creates the group again, with another team id and token. */
+/** Creates a Get that creates the group again, with another team id and token. */
 export function recreate(seen: Parameters<typeof shown>[0] = {}): CallAt {
   const recreated = { teamId: 2, token: "u0", name: "m0", ...seen };
   return call("get", shown(recreated, true), { value: recreated.name });
@@ -119,12 +119,12 @@ export function resolve(token: string, answer: Answer = shown({ token: undefined
   return call("resolve", answer, { token });
 }
 
-/** The creation of the group (call `c0`), and the calls after it (`c1` and later). */
+/** Returns the creation of the group (call `c0`), then the other calls (`c1` and later). */
 function historyOf(calls: readonly CallAt[]): Call[] {
   return [created, ...calls].map((reported, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...reported }));
 }
 
-/** The kinds of violations in a history. */
+/** Returns the kinds of violations in a history. */
 export function kindsOf(calls: readonly CallAt[], more: Partial<History> = {}): ViolationKind[] {
   const violations = check({ calls: historyOf(calls), stored: [], allow: STRICT, workersEnd: false, ...more });
   return [...new Set(violations.map(({ kind }) => kind))];
@@ -144,12 +144,12 @@ export function passes(calls: readonly CallAt[], more: Partial<History> = {}): v
   finds([], calls, more);
 }
 
-/** An audit event for a call to the group. */
+/** Creates an audit event for a call to the group. */
 export function event(requestId: string, method: string, group = "a"): StoredEvent {
   return { requestId, method, group };
 }
 
-/** Contents of Redis after the creation of the group `a`. */
+/** Returns the contents of Redis after the creation of the group `a`. */
 export function stored(more: {
   groups?: readonly Partial<StoredGroup>[];
   tokens?: ReadonlyMap<string, string>;

@@ -22,7 +22,7 @@ interface State {
   readonly life: number;
   /** Earlier tokens and team ids. */
   readonly ended: ReadonlySet<Token | number>;
-  /** Request ids of changes that were made, and the life of the group in which each was made. */
+  /** Request ids of committed changes, each with the `life` of the group at that change. */
   readonly requests: ReadonlyMap<string, number>;
   /** The state that returns if later changes, none of which was acknowledged, are lost. */
   readonly before?: State | undefined;

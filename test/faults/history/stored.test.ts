@@ -34,7 +34,10 @@ describe("groups and indexes", () => {
 
   it.each<[string, Held, CallAt[]?]>([
     ["complete indexes", {}, [get({}, FINAL)]],
-    ["a grace", { groups: [{ graceDigest: "digest of t9" }], tokens: indexed(["digest of t9", "a"]) }],
+    [
+      "a token in its grace period",
+      { groups: [{ graceDigest: "digest of t9" }], tokens: indexed(["digest of t9", "a"]) },
+    ],
     ["a foreign token", { groups: [foreign], ...leading }],
   ])("passes %s", (_, held, calls = []) => {
     passes(calls, { stored: [stored(held)] });

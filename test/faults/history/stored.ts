@@ -35,7 +35,7 @@ export function checkStored(stored: StoredEnvironment, calls: readonly Call[]): 
   return [...violations, ...impossibleGroups(stored, calls)];
 }
 
-/** Differences between the indexes and the groups. */
+/** Finds differences between the indexes and the groups. */
 function indexFaults({ groups, tokens, ids, count }: StoredEnvironment): string[] {
   const own = new Map(groups.map((group) => [group.id, group]));
   const faults: string[] = [];
@@ -68,7 +68,7 @@ function groupFaults({ groups }: StoredEnvironment): string[] {
   return faults;
 }
 
-/** Violations by last answers that differ from the stored groups. */
+/** Finds last answers that differ from the stored groups. */
 function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls: readonly Call[]): string[] {
   const stored = new Map(groups.map((group) => [groupOf(environment, group.id), group]));
   return calls.flatMap(({ isFinal, method, answer, group, ...call }): string[] => {
@@ -80,7 +80,7 @@ function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls
   });
 }
 
-/** Groups that no call can have created. */
+/** Finds groups that no call can have created. */
 function impossibleGroups({ environment, groups }: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const possible = new Set(
     calls.filter((call) => isCreation(call) && fateOf(call) !== "not made").map(({ group }) => group),

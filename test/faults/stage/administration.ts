@@ -150,7 +150,7 @@ export class Administration {
     return [...some];
   }
 
-  /** A group that does not exist yet. */
+  /** Returns a new group that no caller requests. The import creates the group. */
   #make(environment: Known["environment"]): Known {
     const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
     this.made.push(made);
@@ -158,7 +158,7 @@ export class Administration {
   }
 }
 
-/** A foreign token. */
+/** Returns a new foreign token. */
 function newToken(): string {
   return `imported.${randomBytes(15).toString("base64url")}`;
 }

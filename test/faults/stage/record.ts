@@ -82,7 +82,7 @@ export async function recordAll(
 
 const SHOWS_NOTHING: ReadonlySet<Call["method"]> = new Set(["delete", "import"]);
 
-/** Outcome of the import of one group. */
+/** Returns the outcome of the import of one group. */
 export function importAnswer({ outcome, failure }: ImportResult): Answer {
   if (outcome === ImportResult_Outcome.TOKEN_NEWER)
     throw new Error("an import gave another token than the requested one");
@@ -111,7 +111,7 @@ function failureOf(thrown: unknown): Answer {
   return { code, reason: undefined, outcome: NOT_TAKEN.test(error.rawMessage) ? "not_made" : undefined };
 }
 
-/** Connect's name of the code. */
+/** Returns Connect's name of the code. */
 function codeName(code: Code): string {
   return (Code[code] ?? String(code)).replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
 }

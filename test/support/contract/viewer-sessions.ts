@@ -232,7 +232,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(new Set(after.map(({ kid }) => kid))).toEqual(new Set([replaced[0]?.key.kid]));
     });
 
-    it("lose their private key when the next one signs", async () => {
+    it("lose their private key when the next key signs", async () => {
       const environment = await created();
       const old = Date.now() - 31 * 86_400_000;
       const keys = [

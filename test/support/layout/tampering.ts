@@ -108,7 +108,10 @@ function moves(context: ContractContext): void {
     expect((await store().resolve(environment, other.token)).providedId).toBe("b");
   });
 
-  it.each(["Testing", undefined] as const)("with the fields of the environment %s fails", async (tag) => {
+  it.each([
+    ["with another tag", "Testing"],
+    ["without a tag", undefined],
+  ] as const)("with the fields of a group of an environment %s fails", async (_, tag) => {
     const { environment, a } = await twoGroups(context);
     const elsewhere = await newEnvironment({ name: environment.name, tag });
     await store().getOrCreate(elsewhere, newGroup("a"));
