@@ -9,7 +9,7 @@ import { DAY_MS } from "../domain/durations.ts";
 export interface KeyTimes {
   readonly kid: string;
   readonly createTime: number;
-  /** The key signs from this time until the next key does. */
+  /** The key signs from this time until the next key signs. */
   readonly activeTime: number;
 }
 
@@ -39,7 +39,7 @@ export const KEPT_MS = 70 * 60_000;
 /** Returns the states of the published keys at a time, in the order in which they sign. */
 export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number): KeyAt<Key>[] {
   const sorted = [...keys].sort((one, other) => one.activeTime - other.activeTime || (one.kid < other.kid ? -1 : 1));
-  // The first key signs even if the clock of this process is behind.
+  // The first key signs even if its `activeTime` is in the future, because the clock of this process may be behind.
   const active = Math.max(
     0,
     sorted.findLastIndex(({ activeTime }) => activeTime <= now),

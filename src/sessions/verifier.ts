@@ -16,7 +16,7 @@ interface Verified {
   readonly claims: SessionClaims;
 }
 
-/** The maximum number of cached sessions, and the length of the longest. They use at most 20 MiB. */
+/** The maximum number of cached sessions, and the maximum length of a cached session. The cache uses at most 20 MiB. */
 export const MAX_VERIFIED = 4096;
 const MAX_CACHED_LENGTH = 2048;
 

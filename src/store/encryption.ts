@@ -43,7 +43,10 @@ export interface EncryptedToken {
 /** A stored secret that is not a token. The text also contains the nonce. */
 type SealedSecret = Omit<EncryptedToken, "isPacked">;
 
-/** Encryption binds secrets to this number. An environment that is created again under the same name has another number. */
+/**
+ * The number of the environment, to which encryption binds secrets. An environment that is created again under the same
+ * name has another number.
+ */
 type EnvironmentNumber = Pick<Environment, "number">;
 
 /** SHA-256 of a text in base64url. */
@@ -70,8 +73,8 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
 }
 
 /**
- * AES-256-GCM with a ring of keys: the first one encrypts, all decrypt. Each environment has its own keys, derived from those of
- * the ring. So a key and its nonces belong to one environment.
+ * AES-256-GCM with a ring of keys: the first key encrypts, all keys decrypt. Each environment has its own keys, derived
+ * from those of the ring. So a key and its nonces belong to one environment.
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];

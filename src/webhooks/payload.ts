@@ -13,7 +13,7 @@ export const MISSED_TYPE = "webhook.events_missed";
 /** An event to send. */
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
 
-/** The id of the message of an event. It is the same for each attempt and each webhook. */
+/** The id of the message of an event. This id is the same for each attempt and each webhook. */
 function messageIdOf({ number }: Pick<Environment, "number">, { id }: Pick<SentEvent, "id">): string {
   return `msg_${number}_${id}`;
 }

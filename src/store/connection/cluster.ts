@@ -148,7 +148,7 @@ export class ClusterNodes implements StoreNodes {
     return node;
   }
 
-  /** Returns the node at an address. Connects to it unless it is connected. */
+  /** Returns the node at an address. Connects to the node unless it is connected. */
   #open(address: HostPort): StoreNode {
     const name = nameOf(address);
     const known = this.#nodes.get(name);

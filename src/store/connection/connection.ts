@@ -14,7 +14,10 @@ export interface NodeOptions {
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** Receives connection errors, at most one per attempt. StoreMisconfigured: Redis cannot be used with this configuration. */
+  /**
+   * Receives connection errors, at most one per attempt. The error StoreMisconfigured means that Redis cannot be used
+   * with this configuration.
+   */
   readonly onError: (error: Error) => void;
   /** Checks the Redis behind a new connection. Changes are sent after the check has settled. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;

@@ -17,7 +17,7 @@ export function checkValue(secret: Uint8Array): string {
  * Compares the ring with the keys that encrypted tokens in Redis, and records the first key of the ring. The ring must contain at
  * least one of those keys, unless Redis has none.
  *
- * @returns the ids of keys that the ring lacks. They may still be needed
+ * @returns the ids of keys that the ring lacks. These keys may still be needed
  * @throws StoreMisconfigured if the ring contains none of the keys, or another key under the id of one; StoreUnavailable;
  *   TooFewReplicas
  */

@@ -22,7 +22,10 @@ import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
-/** Time in which a process may use a key without recording it, in milliseconds. In this time, two attempts to record it may fail. */
+/**
+ * Time in which a process may use a key without recording it, in milliseconds. In this time, two attempts to record the
+ * use may fail.
+ */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
 /** Numbers of concurrent reads and writes. */

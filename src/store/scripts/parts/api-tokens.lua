@@ -3,7 +3,7 @@
 
 local function keyOf(id) return prefix .. 'api-token:' .. id end
 
--- Returns the record of an API token. Returns nil if it does not exist or has expired.
+-- Returns the record of an API token. Returns nil if the API token does not exist or has expired.
 local function recordOf(key)
   local record, fields = {}, redis.call('HGETALL', key)
   for i = 1, #fields, 2 do record[fields[i]] = fields[i + 1] end
@@ -42,7 +42,7 @@ end
 -- The subject of an audit event.
 local function subjectOf(id, role, displayName) return 't:' .. id .. ' ' .. (role or '') .. ' ' .. (displayName or '') end
 
--- Sets the expiry of an API token. Empty: it does not expire.
+-- Sets the expiry of an API token. With an empty time, the API token does not expire.
 local function setExpiry(key, expireTime)
   if expireTime == '' then
     redis.call('HDEL', key, 'expire_time')
