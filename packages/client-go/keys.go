@@ -39,7 +39,7 @@ type publishedKeys struct {
 	// Time of the last successful read, and time and error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
-	// Closed at the end of the read in flight. Calls with an unknown key wait for it. Nil: no read is in flight.
+	// Closed at the end of the read in flight. Calls with an unknown key wait for this channel. Nil: no read is in flight.
 	reading chan struct{}
 }
 

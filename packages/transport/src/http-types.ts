@@ -23,8 +23,9 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading the HTTP/2 connection of the request because a caller has many waiting calls. Returns, for each connection
-   * that it stopped, a function that resumes reading. It does not stop HTTP/1.1, which serves one request at a time.
+   * Stops reading the HTTP/2 connection of the request because a caller has many waiting calls. Returns one function
+   * for each stopped connection. The function resumes reading of the connection. It does not stop HTTP/1.1, which
+   * serves one request at a time.
    *
    * @param isFirst whether no connection is stopped for the caller yet. If so, this also stops all connections that
    * were stopped for the caller before. The same turn of the event loop then does not read them

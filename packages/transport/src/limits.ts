@@ -59,7 +59,7 @@ export const MAX_HEADER_BYTES = 32 * 1024;
  * RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies assume 100 until they have read that frame, and fail further
  * calls.
  *
- * Do not lower it on an open connection: clients on grpc-core then stop sending.
+ * Do not lower this limit on an open connection: clients on grpc-core then stop sending.
  */
 export const MAX_HTTP2_STREAMS = 100;
 

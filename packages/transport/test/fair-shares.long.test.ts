@@ -80,7 +80,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
 
   it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // At most 64 of them take 64 MiB; their buffers are up to half as large again.
+    // At most 64 half bodies take 64 MiB. The buffers of the bodies are up to half as large again.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
     await waitFor("the server refuses the rest", () => refused() > 20);

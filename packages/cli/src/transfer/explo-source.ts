@@ -49,7 +49,7 @@ const MAX_PASSES = 5;
 
 /**
  * Reads the list page by page. If a customer is added or removed in the meantime, the others move: a customer may appear
- * twice or on no page. So it reads the list again until nothing has moved, and yields each customer once.
+ * twice or on no page. So the list is read again until no customer has moved. Each customer is yielded once.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 
 /**
- * A set of ids. It stores 66 bits of their SHA-256, because an id may be long, and may keep the text of its whole record in
- * memory. With ten million ids, two collide in one of a million runs.
+ * A set of ids. It stores 66 bits of the SHA-256 of each id. An id may be long, and the string of an id may keep the
+ * text of the whole record in memory. With ten million ids, two collide in one of a million runs.
  */
 export class SeenIds {
   readonly #digests = new Set<string>();

@@ -112,7 +112,7 @@ async function sendOnce(
   return again;
 }
 
-/** Rejects the groups that the error of a request names. @returns false if it names none */
+/** Rejects the groups that the error of a request names. @returns false if the error names no groups */
 function rejectNamed(error: ConnectError, groups: readonly ImportedUserGroup[], results: Results): boolean {
   if (error.code !== Code.InvalidArgument) return false;
   const problems = new Map<ImportedUserGroup, string[]>();

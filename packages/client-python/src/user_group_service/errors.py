@@ -63,7 +63,7 @@ def info_of(error: BaseException | None) -> ErrorInfo | None:
 
 
 def retry_after_of(error: ConnectError, answer: ResponseMetadata) -> timedelta | None:
-    """Return the pause that the service requests. None if it requests none."""
+    """Return the pause that the service requests. None if the service requests no pause."""
     info = _detail_of(error, RetryInfo)
     if info and info.retry_delay:
         return info.retry_delay.to_timedelta()

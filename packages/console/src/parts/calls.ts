@@ -19,7 +19,7 @@ const UNREAD = { value: undefined, error: undefined, isBusy: true };
 
 /**
  * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the
- * value stays, so the text that the user typed stays too.
+ * value stays, and with it the text that the user typed.
  *
  * @param ask rejects with the error
  */

@@ -10,7 +10,7 @@ export interface WebhookValues {
   readonly url: string;
   /** Whether the webhook receives all types, including those of later releases. */
   readonly isOfAllTypes: boolean;
-  /** The chosen types. They stay while all types are chosen. */
+  /** The chosen types. This list is kept while all types are selected. */
   readonly eventTypes: readonly string[];
 }
 

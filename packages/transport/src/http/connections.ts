@@ -114,8 +114,8 @@ export class Connections {
   }
 
   /**
-   * Closes every connection without losing a request in transit. HTTP/2 announces the end by GOAWAY. HTTP/1.1 announces it in
-   * the next response.
+   * Closes every connection without losing a request in transit. HTTP/2 announces the end by GOAWAY. HTTP/1.1 announces
+   * the end in the next response.
    *
    * @param quietMs an HTTP/1.1 connection that is silent for this time is closed without a last response, in milliseconds
    * @returns a function that stops the checks; call it when all connections are closed

@@ -56,7 +56,9 @@ export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompa
   serverCreds?: Message & { cert: Uint8Array; key: Uint8Array };
 };
 
-/** The suite's own definitions. They come with its Go module, so this repository keeps no copy. */
+/**
+ * The suite's own definitions. The definitions come with the Go module of the suite, so this repository keeps no copy.
+ */
 export interface Schemas {
   readonly registry: FileRegistry;
   readonly service: DescService;
