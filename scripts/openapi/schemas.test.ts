@@ -40,14 +40,14 @@ describe("the schema of required fields", () => {
     expect(schema).toMatchObject({ required: ["providedId"], properties: { token: { minLength: 8 } } });
   });
 
-  it("is one field of a oneof that is required", () => {
+  it("requires exactly one field of a required oneof", () => {
     expect(schemaOf("usergroup.v1.RotateUserGroupTokenRequest").schema).toMatchObject({
       "x-exactly-one-of": ["currentToken", "userGroupId"],
     });
   });
 });
 
-it("is one field of those that a rule of the message names", () => {
+it("requires one of the fields that a rule of the message names", () => {
   expect(schemaOf("usergroup.admin.v1.DeleteUserGroupRequest").schema).toMatchObject({
     "x-exactly-one-of": ["userGroupId", "currentToken"],
   });
