@@ -78,7 +78,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
   ["ListApiTokens", { creator: text(65) }, "creator"],
 ];
 
-describe.each(RUNTIMES)("AdminService on %s rejects", (runtime) => {
+describe.each(RUNTIMES)("AdminService on %s", (runtime) => {
   const server = sharedServer({ runtime });
   const VALID = { displayName: "x", role: 1 };
 
@@ -92,7 +92,7 @@ describe.each(RUNTIMES)("AdminService on %s rejects", (runtime) => {
     return http1(server.url, PATH + method, { method: "POST", headers, body: Buffer.from(body as string) });
   };
 
-  it.each(REFUSED)("%s %j", async (method, fields, field) => {
+  it.each(REFUSED)("rejects %s %j", async (method, fields, field) => {
     const valid = method === "CreateApiToken" ? VALID : {};
     const request = { environment: customerOf(server), ...valid, ...fields };
     const answer = await send(method, JSON.stringify(request));
@@ -102,7 +102,7 @@ describe.each(RUNTIMES)("AdminService on %s rejects", (runtime) => {
     expect(answer.status).toBe(400);
   });
 
-  it("an unknown tag by its name, instead of using the environment without a tag", async () => {
+  it("rejects an unknown tag by its name, instead of using the environment without a tag", async () => {
     const admin = adminOf(server.url);
     const name = `untagged-${runtime}`;
     await admin.createEnvironment({ environment: { name } });
@@ -118,7 +118,7 @@ describe.each(RUNTIMES)("AdminService on %s rejects", (runtime) => {
     ["negative nanoseconds", { seconds: 253_402_300_700n, nanos: -1 }],
     ["a second of nanoseconds", { seconds: 253_402_300_700n, nanos: 2_000_000_000 }],
     ["seconds before the year 1", { seconds: -(2n ** 62n), nanos: 0 }],
-  ])("a time with %s", async (_title, expireTime) => {
+  ])("rejects a time with %s", async (_title, expireTime) => {
     const values: MessageInitShape<typeof CreateApiTokenRequestSchema> = {
       environment: customerOf(server),
       displayName: "x",
@@ -171,7 +171,7 @@ describe.each(RUNTIMES)("AdminService on %s rejects", (runtime) => {
     expect((await admin.listAuditEvents({ environment, endTime: ancient })).auditEvents).toEqual([]);
   });
 
-  it("a GET, because a URL could contain a token, and a cache could store the response", async () => {
+  it("rejects a GET, because a URL could contain a token, and a cache could store the response", async () => {
     for (const { name } of Object.values(AdminService.method)) {
       const answer = await http1(server.url, `${PATH}${name}?connect=v1&encoding=json&message=%7B%7D`, {
         headers: bearer(ADMIN_ENV.ADMIN_TOKEN),

@@ -81,7 +81,7 @@ describeWithRedis("at the start, another kind of Redis", () => {
 });
 
 describeWithRedis("Sentinels", () => {
-  it("a password for Sentinels is used, and an unknown master name is reported", async () => {
+  it("receive the configured password, and an unknown master name is reported", async () => {
     const sentinels = await newSentinels({ password: "secret-of-sentinels" });
     expect(await fault(sentinels.url)).toMatch(/^misconfigured: .*REDIS_SENTINEL_PASSWORD/);
     const wrong = await fault(sentinels.url, { sentinelPassword: "another-secret-0001" });

@@ -85,7 +85,7 @@ const newFlood = (url: string, count: number) => Array.from({ length: count }, (
 const statusesOf = (flood: readonly Calls[]) => flood.flatMap(({ statuses }) => statuses);
 
 // Not on Deno, because Deno reads the sockets one by one, so the order of the calls is random.
-describeWithRedis("callers of a busy worker take turns", () => {
+describeWithRedis("a busy worker", () => {
   const server = suiteServer(() => ({
     redisUrl,
     env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug" },

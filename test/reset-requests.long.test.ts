@@ -54,7 +54,7 @@ describe.each(VARIANTS)("requests that are reset in their first packet ($runtime
     expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
   });
 
-  it.each(ENDS)("by %s", async (_title, end) => {
+  it.each(ENDS)("do not stop the server, if the reset is by %s", async (_title, end) => {
     for (const isFirst of [true, false]) {
       const requests = PATHS.flatMap((path) =>
         TYPES.flatMap((type) =>

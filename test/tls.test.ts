@@ -20,7 +20,7 @@ interface Identity {
 
 const certificates = inject("certificates");
 
-describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
+describe.each(RUNTIMES)("a server with TLS on %s", (runtime) => {
   const env = { SHUTDOWN_TIMEOUT: "1h" };
   const server = suiteServer({ runtime, tls: certificates, env });
   const strict = suiteServer({

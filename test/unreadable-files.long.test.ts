@@ -18,7 +18,7 @@ const [TOKEN, LEAKED, NEW] = ["kept", "leaked", "new"].map((name) => `${name}-${
 
 const makePipe = (path: string) => execFileSync("mkfifo", [path]);
 
-/** Two files of settings in their own folder. */
+/** Creates two files of settings in their own folder. */
 function newFiles() {
   const folder = newFolder();
   const pathOf = (name: string) => join(folder, name);

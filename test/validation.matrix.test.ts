@@ -151,7 +151,7 @@ function entries(count: number): Record<string, string> {
   return Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, "v"]));
 }
 
-/** An object whose JSON has a given size. */
+/** Creates an object whose JSON has a given size. */
 function sized(bytes: number): JsonObject {
   const overhead = JSON.stringify({ text: "" }).length;
   return { text: "x".repeat(bytes - overhead) };

@@ -246,7 +246,7 @@ function startLoad({ workers, make, resolve }: Calls, keys: JSONWebKeySet) {
   };
 }
 
-/** The published keys of a worker's first environment. */
+/** Returns the published keys of the environment `NAME/Customer` of a worker. */
 async function publishedKeys({ url, environment }: TestServer): Promise<JSONWebKeySet> {
   const answer = await http1(url, `/e/${environment}/Customer/.well-known/jwks.json`);
   return answer.json<JSONWebKeySet>();

@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close();
 });
 
-/** An endpoint on a free port, with its open connections. */
+/** Opens an endpoint on a free port. Returns its URL and its open connections. */
 async function endpoint(server: Server) {
   const sockets = new Set<Socket>();
   let connections = 0;
@@ -38,7 +38,7 @@ async function endpoint(server: Server) {
 
 const httpEndpoint = (listener: RequestListener) => endpoint(createServer(listener));
 
-/** An endpoint that answers the bytes of a function after the first bytes of a request. */
+/** Opens an endpoint that calls `answer` after the first bytes of a request. */
 const rawEndpoint = (answer: (socket: Socket) => void) =>
   endpoint(createTcpServer((socket) => void socket.once("data", () => answer(socket))));
 

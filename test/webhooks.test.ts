@@ -19,7 +19,7 @@ const ENV = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
 /** Stores of the service: the embedded one and, if redis-server is installed, a Redis of its own. */
 const STORES = redisUrl === undefined ? (["embedded"] as const) : (["embedded", "Redis"] as const);
 
-/** Why a message does not match its schema in the OpenAPI document. */
+/** Returns why a message does not match its schema in the OpenAPI document. */
 function faultIn(type: string, body: string): string | undefined {
   const schema = DOCUMENT.webhooks[type]?.post.requestBody?.content["application/json"]?.schema;
   return schema ? faultOf(schema, JSON.parse(body)) : `no schema of ${type}`;

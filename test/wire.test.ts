@@ -36,7 +36,7 @@ interface RawRequest {
   readonly body?: string;
 }
 
-/** The result over each version of HTTP: the reason of an error, or the id of the group. */
+/** Returns the result over each version of HTTP: the reason of an error, or the id of the group. */
 async function overBoth(url: string, { method, target, fields, body = "" }: RawRequest) {
   const head = [`${method} ${target} HTTP/1.1`, "Host: x", "Connection: close", `Content-Length: ${body.length}`];
   const lines = [...head, ...fields.map(([name, value]) => `${name}: ${value}`), "", body];

@@ -51,17 +51,17 @@ export const ROLE_VALUES: { readonly [role in RoleName]: Role } = {
   admin: Role.ADMIN,
 };
 
-/** The header that presents an API token. */
+/** Returns the header that presents an API token. */
 export function bearer(token: string): { authorization: string } {
   return { authorization: `Token ${token}` };
 }
 
-/** An AdminService client with an API token. */
+/** Creates an AdminService client with an API token. */
 export function adminOf(url: string, token = ADMIN_TOKEN): Client<typeof AdminService> {
   return createClient(AdminService, presenting(createConnectTransport({ baseUrl: url, httpVersion: "1.1" }), token));
 }
 
-/** A transport that presents an API token with each call. */
+/** Returns a transport that presents an API token with each call. */
 export function presenting(transport: Transport, token: string): Transport {
   const headersWith = (header: HeadersInit | undefined) => {
     const headers = new Headers(header);
@@ -76,12 +76,12 @@ export function presenting(transport: Transport, token: string): Transport {
   };
 }
 
-/** The environment `NAME/Customer`. Every test server has it. */
+/** Returns the environment `NAME/Customer`, which every test server has. */
 export function customerOf({ environment }: { readonly environment: string }) {
   return { name: environment, tag: ApiEnvironmentTag.CUSTOMER };
 }
 
-/** An unused environment name. */
+/** Returns an unused environment name. */
 export const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 
 /** Creates an API token of the environment `NAME/Customer`. */
@@ -113,7 +113,7 @@ export async function endSoon(
   }
 }
 
-/** All audit events of an environment that match a filter, from all pages. */
+/** Returns all audit events of an environment that match a filter, from all pages. */
 export async function auditEventsOf(
   server: { readonly url: string; readonly environment: string },
   filter: object = {},
@@ -125,7 +125,7 @@ export async function auditEventsOf(
   );
 }
 
-/** The items of all pages. */
+/** Returns the items of all pages. */
 export async function allPages<P extends { readonly nextPageToken: string }, T>(
   read: (pageToken: string) => Promise<P>,
   itemsOf: (page: P) => readonly T[],

@@ -40,7 +40,7 @@ export const CLIENTS: readonly ClientRow[] = [
   { name: "REST by fetch", protocol: "rest", longGets: false, open: fetchClient },
 ];
 
-/** The client that other clients are compared with. It reports every field. */
+/** Opens the client that the tests compare other clients with. This client reports every field. */
 export function openReference(url: string): ServiceClient {
   return connectClient(url, { protocol: "connect", httpVersion: "1.1", binary: false });
 }

@@ -33,7 +33,7 @@ function isInRun(client: Client, clients: readonly Client[], store: (typeof STOR
   return isFirst !== isOnMain || (!isOnMain && process.env["FULL_MATRIX"] === "1");
 }
 
-/** The clients that this run tests, for a suite on the main store alone. */
+/** Returns the clients that this run tests, for a suite on the main store alone. */
 export function clientsOfRun<T extends Client>(clients: readonly T[]): readonly T[] {
   return clients.filter((client) => isInRun(client, clients, MAIN_STORE));
 }
@@ -99,7 +99,7 @@ export function placeOf(server: TestServer, client: ServiceClient): Place {
 
 let lastId = 0;
 
-/** A user group id that no other test uses. */
+/** Returns a user group id that no other test uses. */
 export function newId(): string {
   lastId++;
   return `group ${lastId}/é{x}`;

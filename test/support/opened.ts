@@ -64,12 +64,12 @@ export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
 /** A connection to all nodes of a Cluster, as an operator has it. */
 export const [, suiteClusterOperator] = opening(clusterOperator, (operator) => operator.disconnect());
 
-/** A server process that may not become ready. */
+/** Starts a server process that may not become ready. */
 export function newServerProcess(options: ServerOptions): ServerProcess {
   return newProcess(startServerProcess(options));
 }
 
-/** A connection to Redis as the service has it. Its default timeout suits a busy machine. */
+/** Opens a connection to Redis, as the service does. The default timeout suits a busy machine. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
   options: OpenOptions = { timeoutMs: 60_000 },
@@ -79,7 +79,7 @@ export async function newStoreClient(
   return client;
 }
 
-/** A connection to Redis as an operator has it. */
+/** Opens a connection to Redis, as an operator does. */
 export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
   const operator = new Redis(url).on("error", () => {});
   closeLater(() => operator.disconnect());

@@ -29,17 +29,17 @@ export async function waitForSubscriptions(redis: Redis, count: number): Promise
   await waitFor(`${count} workers have subscribed`, async () => (await subscribed()) === count);
 }
 
-/** URL of the operator endpoints of a server with METRICS_PORT. */
+/** Returns the URL of the operator endpoints of a server with METRICS_PORT. */
 export function metricsUrlOf(server: Pick<TestServer, "log">): string {
   return String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
 }
 
-/** A gRPC client of a server's health service. */
+/** Creates a gRPC client of a server's health service. */
 export function healthOf({ url }: Server) {
   return createClient(Health, createGrpcTransport({ baseUrl: url }));
 }
 
-/** Value of the only series with a name and labels; undefined if there is none. */
+/** Returns the value of the only series with a name and labels. Undefined if no such series exists. */
 export async function metricOf(server: Server, ...of: Parameters<Metrics>): Promise<number | undefined> {
   return (await metricsOf(server))(...of);
 }
@@ -60,7 +60,7 @@ export async function metricsTextOf({ url }: Server): Promise<string> {
   });
 }
 
-/** Current metrics of a server without `WORKERS`. */
+/** Returns the current metrics of a server without `WORKERS`. */
 export async function metricsOf(server: Server): Promise<Metrics> {
   const lines = (await metricsTextOf(server)).split("\n");
   return (name, labels) => {

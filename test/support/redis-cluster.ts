@@ -197,7 +197,7 @@ async function firstAnswer<T>(nodes: readonly TestRedis[], question: (node: Test
   return Promise.any(nodes.filter((node) => node.isRunning()).map(question));
 }
 
-/** An operator's connection to a Cluster. */
+/** Opens an operator's connection to a Cluster. */
 export function clusterOperator({ nodes }: Pick<TestCluster, "nodes">): ScriptedRedis & { disconnect(): void } {
   const cluster = new Cluster(nodes.map(({ port }) => ({ host: "127.0.0.1", port })));
   cluster.on("error", () => {});

@@ -7,7 +7,7 @@ import type { TestServer } from "./server.ts";
 /** Body of a successful response. */
 export type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
 
-/** REST calls to a server with an API token. */
+/** Creates functions for REST calls to a server with an API token. */
 export function restCalls(server: TestServer) {
   /** Makes a call. A body that is not a string is sent as JSON. */
   async function call(

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "@user-group-service/testing/process";
 import { ask, type TestRedis } from "./redis.ts";
 
-/** The ACL rules of the REDIS_URL user in docs/operations/redis.md, as arguments of ACL SETUSER. */
+/** Returns the ACL rules of the REDIS_URL user in docs/operations/redis.md, as arguments of ACL SETUSER. */
 export function documentedRights(): string[] {
   const text = readFileSync(`${ROOT}/docs/operations/redis.md`, "utf8").replaceAll("\\\n", " ");
   const [, rights] = /ACL SETUSER user-groups on '>PASSWORD' (.*)/.exec(text) ?? [];

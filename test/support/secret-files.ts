@@ -36,7 +36,7 @@ export function mountSecrets(initial: { readonly [name: string]: string }): Moun
   };
 }
 
-/** Subject of the certificate that a server presents to a new connection. */
+/** Returns the subject of the certificate that a server presents to a new connection. */
 export function shownBy(url: string, ca: string): Promise<string | undefined> {
   const { hostname: host, port } = new URL(url);
   return new Promise((resolve, reject) => {

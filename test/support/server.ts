@@ -64,7 +64,7 @@ export function newEnvironments(): ServerEnvironments {
   return { environment: `t${randomBytes(6).toString("hex")}`, tokens };
 }
 
-/** The value of `API_TOKENS` for environments. */
+/** Returns the value of `API_TOKENS` for environments. */
 export function apiTokensOf({ environment, tokens }: ServerEnvironments): string {
   const named = `customer@${environment}/Customer=${tokens.customer},testing@${environment}/Testing=${tokens.testing}`;
   return `${named},${environment}=${tokens.untagged}`;

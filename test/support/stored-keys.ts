@@ -10,13 +10,13 @@ import {
   groupKey,
 } from "../../src/store/keys.ts";
 
-/** Redis key of the record of an issued API token. */
+/** Returns the Redis key of the record of an issued API token. */
 export async function keyOfApiToken(redis: Pick<Redis, "hget">, token: string): Promise<string> {
   const number = environmentNumberOf(token) ?? 0;
   return apiTokenKey(number, (await redis.hget(apiTokensKey(number), apiTokenDigest(token))) ?? "");
 }
 
-/** Number of the environment with a name, from the list in Redis. */
+/** Returns the number of the environment with a name, from the list in Redis. */
 export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, name: EnvironmentName): Promise<number> {
   return (await listedNumbers(redis, name))[0] ?? 0;
 }
@@ -31,7 +31,7 @@ export async function listedNumbers(
   return members.map((member) => fromMember(member).number);
 }
 
-/** Redis key of a group in the Customer environment of a server. */
+/** Returns the Redis key of a group in the Customer environment of a server. */
 export async function groupKeyOf(
   redis: Pick<Redis, "zrangebylex">,
   server: { readonly environment: string },

@@ -21,12 +21,12 @@ import { contents } from "./contract/context.ts";
  * key. Its tests use these functions instead.
  */
 
-/** Key of a group, and the prefix of its environment's keys. */
+/** Returns the key of a group, and the prefix of its environment's keys. */
 export function keysOf({ number }: Environment, providedId: string): { group: string; prefix: string } {
   return { group: groupKey(number, providedId), prefix: environmentPrefix(number) };
 }
 
-/** Key of today's events. */
+/** Returns the key of today's events. */
 export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
   return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
 }
@@ -49,7 +49,7 @@ export async function loseEvents(redis: ScriptedRedis, environment: Environment)
   for (const key of Object.keys(await contents(redis, environment))) if (isEvents(key)) await redis.del(key);
 }
 
-/** The keys of an environment, except its record and its audit trail. Keys without a value do not count. */
+/** Returns the keys of an environment, except its record and its audit trail. Keys without a value do not count. */
 export async function leftovers(redis: ScriptedRedis, environment: Environment): Promise<readonly string[]> {
   const record = environmentKey(environment.number);
   const left = Object.entries(await contents(redis, environment));

@@ -33,7 +33,7 @@ export const BY: ChangeBy = {
 /** Keeps events for 90 days. */
 export const AUDIT = new Audit(90 * 86_400_000);
 
-/** A store of user groups with a default author. */
+/** Creates a store of user groups with a default author. */
 export function testUserGroups(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
   const store = redisUserGroups({ client, cipher: new TokenCipher(ring), audit });
   return {
@@ -45,7 +45,7 @@ export function testUserGroups(client: StoreClient, ring: readonly RingKey[], au
   };
 }
 
-/** The administration of user groups, with a default author. */
+/** Creates the administration of user groups, with a default author. */
 export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
   const admin = redisUserGroupAdmin({ client, cipher: new TokenCipher(ring), audit });
   return {
@@ -82,7 +82,7 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
   };
 }
 
-/** A store of environments, with a default author. */
+/** Creates a store of environments, with a default author. */
 export function testEnvironments(client: StoreClient, given: Partial<EnvironmentDeps> = {}) {
   const listener = { environmentDeleted: () => {} };
   const environments = redisEnvironments({ client, audit: AUDIT, listener, ...given });
@@ -94,7 +94,7 @@ export function testEnvironments(client: StoreClient, given: Partial<Environment
   };
 }
 
-/** A store of API tokens, with a default author. */
+/** Creates a store of API tokens, with a default author. */
 export function testApiTokens(
   client: StoreClient,
   listener: Pick<RevocationListener, "revoked"> = { revoked: () => {} },

@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { closeLater } from "@user-group-service/testing/opened";
 import { listen } from "@user-group-service/testing/wait";
 
-/** A TCP load balancer: it assigns connections to servers in turn, and skips servers that refuse. */
+/** Starts a TCP load balancer. It assigns connections to servers in turn, and skips servers that refuse them. */
 export async function newTcpBalancer(ports: readonly number[]): Promise<string> {
   const sockets = new Set<Socket>();
   let turn = 0;

@@ -13,7 +13,7 @@ export interface TextPosition {
 
 const KEY = "k";
 
-/** All positions of strings that messages of a type store or search for. */
+/** Returns all positions of strings that messages of a type store or search for. */
 export function textPositions(desc: DescMessage): TextPosition[] {
   switch (desc.typeName) {
     case "google.protobuf.Struct":
@@ -47,7 +47,7 @@ function positionsIn(field: DescField): TextPosition[] {
   return isText ? [within(field, { name: "", json: (text) => text, binary: (text) => text })] : [];
 }
 
-/** The position of a field's value. */
+/** Returns the position of a field's value. */
 function within(field: DescField, inner: TextPosition): TextPosition {
   const isList = field.fieldKind === "list";
   return {
@@ -77,7 +77,7 @@ const STRUCT: TextPosition[] = [
   },
 ];
 
-/** An entry of a map: key = 1, value = 2. */
+/** Encodes an entry of a map: key = 1, value = 2. */
 function entry(key: Uint8Array, value: Uint8Array): Uint8Array {
   return Buffer.concat([delimited(1, key), delimited(2, value)]);
 }

@@ -151,7 +151,7 @@ function attributesOf(fields: Fields, number: number) {
   return Object.fromEntries(pairs);
 }
 
-/** The spans of an `opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest`. */
+/** Returns the spans of an `opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest`. */
 function spansIn(body: Uint8Array): CollectedSpan[] {
   return messages(fieldsOf(body), 1).flatMap((ofResource) => {
     const [resource] = messages(ofResource, 1);

@@ -61,7 +61,7 @@ export function verify(secret: string, { body, headers }: ReceivedMessage): void
   new Webhook(secret).verify(body, headers);
 }
 
-/** The event ids of messages without repetitions, in the order of their first arrival. */
+/** Returns the event ids of messages without repetitions, in the order of their first arrival. */
 export function firstArrivals(messages: readonly ReceivedMessage[]): readonly string[] {
   return [...new Set(messages.map(({ data }) => String(data["event_id"])))];
 }

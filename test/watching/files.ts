@@ -60,7 +60,7 @@ interface Dashboard {
 
 export const DASHBOARD = JSON.parse(readFileSync(`${ROOT}/deploy/grafana/dashboard.json`, "utf8")) as Dashboard;
 
-/** The queries of the dashboard as Grafana sends them when all instances are selected. */
+/** Returns the queries of the dashboard as Grafana sends them when all instances are selected. */
 export function panelQueries(rateInterval: string) {
   return DASHBOARD.panels.flatMap(({ title, targets = [] }) =>
     targets.map(({ expr, legendFormat }) => ({

@@ -19,7 +19,7 @@ describeWithRedis("alerts and dashboard", () => {
     series = await exposeAll(server);
   });
 
-  /** Metrics and labels of an expression that the service does not expose. */
+  /** Returns the metrics and labels of an expression that the service does not expose. */
   function missingIn(expression: string, further: readonly string[] = []): string[] {
     const { selectors, groupedBy } = readQuery(expression);
     const known = new Set(["job", "instance"]);

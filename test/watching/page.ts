@@ -23,7 +23,7 @@ export function watchedServer(): ServerOptions {
   return { redisUrl, tls: inject("certificates"), env: { ...ADMIN_ENV, ...traces, METRICS_PORT: "0" } };
 }
 
-/** URL of a server's metrics page. */
+/** Returns the URL of a server's metrics page. */
 export function pageOf(server: Pick<TestServer, "log">): string {
   return `${metricsUrlOf(server)}/metrics`;
 }
@@ -55,7 +55,7 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   });
 }
 
-/** The series of a metrics page. */
+/** Reads the series of a metrics page. */
 async function readSeries(page: string): Promise<Series[]> {
   const text = await (await fetch(page)).text();
   const own = { job: JOB, instance: "a:1" };

@@ -47,7 +47,7 @@ export function readQuery(expression: string): Query {
   return { selectors, groupedBy };
 }
 
-/** Whether the labels of a series match a selector. */
+/** Returns whether the labels of a series match a selector. */
 export function isSelected(labels: { readonly [label: string]: string }, { matchers }: Selector): boolean {
   return matchers.every(({ label, operator, text }) => {
     const value = labels[label] ?? "";

@@ -27,17 +27,17 @@ export interface ConnectClientOptions {
   readonly gzip?: boolean;
 }
 
-/** A connect-node client, with the server's generated code. */
+/** Creates a connect-node client, with the server's generated code. */
 export function connectClient(url: string, options: ConnectClientOptions): ServiceClient {
   return clientOver(openTransport(url, options));
 }
 
-/** A grpc-js client, with the same generated code. */
+/** Creates a grpc-js client, with the server's generated code. */
 export function grpcJsClient(url: string, options: { readonly gzip?: boolean } = {}): ServiceClient {
   return clientOver(openGrpcJsTransport(url, options));
 }
 
-/** A client on top of a transport. */
+/** Creates a client on top of a transport. */
 export function clientOver({ transport, close }: ReturnType<typeof openTransport>): ServiceClient {
   const groups = createClient(UserGroupService, transport);
   const viewers = createClient(ViewerService, transport);
@@ -66,7 +66,7 @@ export function clientOver({ transport, close }: ReturnType<typeof openTransport
   };
 }
 
-/** A connect-node transport, and a function that closes its connections. */
+/** Returns a connect-node transport, and a function that closes its connections. */
 export function openTransport(url: string, options: ConnectClientOptions): { transport: Transport; close: () => void } {
   const { protocol, httpVersion, binary, gzip } = options;
   const agent = new Agent({ keepAlive: true });

@@ -110,7 +110,7 @@ export class CallFailure extends Error {
   }
 }
 
-/** The failure of a call that must fail. @throws if it succeeds or rejects with another error */
+/** Returns the failure of a call that must fail. @throws if it succeeds or rejects with another error */
 export async function failureOf(call: Promise<unknown>): Promise<CallFailure> {
   try {
     await call;

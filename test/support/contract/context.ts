@@ -90,7 +90,7 @@ export function contractContext(
   };
 }
 
-/** A new environment. Its record is written directly, so its audit trail is empty. */
+/** Creates an environment. It writes the record directly, so the audit trail is empty. */
 export async function newEnvironment(
   given: Partial<Environment> = {},
   redis: Pick<ScriptedRedis, "hset"> | undefined = current?.(),
@@ -103,7 +103,7 @@ export async function newEnvironment(
   return environment;
 }
 
-/** An unused environment name. */
+/** Returns an unused environment name. */
 export function newName(): string {
   return `e${randomBytes(8).toString("hex")}`;
 }
@@ -113,27 +113,27 @@ let lastNumber = 0;
 /** The storage of the store that is tested. */
 let current: (() => ScriptedRedis) | undefined;
 
-/** Values of a new group. */
+/** Returns the values of a new group. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
   return { ...groupFromMessage(providedId, { mapping: {} }), ...given };
 }
 
-/** A group to import. By default, its token is from another system. */
+/** Creates a group to import. By default, its token is from another system. */
 export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
   return { ...newGroup(providedId), token: foreignToken(), ...given };
 }
 
-/** A token of another system. */
+/** Returns a new token of another system. */
 export function foreignToken(): string {
   return `foreign-${randomBytes(12).toString("hex")}`;
 }
 
-/** A rotation by token. */
+/** Creates a rotation by token. */
 export function byToken(token: string, given: Partial<Rotation> = {}): Rotation {
   return { target: { by: "token", token }, ...rotation(given) };
 }
 
-/** A rotation by id. */
+/** Creates a rotation by id. */
 export function byId(providedId: string, given: Partial<Rotation> = {}): Rotation {
   return { target: { by: "id", providedId }, ...rotation(given) };
 }
@@ -143,13 +143,13 @@ function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, requestedGraceMs: given.graceMs, requestId: undefined, ...given };
 }
 
-/** The audit events of an environment since a minute ago, the newest first. */
+/** Returns the audit events of an environment since a minute ago, the newest first. */
 export async function eventsOf(client: StoreClient, environment: Environment): Promise<readonly AuditEvent[]> {
   const listed = { ...environment, createTime: Date.now() - 60_000, deleteTime: undefined };
   return (await redisAuditTrail(client, AUDIT).list([listed], {}, { after: "", size: 1000 })).items;
 }
 
-/** All stored data of an environment, by key. A stream has one element per event. */
+/** Returns all stored data of an environment, by key. A stream has one element per event. */
 export async function contents(redis: ScriptedRedis, { number }: Environment): Promise<Record<string, unknown>> {
   const keys = await redis.keys(`${environmentPrefix(number)}*`);
   const entries = keys.sort().map(async (key) => {
@@ -178,7 +178,7 @@ export function heldUpAt(client: StoreClient, script: string, duringScript: () =
   return { run, ask, confirmMissing, change: held(client.change) } as unknown as StoreClient;
 }
 
-/** A client whose scripts fail, as if this process had ended before them. */
+/** Returns a client whose scripts fail, as if this process had ended before them. */
 export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }

@@ -21,7 +21,7 @@ import {
 
 const DAY_MS = 86_400_000;
 
-/** Import results for tests, with the reason of a failure. */
+/** Returns import results for tests, with the reason of a failure. */
 export const reported = (outcomes: readonly ImportOutcome[]) =>
   outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
 

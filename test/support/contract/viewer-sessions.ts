@@ -36,7 +36,7 @@ import {
 
 /** Contract of `sessionSubject`, `resolveSession` and `endSessions`. */
 export function viewerSessionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
-  /** The claims of a new session of a group. */
+  /** Returns the claims of a new session of a group. */
   async function session(environment: Environment, viewerId?: string): Promise<SessionReference> {
     const { viewer, generation } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
     return { providedId: "a", teamId: viewer.teamId, generation, viewerId };
@@ -156,7 +156,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
 
 const NOW = 1_800_000_000_000;
 
-/** A new key that signs viewer sessions. */
+/** Creates a key that signs viewer sessions. */
 export async function newSigningKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
   return { kid: newKeyId(), createTime: NOW, activeTime: NOW, ...(await newKeyPair()), sealed: undefined, ...given };
 }

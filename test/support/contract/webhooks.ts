@@ -38,7 +38,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       changedFields,
     }));
   };
-  /** A webhook whose environment has a later event. */
+  /** Creates a webhook whose environment has a later event. */
   const lagging = async () => {
     const environment = await newEnvironment();
     const { webhook } = await webhooks().create(environment, VALUES, BY);
@@ -54,7 +54,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     ...{ eventId: "17", eventType: "user_group.updated", eventTime, outcome, durationMs: 12.4, retryMs: 60_000 },
     status: outcome === "delivered" ? 204 : 500,
   });
-  /** A settlement from the cursor of a webhook to the next microsecond. */
+  /** Creates a settlement from the cursor of a webhook to the next microsecond. */
   const advance = ({ cursor, cursorTime }: Webhook, given: Partial<Settlement> = {}): Settlement => ({
     from: { cursor, cursorTime },
     to: { cursor: cursor + 1, cursorTime },

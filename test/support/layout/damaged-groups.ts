@@ -25,7 +25,7 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
     return ids;
   };
 
-  describe("a damaged group", () => {
+  describe("the store of a damaged group", () => {
     it.each([FIELD.createVersion, FIELD.mapping])(
       "fails for a record with a damaged %s, and does not change it",
       async (field) => {

@@ -64,7 +64,7 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   };
 
   describe("a change after its deadline", () => {
-    it.each(Object.keys(changes))("is rejected, and succeeds before its deadline: %s", async (name) => {
+    it.each(Object.keys(changes))("is rejected, and the same change before its deadline succeeds: %s", async (name) => {
       const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
       const change = changes[name] ?? expect.fail("no such change");

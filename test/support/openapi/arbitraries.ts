@@ -124,7 +124,7 @@ export const ODD: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom(65_536 - 8, 65_536 - 7).map((length) => ({ a: "a".repeat(length) })),
 );
 
-/** A value in which something is replaced, removed or added. */
+/** Generates a value in which something is replaced, removed or added. */
 export function mutated(schema: Schema, value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const names = namesIn(schema);
   return fc
@@ -143,7 +143,7 @@ export function mutated(schema: Schema, value: fc.Arbitrary<unknown>): fc.Arbitr
 
 type Place = readonly [parent: { [key: string]: unknown }, key: string];
 
-/** Paths of all values in a value. */
+/** Returns the paths of all values in a value. */
 function placesIn(value: unknown): Place[] {
   if (typeof value !== "object" || value === null) return [];
   const parent = value as { [key: string]: unknown };
@@ -155,7 +155,7 @@ function integerOf({ minimum = 0, maximum = 1000 }: Schema): fc.Arbitrary<number
   return fc.integer({ min: minimum, max: Math.min(maximum, Math.max(minimum, 0) + 100) });
 }
 
-/** The field names of a schema, and one that it lacks. */
+/** Returns the field names of a schema, and one name that the schema lacks. */
 function namesIn(schema: Schema): string[] {
   return [...Object.keys(resolved(schema).properties ?? {}), "unknown"];
 }

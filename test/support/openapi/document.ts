@@ -130,14 +130,14 @@ function hasExactNumbers(value: unknown): boolean {
 
 const compiled = new Map<unknown, ValidateFunction>();
 
-/** Why a value does not match a schema of the document; undefined if it does. */
+/** Returns why a value does not match a schema of the document. Undefined if the value matches. */
 export function faultOf(schema: Schema, value: unknown): string | undefined {
   const known = compiled.get(schema) ?? ajv.compile(absolute(schema) as object);
   compiled.set(schema, known);
   return known(value) ? undefined : ajv.errorsText(known.errors);
 }
 
-/** A schema with absolute references, so it can be compiled separately. */
+/** Returns a schema with absolute references, so it can be compiled separately. */
 function absolute(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value).replaceAll('"$ref":"#/', '"$ref":"openapi.json#/'));
 }
@@ -184,7 +184,7 @@ export function canonical(schema: Schema, value: unknown): unknown {
   return Object.fromEntries(fields);
 }
 
-/** All values of the enum with some names, in numeric order. */
+/** Returns all values of the enum that contains some names, in numeric order. */
 function enumOf(names: readonly string[]): readonly string[] {
   const all = Object.values(DOCUMENT.components.schemas).find((each) =>
     names.every((name) => each.enum?.includes(name)),

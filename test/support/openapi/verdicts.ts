@@ -146,7 +146,7 @@ interface Judged {
   readonly fault: string | undefined;
 }
 
-/** Reason of an error. Over Connect it is in a detail. */
+/** Returns the reason of an error. Over Connect, a detail contains the reason. */
 function reasonOf(json: unknown): string {
   const { error, details = [] } = json as {
     readonly error?: { readonly reason: string };
@@ -156,12 +156,12 @@ function reasonOf(json: unknown): string {
   return error?.reason ?? fromBinary(ErrorInfoSchema, Buffer.from(info?.value ?? "", "base64")).reason;
 }
 
-/** Whether the reason of an error concerns the form of the request. */
+/** Returns whether the reason of an error concerns the form of the request. */
 function isFaultOfForm(json: unknown): boolean {
   return FAULT_OF_FORM.test(reasonOf(json));
 }
 
-/** The requests of an operation, and the document's verdict on them. */
+/** Generates the requests of an operation, with the document's verdicts. */
 function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
   const schema = requestBody?.content["application/json"]?.schema;
   if (schema) {
@@ -235,14 +235,14 @@ function isFlatText(body: unknown): boolean {
   );
 }
 
-/** Whether all strings in a value are valid Unicode. JSON strings may not be. */
+/** Returns whether all strings in a value are valid Unicode. JSON can contain invalid Unicode. */
 function isWellFormed(value: unknown): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(value).every(([key, each]) => key.isWellFormed() && isWellFormed(each));
 }
 
-/** A request with the field names of the proto files. */
+/** Returns a request with the field names of the proto files. */
 function byProtoNames(schema: Schema, value: unknown): unknown {
   const { properties } = schema.$ref
     ? (DOCUMENT.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
