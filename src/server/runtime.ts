@@ -14,8 +14,8 @@ import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire"
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=100");
 
 /*
- * Removes the accessor `__proto__`, so that `__proto__` is an ordinary key. The maps and JSON objects of callers then keep it,
- * and an assignment to it cannot change a prototype. Deno has no such accessor.
+ * Removes the accessor `__proto__`, so that `__proto__` is an ordinary key. The maps and JSON objects of callers then
+ * keep this key, and an assignment to this key cannot change a prototype. Deno has no such accessor.
  */
 // biome-ignore lint/suspicious/noProto: removing the accessor is the purpose
 delete (Object.prototype as { __proto__?: unknown }).__proto__;

@@ -105,7 +105,7 @@ export class TokenCipher {
     return (this.#ring[0] as RingKey).id;
   }
 
-  /** The ids in one string for scripts, with a comma before and after each. Ids contain no commas. */
+  /** The ids in one string for scripts, with a comma before and after each id. Ids contain no commas. */
   get keyIdList(): string {
     return this.#keyIdList;
   }

@@ -131,7 +131,7 @@ export function redisEnvironments({
     });
     const last = own.at(-1);
     if (!last || !isLive(last.record, path)) throw new EnvironmentNotFound();
-    // If this fails, the next look-up repeats it.
+    // If this call fails, the next look-up repeats it.
     if (!unavailable) await list(path, last.number).catch(() => {});
     return last;
   };

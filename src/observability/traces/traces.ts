@@ -201,7 +201,7 @@ export class CallTrace {
     this.#context = trace.setSpan(ROOT_CONTEXT, span);
   }
 
-  /** Runs a function as the code of this call. While the function runs, `Traces.current` returns this call. */
+  /** Runs a function that belongs to this call. While the function runs, `Traces.current` returns this call. */
   run<T>(code: () => T): T {
     return currentCall.run(this, code);
   }

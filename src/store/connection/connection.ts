@@ -8,7 +8,7 @@ import { requireUsable } from "./requirements.ts";
 import type { Script } from "./script.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
-/** How the connections to a node behave, and their callbacks. */
+/** The options and the callbacks of the connections to a node. */
 export interface NodeOptions {
   /** The timeout of a call, in milliseconds. A connection without any answer for this time is closed. */
   readonly timeoutMs: number;

@@ -44,7 +44,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
   let fault: StoreMisconfigured | undefined;
   let isStarting = true;
   let isCheckingScheme = false;
-  /** Reports an error during the start, unless the scheme of the URL is its cause. */
+  /** Reports an error during the start, unless the scheme of the URL is the cause of the error. */
   const reportAtStart = async (error: Error) => {
     if (isCheckingScheme) return;
     isCheckingScheme = true;

@@ -116,8 +116,8 @@ const SWITCH_CHANNEL = "+switch-master";
  * connections to the old one are closed. While no Sentinel answers, new connections use the last known master, if it still is a
  * master. So the service works without Sentinels.
  *
- * The Sentinel support of ioredis writes to standard error when a Sentinel is down, and closes connections at the failover of any
- * master (5.11.1).
+ * This class replaces the Sentinel support of ioredis (5.11.1). That support writes to standard error when a Sentinel
+ * is down, and closes connections at the failover of any master.
  */
 export class Sentinels {
   readonly #target: RedisTarget;

@@ -4,7 +4,7 @@ export interface HostPort {
   readonly port: number;
 }
 
-/** The secrets that may change while the service runs. New connections use the current ones. */
+/** The secrets that may change while the service runs. New connections use the current secrets. */
 export interface RedisSecrets {
   password: string | undefined;
   sentinelPassword: string | undefined;

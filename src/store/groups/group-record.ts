@@ -359,7 +359,7 @@ export function targetArgs(target: UserGroupTarget) {
 interface RecordReading {
   /** Name in metrics. */
   readonly operation: string;
-  /** Number of concurrent reads. It is bounded because Redis serves other callers, too. */
+  /** Number of concurrent reads. This number is bounded because Redis serves other callers, too. */
   readonly atOnce: number;
   /** Default: all. */
   readonly fields?: readonly string[];
