@@ -189,7 +189,7 @@ const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
 };
 
 it.each(Object.entries(BREAKS))(
-  "describes without options of ioredis a first connection that the host %s",
+  "reports a first connection that the host %s, without naming options of ioredis",
   async (_, end) => {
     const sockets = new Set<Socket>();
     const listener = createServer((socket) => {

@@ -76,7 +76,7 @@ describeWithRedis("round trips to a real Redis", () => {
     if (!(error instanceof ViewerSessionEnded)) throw error;
   }
 
-  it("no call finishes without one", async () => {
+  it("no call finishes without a round trip", async () => {
     await create();
     await fails(
       within(0, () => store.getOrCreate(environment, newGroup("a"))),
@@ -156,7 +156,7 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(1, () => admin.delete(environment, "other 1"))).toBe(1);
   });
 
-  it("concurrent calls share one", async () => {
+  it("concurrent calls share one round trip", async () => {
     await create();
     const calls = () => Array.from({ length: 50 }, () => store.getOrCreate(environment, newGroup("a")));
     expect(await within(1, () => Promise.all(calls()))).toBe(1);

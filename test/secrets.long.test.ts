@@ -195,7 +195,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   for (const { providedId } of userGroups) await root.deleteUserGroup({ environment, userGroupId: providedId });
 }
 
-/** Rejected calls with tokens in places that a log might contain. */
+/** Makes rejected calls with tokens in places that a log might contain. */
 async function failures(server: TestServer, tokens: { first: string; third: string; fifth: string }): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const current = (value: string) => ({ group: { case: "currentToken", value } as const });
@@ -215,7 +215,7 @@ async function failures(server: TestServer, tokens: { first: string; third: stri
   );
 }
 
-/** The same over REST, with tokens in malformed JSON, in a path and in a query. */
+/** Makes calls over REST, some with tokens in malformed JSON, in a path and in a query. */
 async function rest(server: TestServer, userGroupId: string, secrets: Set<string>): Promise<void> {
   const headers = { Authorization: `Token ${server.tokens.customer}`, "Content-Type": "application/json" };
   const url = `${server.url}/api/user`;

@@ -123,7 +123,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(none.output).toMatch(
       /cannot use Redis: TOKEN_KEYS has none of the keys .*\(test\); add them after the new key/,
     );
-    // The old key behind a new one is accepted. Then a process with only the old key is rejected.
+    // The server accepts the old key behind a new key. Then a process with only the old key is rejected.
     await start(redis.url, { TOKEN_KEYS: `new:${OTHER_KEY},${TOKEN_KEYS}` });
     const behind = await refused({ REDIS_URL: redis.url, TOKEN_KEYS });
     expect(behind.output).toMatch(/cannot use Redis: TOKEN_KEYS lacks new, which another worker uses or used/);

@@ -203,7 +203,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     await waitFor("the connection is closed", () => sockets.size === 0);
   });
 
-  it("takes the status of an answer whose body breaks off", async () => {
+  it("reports the status of an answer whose body breaks off", async () => {
     const { url } = await rawEndpoint((socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc"));
     const sender = newSender();
     expect(await sender.send(messageTo(url))).toMatchObject({ outcome: "delivered", status: 200 });

@@ -6,7 +6,7 @@ import { MASTER } from "./redis-sentinel.ts";
 const GIVEN_UP_MS = 6000;
 
 /**
- * Replaces a healthy master by a planned failover, and repeats it if Redis cancels it. On a busy machine, a Cluster
+ * Replaces a healthy master by a planned failover, and repeats the failover if Redis cancels it. On a busy machine, a Cluster
  * cancels it if the replica does not catch up within 5 s.
  */
 export async function planFailover(ask: () => Promise<void>, isReplaced: () => Promise<boolean>): Promise<void> {

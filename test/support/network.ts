@@ -29,7 +29,7 @@ interface Connection {
 
 /**
  * A network of proxies between nodes on one machine. Every node is reached through a link, and connects to others from
- * its own address, 127.0.1.N. The network identifies it by that address, so it can block each pair of nodes.
+ * its own address, 127.0.1.N. The network identifies each node by that address, so it can block each pair of nodes.
  */
 export class Network {
   readonly #servers: Server[] = [];

@@ -8,7 +8,7 @@ export interface Figures {
   readonly errors: ReadonlyMap<string, number>;
   /** The longest time without a successful call to the groups of one shard, in milliseconds. */
   readonly outageMs: number;
-  /** The same for acknowledged changes. */
+  /** The longest time without an acknowledged change to the groups of one shard, in milliseconds. */
   readonly changeOutageMs: number;
 }
 
