@@ -38,7 +38,7 @@ const WAYS: readonly WayIn[] = [
   { ...rpc("gRPC", "application/grpc+proto", "grpc"), http: [2] },
   rpc("gRPC-Web", "application/grpc-web+proto", "grpc-web"),
   rpc("gRPC-Web text", "application/grpc-web-text", "grpc-web"),
-  // Only an authenticated caller learns that the RPC lacks this method or content type.
+  // Only an authenticated caller receives the error for an unsupported content type.
   rpc("another content type", "text/plain", "connect"),
   rpc("no content type", undefined, "connect"),
   { ...rpc("gRPC with another subtype", "application/grpc+thrift", "grpc"), http: [2] },

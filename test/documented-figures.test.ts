@@ -47,7 +47,7 @@ import { REQUEST_TTL_MS } from "../src/store/groups/user-groups.ts";
 import { MAX_ACTIVE } from "../src/webhooks/engine.ts";
 import { MAX_ANSWER_BYTES } from "../src/webhooks/sender.ts";
 
-/** Returns the rules of one kind of a field. */
+/** Returns the validation rules of a field. Fails the test if the rules are not of this kind, such as `string`. */
 function rulesOf<Kind extends NonNullable<FieldRules["type"]["case"]>>(
   desc: DescMessage,
   name: string,
@@ -153,7 +153,7 @@ describe("the documented limits equal those of the code", () => {
   });
 });
 
-it("the table of the log has exactly the fields of the code", () => {
+it("the Log table of monitor.md lists exactly the fields in LOG_FIELDS", () => {
   const documented = rowsOf("docs/operations/monitor.md", "Log").flatMap(([names = ""]) => names.split(", "));
   expect([...new Set(documented)].sort()).toEqual([...LOG_FIELDS].sort());
 });

@@ -184,7 +184,7 @@ function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness"
     }),
     exposition: readEndpoint(async ({ headers }) => {
       const file = await collected();
-      if (!file) return text(503, "the metrics of all workers could not be collected\n");
+      if (!file) return text(503, "the metrics are incomplete: a worker did not answer\n");
       const { body, encoding } = await file.encodedFor(headers);
       const answer = text(200, body, METRICS_TYPE);
       answer.headers["vary"] = "accept-encoding";

@@ -187,7 +187,7 @@ export class Supervisor {
       .filter(({ worker }) => this.#workers.has(worker));
     for (const { worker, text } of answered) if (text !== undefined) this.#metrics.set(worker, text);
     if (answered.every(({ text }) => text !== undefined)) return this.#metrics.expose();
-    this.#log.logger.warn("the metrics of all workers could not be collected");
+    this.#log.logger.warn("the metrics are incomplete: a worker did not answer");
     return undefined;
   }
 }

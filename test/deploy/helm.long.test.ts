@@ -170,7 +170,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
   const container = pod?.["containers"]?.[0] as Tree;
   const env = (resources["ConfigMap ugs-user-group-service"]?.["data"] ?? {}) as unknown as { [name: string]: string };
 
-  it("is valid by the Kubernetes schemas", () => {
+  it("conforms to the Kubernetes schemas", () => {
     expect(all.map(({ kind }) => String(kind)).sort()).toEqual([...ALWAYS, ...further].sort());
     const file = join(newFolder(), "resources.yaml");
     const own = all.filter((each) => !isOfOperator(each));

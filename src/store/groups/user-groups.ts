@@ -196,7 +196,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const record = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
-      // If the generation is later than the group's, Redis has lost a revocation. Then the session may be revoked, too.
+      // If the generation is later than the group's, Redis has lost a revocation. Another lost revocation may have
+      // revoked this session, so reject it.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord({ record, providedId, now: Number(answer[1]) }, environment);

@@ -31,7 +31,7 @@ import {
 } from "../scripts.ts";
 import { entryOf, targetFromAnswer } from "./webhook-record.ts";
 
-/** An author of changes by the service itself. */
+/** Returns the author of a change that the service starts itself, without a call. */
 function service(actorName: string, method: string): ChangeBy {
   return { actorId: "service", actorName, role: "service", method, requestId: "", peer: "" };
 }

@@ -35,7 +35,7 @@ export const STRICT: Allowances = { mayForget: false, staleMs: 0 };
 /** Describes the promises for a reader. */
 export function promiseText({ mayForget, staleMs }: Allowances): string {
   const promises = ["acknowledged changes are kept", "changes reported as not made are not made"];
-  if (!mayForget) promises.push("changes that a read has shown are kept");
+  if (!mayForget) promises.push("changes that a read returned are kept");
   promises.push(staleMs === 0 ? "reads are up to date" : `reads are at most ${staleMs} ms stale`);
   return `promised: ${promises.join("; ")}`;
 }

@@ -27,7 +27,7 @@ export interface GroupSource {
   readonly firstLines: readonly string[];
   readonly records: AsyncIterable<GroupRecord>;
   readonly format: FileFormat;
-  /** Identifies the content of a file. Undefined: it cannot be read again. */
+  /** Identifies the content of a file. Undefined if the input is not a regular file. */
   readonly identity?: string | undefined;
   /** The part that was read, from 0 to 1. Undefined: unknown. */
   readonly fraction: () => number | undefined;

@@ -48,7 +48,7 @@ def pages(call: Callable[[REQ], RES], request: REQ) -> Iterator[RES]:
 
 
 async def async_pages(call: Callable[[REQ], Awaitable[RES]], request: REQ) -> AsyncIterator[RES]:
-    """Return the pages of a list of an `AsyncClient`, like `pages`."""
+    """Return the pages of a list, like `pages`. The method is that of an `AsyncClient`."""
     request = copy.copy(request)
     while True:
         page = await call(request)

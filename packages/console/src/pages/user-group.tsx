@@ -343,7 +343,7 @@ function End({ group, again }: Acting) {
         label="Revoke its tokens"
         title="Revoke the tokens of a user group"
         id={id}
-        consequence={`This revokes all tokens of the user group ${id} at once, also one in its grace period. Dashboards that use one show nothing until they have a new token: rotate the token, or run ugs group create.`}
+        consequence={`This revokes all tokens of the user group ${id} at once, also one in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create one, rotate the token of the group, or run ugs group create.`}
         button="Revoke them"
         command={{ command: "group revoke", args: [id], env }}
         onConfirm={revoke}
