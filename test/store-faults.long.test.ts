@@ -2,19 +2,14 @@ import { rmSync } from "node:fs";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { waitFor } from "@user-group-service/testing/wait";
-import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { waitForSubscriptions } from "./support/operations.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
-
-/** Returns the number of messages that workers have published. A worker publishes one when it has subscribed. */
-async function publishCalls(redis: Redis): Promise<number> {
-  return Number(/^cmdstat_publish:calls=(\d+)/m.exec(await redis.info("commandstats"))?.[1] ?? 0);
-}
 
 /** Returns the cause and the message of a failed call, once the service has reconnected to a demoted Redis. */
 async function reportOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
@@ -56,8 +51,7 @@ describeWithRedis("an error of an unavailable store", () => {
     const environment = customerOf(server);
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
     // A worker clears its cache when it subscribes to revocations. The second call reads the API token after that.
-    const operator = newOperator(redis);
-    await waitFor("the worker follows revocations", async () => (await publishCalls(operator)) > 0);
+    await waitForSubscriptions(newOperator(redis), 1);
     await admin.getCaller({});
     await admin.getCaller({});
     const { groups } = grpcClients(server);

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
@@ -9,6 +9,8 @@ import names from "../../release.json" with { type: "json" };
 import { pythonPrograms } from "./python.ts";
 
 const PYTHON = join(ROOT, "packages/client-python");
+/** Programs find the packages of the repository from here. */
+const CACHE = join(ROOT, "node_modules/.cache");
 const GO = join(ROOT, "packages/client-go");
 
 /** Programs in the languages of the clients, as the console shows them. */
@@ -20,7 +22,8 @@ export type Language = "curl" | "TypeScript" | "Python" | "Go";
  * @returns its standard output; undefined if a tool is missing. @throws if it fails, or if a tool is missing and CI is true
  */
 export async function outputOf(language: Language, text: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
-  const folder = mkdtempSync(join(ROOT, "node_modules/.cache/program-"));
+  mkdirSync(CACHE, { recursive: true });
+  const folder = mkdtempSync(join(CACHE, "program-"));
   const write = (name: string, content = text) => {
     const file = join(folder, name);
     writeFileSync(file, content);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { DAY_MS } from "../../src/domain/durations.ts";
 import type { Environment } from "../../src/domain/environment.ts";
 import type { Webhook } from "../../src/domain/webhook.ts";
 import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
@@ -28,7 +29,7 @@ export function keysOf({ number }: Environment, providedId: string): { group: st
 
 /** Returns the key of today's events. */
 export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
-  return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
+  return eventsKey(number, stream, Math.floor(Date.now() / DAY_MS));
 }
 
 /**

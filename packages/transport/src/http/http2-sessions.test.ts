@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Http2Session, type ServerHttp2Session } from "node:http2";
 import { connect as connectSocket, type Socket } from "node:net";
+import { HELLO } from "@user-group-service/testing/http2-frames";
 import { listen } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { DEFAULT_LIMITS } from "../limits.ts";
@@ -38,13 +39,6 @@ it("returns the peer address of an ended session", async () => {
   server.close();
 });
 
-/** Connects, sends the preface and empty SETTINGS, and answers nothing. */
-function silentClient(port: number): Socket {
-  const socket = connectSocket(port, "127.0.0.1");
-  socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", "latin1");
-  return socket;
-}
-
 it("ends a session that does not answer a PING, but not a paused session", async () => {
   const limits = { ...DEFAULT_LIMITS, deadSessionCheckMs: 10 };
   const server = createServer();
@@ -60,7 +54,8 @@ it("ends a session that does not answer a PING, but not a paused session", async
   await once(paused.client, "remoteSettings");
   const resume = pauseSession(paused.session, "flood");
   // A client that answers nothing. Its session began later, so without the pause the paused session would end first.
-  const silent = await open(() => silentClient(port));
+  const silent = await open(() => connectSocket(port, "127.0.0.1"));
+  silent.client.write(HELLO);
   silent.client.resume();
   await once(silent.socket, "close");
   expect(paused.session.destroyed).toBe(false);
