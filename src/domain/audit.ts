@@ -1,24 +1,24 @@
 import type { Role } from "./role.ts";
 
 /**
- * The author of a change, and the values of the call. Audit events contain these values, so none of them is secret.
- * Getters may compute them, because only changes read them.
+ * The author of a change, and values of the call. None of these values is secret, because audit events contain them.
+ * The properties can be getters, which only run for changes.
  */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
   readonly actorId: string;
-  /** The display name of the API token. */
+  /** The display name of the actor's API token. */
   readonly actorName: string;
   readonly role: Role | "root" | "service";
-  /** The name of the RPC, such as `UpdateUserGroup`, even over REST. */
+  /** The name of the RPC, such as `UpdateUserGroup`, even for a REST call. */
   readonly method: string;
-  /** The request id of the response and the log. Empty without a request. */
+  /** The request id in the response and in the log. Empty without a request. */
   readonly requestId: string;
-  /** The IP address of the caller. Empty if it is unknown. */
+  /** The IP address of the caller. Empty if the address is unknown. */
   readonly peer: string;
 }
 
-/** The author of the environments of `API_TOKENS`, which the service creates at its start. */
+/** The author of the environments in `API_TOKENS`, which the service creates at its start. */
 export const AT_START: ChangeBy = {
   actorId: "service",
   actorName: "the service at its start",
@@ -28,32 +28,31 @@ export const AT_START: ChangeBy = {
   peer: "",
 };
 
-/** An event of the audit trail: a change, or an export of tokens. It contains no values of fields. */
+/** An event of the audit trail: a change, or an export of tokens. The event contains no values of fields. */
 export interface AuditEvent extends ChangeBy {
-  /** The id is unique within the environment, and higher than the ids of earlier events. */
+  /** The id, which is unique within the environment and higher than the ids of earlier events. */
   readonly id: string;
   /** The time by the store's clock, in milliseconds since 1970. */
   readonly time: number;
-  /** The id of the changed user group. Undefined for another resource. */
+  /** The id of the changed user group. Undefined for another kind of event. */
   readonly userGroupId: string | undefined;
-  /** The changed API token. Undefined for another resource. */
+  /** The changed API token. Undefined for another kind of event. */
   readonly apiToken: AuditedApiToken | undefined;
-  /** The id of the changed webhook. Undefined for another resource. */
+  /** The id of the changed webhook. Undefined for another kind of event. */
   readonly webhookId: string | undefined;
-  /** The export of tokens. Undefined for any other event. */
+  /** The export of tokens. Undefined for another kind of event. */
   readonly exported: ExportedUserGroups | undefined;
   /** The names of the changed fields, such as `name` or `token`. */
   readonly changedFields: readonly string[];
 }
 
-/** The API token of an event, with its values before the change. Unknown values are empty. */
+/** The API token of an event, with its values before the change. An unknown value is empty. */
 export interface AuditedApiToken {
   readonly id: string;
   readonly role: string;
   readonly displayName: string;
 }
 
-/** An export of tokens. */
 export interface ExportedUserGroups {
   /** The required prefix of the exported ids. */
   readonly prefix: string;
@@ -61,12 +60,14 @@ export interface ExportedUserGroups {
   readonly count: number;
 }
 
-/** Whether a text can be the key of a page of events: the number of an environment, and the id of an event. */
+/**
+ * Returns whether a text is the number of an environment, a dot, and the id of an event: the key of a page of events.
+ */
 export function isAuditEventKey(text: string): boolean {
   return /^\d{1,7}\.\d{1,16}$/.test(text);
 }
 
-/** A filter for events. All given conditions must be true. */
+/** A filter for events. An event must meet all given conditions. */
 export interface AuditFilter {
   readonly userGroupId?: string | undefined;
   readonly actorId?: string | undefined;

@@ -12,7 +12,7 @@ function networks(...texts: string[]): Network[] {
 const from = (peer: string, forwardedFor: string | null = null, proxies: Network[] = []) =>
   clientKey({ peer, forwardedFor }, proxies);
 
-describe("the key of a client", () => {
+describe("clientKey", () => {
   it.each([
     ["192.0.2.1", "192.0.2.1"],
     ["::ffff:192.0.2.1", "192.0.2.1"],
@@ -24,11 +24,11 @@ describe("the key of a client", () => {
     ["::1", "0:0:0:0::/64"],
     ["", "unknown"],
     ["/run/socket", "unknown"],
-  ])("of %s is %s", (peer, key) => {
+  ])("of %s returns %s", (peer, key) => {
     expect(from(peer)).toBe(key);
   });
 
-  it("differs between neighboring networks", () => {
+  it("returns different keys for neighboring networks", () => {
     expect(from("2001:db8:1:2::1")).not.toBe(from("2001:db8:1:3::1"));
     expect(from("192.0.2.1")).not.toBe(from("192.0.2.2"));
   });
@@ -39,23 +39,43 @@ describe("X-Forwarded-For", () => {
 
   it.each([
     ["is ignored if the peer is not a proxy", "198.51.100.1", "203.0.113.5", "198.51.100.1"],
-    ["from a proxy names the client", "10.1.2.3", "203.0.113.5", "203.0.113.5"],
-    ["from a proxy whose address has IPv6 notation names the client", "::ffff:10.1.2.3", "203.0.113.5", "203.0.113.5"],
-    ["from a proxy over IPv6 names the client", "2001:db8:ffff:1::9", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"],
+    ["from a proxy contains the address of the client", "10.1.2.3", "203.0.113.5", "203.0.113.5"],
     [
-      "reads addresses from the right, because a client can write those on the left",
+      "from a proxy whose address has IPv6 notation contains the address of the client",
+      "::ffff:10.1.2.3",
+      "203.0.113.5",
+      "203.0.113.5",
+    ],
+    [
+      "from a proxy over IPv6 contains the address of the client",
+      "2001:db8:ffff:1::9",
+      "2001:db8:1:2:3::4",
+      "2001:db8:1:2::/64",
+    ],
+    [
+      "is read from the right, because a client can write the addresses on the left",
       "10.0.0.1",
       "1.1.1.1, 203.0.113.5",
       "203.0.113.5",
     ],
-    ["is followed through all proxies", "10.0.0.1", "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9", "203.0.113.5"],
-    ["with only addresses of proxies names the first of them", "10.0.0.1", "10.0.0.2,10.0.0.3", "10.0.0.2"],
+    ["is read to the left of all proxies", "10.0.0.1", "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9", "203.0.113.5"],
+    [
+      "with only addresses of proxies identifies the client as the first proxy",
+      "10.0.0.1",
+      "10.0.0.2,10.0.0.3",
+      "10.0.0.2",
+    ],
     ["may have ports", "10.0.0.1", "1.1.1.1, 203.0.113.5:4711", "203.0.113.5"],
     ["may have brackets", "10.0.0.1", "[2001:db8:1:2::4]:443", "2001:db8:1:2::/64"],
     ["that is not an address is ignored", "10.0.0.1", "1.1.1.1, unknown", "10.0.0.1"],
     ["in hexadecimal notation is ignored", "10.0.0.1", "0x7f.1", "10.0.0.1"],
     ["in octal notation is ignored", "10.0.0.1", "0177.0.0.01", "10.0.0.1"],
-    ["with an empty entry between proxies names the last proxy", "10.0.0.1", "1.1.1.1,,10.0.0.2", "10.0.0.2"],
+    [
+      "with an empty entry identifies the client as the proxy to the right of the entry",
+      "10.0.0.1",
+      "1.1.1.1,,10.0.0.2",
+      "10.0.0.2",
+    ],
     ["that is empty is ignored", "10.0.0.1", "", "10.0.0.1"],
     ["with commas only is ignored", "10.0.0.1", ",,,", "10.0.0.1"],
     ["from an unknown peer is ignored", "", "203.0.113.5", "unknown"],
@@ -67,7 +87,7 @@ describe("X-Forwarded-For", () => {
     expect(from("10.0.0.1", "203.0.113.5")).toBe("10.0.0.1");
   });
 
-  it("is followed to its first address if every address is trusted", () => {
+  it("identifies the client as the first address if every address is trusted", () => {
     expect(from("10.0.0.1", "203.0.113.5", networks("0.0.0.0/0"))).toBe("203.0.113.5");
     expect(from("2001:db8::1", "2001:db8:9::1", networks("::/0"))).toBe("2001:db8:9:0::/64");
   });

@@ -1,42 +1,42 @@
 import ipaddr from "ipaddr.js";
 
-/** An IP address or network, as `parseNetwork` returns it. */
+/** An IP address or network: its address, and the length of its prefix in bits. */
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
 /**
- * The number of hextets of an IPv6 network. A host may choose the other 64 bits of its address freely (RFC 4291, 2.5.1).
+ * The number of 16-bit groups that identify an IPv6 network. A host can choose the other 64 bits of its address freely
+ * (RFC 4291, 2.5.1).
  */
 export const IPV6_PREFIX_HEXTETS = 4;
 
-/** An address with a port, which some proxies write to `X-Forwarded-For`. */
+/** The form of an address with a port, which some proxies write to `X-Forwarded-For`. */
 const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;
 
-/** The maximum length of an address with its zone and port. */
+/** The maximum length of an address with its zone and port, in characters. */
 const MAX_LENGTH = 80;
 
-/** Parses an address, or a network in CIDR notation. Undefined for any other text. */
+/** Parses an address, or a network in CIDR notation. Returns undefined for any other text. */
 export function parseNetwork(text: string): Network | undefined {
   const single = parsePlain(text);
   if (single) return [single, single.kind() === "ipv4" ? 32 : 128];
   if (!ipaddr.IPv4.isValidCIDRFourPartDecimal(text) && !ipaddr.IPv6.isValidCIDR(text)) return undefined;
   const [address, bits] = ipaddr.parseCIDR(text);
-  // This is an IPv4 network in IPv6 notation.
+  // The text is an IPv4 network in IPv6 notation.
   if (address.kind() === "ipv6" && (address as ipaddr.IPv6).isIPv4MappedAddress() && bits >= 96) {
     return [(address as ipaddr.IPv6).toIPv4Address(), bits - 96];
   }
   return [address, bits];
 }
 
-/** The origin of a request. */
 export interface Origin {
-  /** The address of the connection. Empty if it is unknown. */
+  /** The address of the connection. Empty if the address is unknown. */
   readonly peer: string;
-  /** The value of `X-Forwarded-For`. Null if it is missing. */
+  /** The value of the header `X-Forwarded-For`. Null if the header is missing. */
   readonly forwardedFor: string | null;
 }
 
 /**
- * Returns the key under which failures and resources of a client are counted: its IPv4 address, or its IPv6 network of
+ * Returns the key under which failures and resources of a client are counted: the IPv4 address, or the IPv6 network of
  * 64 bits.
  */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
@@ -45,8 +45,8 @@ export function clientKey(origin: Origin, proxies: readonly Network[]): string {
 }
 
 /**
- * Returns the key of a client for a connection without a request. Undefined for a trusted proxy, because its connection
- * carries requests of many clients.
+ * Returns the key of the client of a connection that has no request yet. Returns undefined for a trusted proxy, because
+ * its connection carries requests of many clients.
  */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
   const address = parseAddress(peer);
@@ -54,14 +54,14 @@ export function connectionKey(peer: string, proxies: readonly Network[]): string
   return isOneOf(proxies, address) ? undefined : keyOf(address);
 }
 
-/** Returns the address of a client. Empty if it is unknown. */
+/** Returns the address of a client. Returns an empty text if the address is unknown. */
 export function clientAddress(origin: Origin, proxies: readonly Network[]): string {
   return clientOf(origin, proxies)?.toString() ?? "";
 }
 
 /**
- * Behind trusted proxies, the client has the rightmost address in `X-Forwarded-For` that is not a trusted proxy. The
- * client itself can write all addresses to the left of this address.
+ * Returns the rightmost address in `X-Forwarded-For` that is not a trusted proxy, because the client can write all
+ * addresses to its left. If the peer is not a trusted proxy, returns the address of the peer.
  */
 function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   let address = parseAddress(peer);
@@ -71,7 +71,7 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
     const comma = forwardedFor?.lastIndexOf(",", end - 1) ?? -1;
     const text = forwardedFor?.slice(comma + 1, end).trim() ?? "";
     const next = parseAddress(text);
-    // The entry is not an address, so the proxy that added this entry counts as the client.
+    // The entry is not an address, so the proxy that added the entry counts as the client.
     if (!next) break;
     address = next;
     end = comma;
@@ -79,19 +79,18 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   return address;
 }
 
-/** Whether an address is in one of the networks. */
 export function isOneOf(networks: readonly Network[], address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return networks.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
 }
 
-/** Parses an address of a connection or of `X-Forwarded-For`. */
+/** Parses the address of a connection, or an entry of `X-Forwarded-For`. */
 export function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (text.length > MAX_LENGTH) return undefined;
   const [, ipv6, ipv4] = WITH_PORT.exec(text) ?? [];
   return parsePlain(ipv6 ?? ipv4 ?? text);
 }
 
-/** Parses an address. An IPv4 address in IPv6 notation becomes an IPv4 address. */
+/** Parses an address, and converts an IPv4 address in IPv6 notation to IPv4. */
 function parsePlain(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   return ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text) ? ipaddr.process(text) : undefined;
 }

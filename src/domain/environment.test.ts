@@ -16,11 +16,11 @@ describe("the name of an environment", () => {
   it.each([
     ...["", "/", "/Customer", "acme/", "acme/customer", "acme/CUSTOMER", "acme/Production", "acme/Customer/"],
     ...["acme/Customer/x", "acme /Customer", "acme\n", "acme/Customer\n", "ac{me}", "ümlaut", "x".repeat(65)],
-    // URLs lose these names, and the URL of the signing keys contains the name.
+    // URL parsers remove or change these path segments, and the URL of the signing keys contains the name.
     ...[".", "..", "./Customer", "../Testing", ".acme"],
   ])("may not be %j", (text) => expect(parseEnvironmentName(text)).toBeUndefined());
 
-  it("gives every name and tag a different path", () => {
+  it("has a different path for every name and tag", () => {
     const texts = ["a", "a/Customer", "a/Testing", "a.Customer", "aCustomer", "A"];
     const paths = texts.map((text) => environmentPath(parseEnvironmentName(text) ?? { name: "", tag: undefined }));
     expect(new Set(paths).size).toBe(texts.length);

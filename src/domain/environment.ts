@@ -3,21 +3,22 @@ export type EnvironmentTag = "Customer" | "Testing";
 
 /** An isolated namespace of user groups. */
 export interface Environment {
-  /** 1 to 64 letters, digits, `.`, `_` or `-`. The first character is not a dot, because a URL could lose it. */
+  /**
+   * 1 to 64 letters, digits, `.`, `_` or `-`. The first character is not a dot, because URL parsers remove the segments
+   * `.` and `..`.
+   */
   readonly name: string;
-  /** Undefined for an untagged environment. */
+  /** Undefined for an environment without a tag. */
   readonly tag: EnvironmentTag | undefined;
   /**
-   * A number from 1 to 2^20 - 1: the high bits of the team ids. The number is unique, even among environments with the
-   * same name.
+   * The number, from 1 to 2^20 - 1, which is unique even among environments with the same name. The team ids contain
+   * this number in their high bits.
    */
   readonly number: number;
 }
 
-/** The name and tag of an environment. */
 export type EnvironmentName = Pick<Environment, "name" | "tag">;
 
-/** An environment with its times. */
 export interface ListedEnvironment extends Environment {
   /** In milliseconds since 1970. */
   readonly createTime: number;
@@ -27,7 +28,7 @@ export interface ListedEnvironment extends Environment {
 
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
-/** Parses `ENV`, `ENV/Customer` or `ENV/Testing`. Undefined for any other text. */
+/** Parses `ENV`, `ENV/Customer` or `ENV/Testing`. Returns undefined for any other text. */
 export function parseEnvironmentName(text: string): EnvironmentName | undefined {
   const slash = text.indexOf("/");
   const name = slash < 0 ? text : text.slice(0, slash);
@@ -37,33 +38,33 @@ export function parseEnvironmentName(text: string): EnvironmentName | undefined 
   return { name, tag };
 }
 
-/** Formats an environment for people. `parseEnvironmentName` parses the result. */
+/** Formats an environment as `ENV/TAG`, or as `ENV` without a tag. `parseEnvironmentName` parses the result. */
 export function formatEnvironmentName({ name, tag }: EnvironmentName): string {
   return tag === undefined ? name : `${name}/${tag}`;
 }
 
-/** Formats an environment as `ENV/TAG`. Without a tag, the result ends with the slash. */
+/** Formats an environment as `ENV/TAG`, or as `ENV/` without a tag. */
 export function environmentPath(environment: EnvironmentName): string {
   return `${environment.name}/${environment.tag ?? ""}`;
 }
 
-/** Parses the result of `environmentPath`. Undefined for any other text. */
+/** Parses the result of `environmentPath`. Returns undefined for any other text. */
 export function parseEnvironmentPath(path: string): EnvironmentName | undefined {
   const name = parseEnvironmentName(path.endsWith("/") ? path.slice(0, -1) : path);
   return name && environmentPath(name) === path ? name : undefined;
 }
 
-/** Whether a text has the form of a key of a page of environments: a path, a space, and a number. */
+/** Returns whether a text has the form of a key of a page of environments: a path, a space, and a number. */
 export function isEnvironmentKey(text: string): boolean {
   const [path = "", number = "", ...more] = text.split(" ");
   return parseEnvironmentPath(path) !== undefined && /^\d{1,7}$/.test(number) && more.length === 0;
 }
 
-/** The number of environment numbers. 0 is never used. */
+/** The number of possible environment numbers, with 0, which is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
 /**
- * The number of team ids of an environment: 8.6 billion. Every group that is ever created uses one id. A team id has
- * the number of its environment in its high bits, and is below 2^53.
+ * The number of team ids of an environment: 8.6 billion. Every new group uses a new id, even after deletions. A team id
+ * contains the number of its environment in its high bits, and is below 2^53.
  */
 export const TEAM_IDS = 2 ** 33;

@@ -15,30 +15,29 @@ type FailureKind =
   | "DataLoss";
 
 /**
- * The outcome of a failed change. `not_made`: the store did not make the change, and will not make it. `unknown`: the
- * store may have made it.
+ * The outcome of a failed change. `not_made`: the change was not committed, and will not be committed. `unknown`: the
+ * change may have been committed.
  */
 export type ChangeOutcome = "not_made" | "unknown";
 
 /** An expected failure of the domain. */
 export abstract class DomainError extends Error {
   abstract readonly kind: FailureKind;
-  /** A stable constant for programs. */
+  /** The stable name of the error, for programs. */
   abstract readonly reason: string;
-  /** The invalid field of the request. Undefined if the field varies. */
+  /** The invalid field of the request. Undefined if the field varies, or if no field is invalid. */
   abstract readonly field: string | undefined;
   /**
-   * The outcome of a change. Undefined if the call makes no change, or if the class of the error implies the outcome.
+   * The outcome of the change. Undefined if the call makes no change, or if the class of the error implies the outcome.
    */
   readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
 /**
- * Creates the class of a failure. The log shows a name derived from the reason, because a bundler may rename classes.
+ * Creates the class of a failure. Its name derives from the reason, because a bundler may rename classes.
  *
- * @param row `text`: the message for the caller, with the cause and the remedy. If `text` is a function, the
- *   constructor takes the arguments of this function. Otherwise, the constructor takes the cause. `field` as in
- *   DomainError
+ * @param row `text`: the message for the caller, with the cause and the remedy. A function `text` gives the constructor
+ *   its parameters; with a plain `text`, the constructor takes the cause. `field`: as in DomainError
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -58,12 +57,14 @@ function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   };
 }
 
-/** The environment has no group with this id. */
 export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND", {
   text: "the environment of the API token has no user group with this user_group_id; GetUserGroup creates it for an API token with the role manage",
 }) {}
 
-/** The environment has no group with this current token (or, for viewers, with this token in its grace period). */
+/**
+ * No group of the environment has this token as its current token. A viewer may also present a token in its grace
+ * period.
+ */
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed
@@ -75,7 +76,7 @@ export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
 export class UserGroupSuspended extends failure("FailedPrecondition", "USER_GROUP_SUSPENDED", {
   text: "the user group is suspended; show suspension_message to the viewer. An operator can end the suspension with ResumeUserGroup, or with a later expire_time",
 }) {
-  /** The message for the page. */
+  /** The message for the viewer's page. */
   readonly suspensionMessage: string;
   constructor(suspensionMessage: string) {
     super();
@@ -83,178 +84,150 @@ export class UserGroupSuspended extends failure("FailedPrecondition", "USER_GROU
   }
 }
 
-/** The group cannot be resumed, because the `expire_time` of the group has passed. */
 export class UserGroupExpired extends failure("FailedPrecondition", "USER_GROUP_EXPIRED", {
   text: "the expire_time of the user group has passed; set a later one with UpdateUserGroup, or clear it",
 }) {}
 
-/** The viewer session has expired. */
 export class ViewerSessionExpired extends failure("NotFound", "VIEWER_SESSION_EXPIRED", {
   text: "the viewer session has expired; create a new one with CreateViewerSession",
 }) {}
 
-/** The viewer session was revoked before it expired. */
 export class ViewerSessionEnded extends failure("NotFound", "VIEWER_SESSION_ENDED", {
   text: "the viewer session was revoked: its user group was deleted or got another token without a grace period, or its sessions were revoked",
 }) {}
 
-/** The text is not a viewer session for this caller. */
 export class ViewerSessionInvalid extends failure("NotFound", "VIEWER_SESSION_INVALID", {
   text: (why: string) => why,
 }) {}
 
-/** The viewer session would be too long for a header. */
 export class ViewerSessionTooLarge extends failure("InvalidArgument", "VIEWER_SESSION_TOO_LARGE", {
   text: (length: number, most: number) =>
     `the viewer session would have ${length} characters, but the limit is ${most}: request fewer property_keys, or shorter claims`,
 }) {}
 
-/** The group has the maximum number of viewers with revoked sessions. */
+/** The sessions of the maximum number of viewers of the group are revoked. */
 export class TooManyEndedViewers extends failure("ResourceExhausted", "TOO_MANY_ENDED_VIEWERS", {
   text: `the sessions of ${MAX_ENDED_VIEWERS} viewers of the user group were revoked within an hour, which is the limit; leave out viewer_id to revoke the sessions of the whole group`,
 }) {}
 
-/** PUBLIC_URL is not set, so the service cannot create viewer sessions. */
 export class PublicUrlMissing extends failure("FailedPrecondition", "PUBLIC_URL_MISSING", {
   text: "viewer sessions contain the public URL of this service: set PUBLIC_URL",
 }) {}
 
-/** Another call changed the signing keys at the same time. */
 export class SigningKeysChanged extends failure("Aborted", "SIGNING_KEYS_CHANGED", {
   text: "another call changed the signing keys at the same time; repeat the call",
 }) {}
 
-/** The environment has a group with this id that differs from the imported group. */
 export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS", {
   text: "the environment has a different user group with this id; import it with IMPORT_MODE_UPSERT to replace it",
 }) {}
 
-/** Another group has the imported token. */
 export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
   text: "another user group of the environment has this token, as its current token or in a grace period; rotate or revoke it there first",
 }) {}
 
-/** The imported token is another credential, or a damaged token of this service. */
 export class TokenNotImportable extends failure("InvalidArgument", "TOKEN_NOT_IMPORTABLE", {
   text: "this is not a complete user group token: it may be mistyped, or another credential; copy the token again, or leave it out for a new one",
   field: "token",
 }) {}
 
-/** The group has changed since the caller read it. */
 export class EtagMismatch extends failure("Aborted", "ETAG_MISMATCH", {
   text: "the user group has changed since this etag was read; read it again and repeat the change",
 }) {}
 
-/** The token of a repeated rotation is no longer the current token. */
+/** The token that a retried rotation had created is no longer the current token. */
 export class TokenReplaced extends failure("Aborted", "TOKEN_REPLACED", {
   text: "the token of this request was replaced in the meantime; GetUserGroup returns the current token",
 }) {}
 
-/** The request id was used for a different request. */
 export class RequestIdReused extends failure("InvalidArgument", "REQUEST_ID_REUSED", {
   text: "this request id was used in the last 24 hours with other parameters; use a new one for a new request",
   field: "request_id",
 }) {}
 
-/** The update mask has a field that cannot be updated. */
 export class InvalidUpdateMask extends failure("InvalidArgument", "INVALID_UPDATE_MASK", {
   text: (...allowed: readonly string[]) => `update_mask may hold ${allowed.join(", ")}, or * alone`,
   field: "update_mask",
 }) {}
 
-/** The environment does not exist. */
 export class EnvironmentNotFound extends failure("NotFound", "ENVIRONMENT_NOT_FOUND", {
   text: "no environment has this name and tag; create it with CreateEnvironment",
 }) {}
 
-/** The environment already exists. */
 export class EnvironmentExists extends failure("AlreadyExists", "ENVIRONMENT_EXISTS", {
   text: "an environment with this name and tag already exists; use it, or choose another name or tag",
 }) {}
 
-/** The environment has groups, and the deletion is not forced. */
 export class EnvironmentNotEmpty extends failure("FailedPrecondition", "ENVIRONMENT_NOT_EMPTY", {
   text: "the environment has user groups; delete them first, or set force to delete all of them",
 }) {}
 
-/** The deletion of the environment is not complete. */
 export class EnvironmentBeingDeleted extends failure("FailedPrecondition", "ENVIRONMENT_BEING_DELETED", {
   text: "the environment with this name and tag is being deleted; repeat DeleteEnvironment with force until done is true",
 }) {}
 
-/** The environment has no API token with this id. */
 export class ApiTokenNotFound extends failure("NotFound", "API_TOKEN_NOT_FOUND", {
   text: "the environment has no API token with this id; it may have been revoked",
 }) {}
 
-/** The environment has the maximum number of API tokens. */
 export class TooManyApiTokens extends failure("ResourceExhausted", "TOO_MANY_API_TOKENS", {
   text: `the environment has ${MAX_API_TOKENS} API tokens, which is the limit; revoke unused ones`,
 }) {}
 
-/** The API token of the caller was revoked before the call created or rotated another API token. */
+/** The API token of the caller may have been revoked before the call could create or rotate an API token. */
 export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
   text: "API tokens of the environment were just revoked, maybe the one of the caller; try again in 5 seconds",
 }) {}
 
-/** The API token expires later than that of the caller. */
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
   text: "the API token expires later than that of the caller; revoke it, or rotate it with an API token that expires no earlier",
 }) {}
 
-/** The environment has no webhook with this id. */
 export class WebhookNotFound extends failure("NotFound", "WEBHOOK_NOT_FOUND", {
   text: "the environment has no webhook with this id; ListWebhooks lists the existing ones",
 }) {}
 
-/** The environment has the maximum number of webhooks. */
 export class TooManyWebhooks extends failure("ResourceExhausted", "TOO_MANY_WEBHOOKS", {
   text: `the environment has ${MAX_WEBHOOKS} webhooks, which is the limit; delete unused ones`,
 }) {}
 
-/** The URL of a webhook is not allowed. */
 export class WebhookUrlRefused extends failure("InvalidArgument", "WEBHOOK_URL_REFUSED", {
   text: (why: string) => `the URL of a webhook ${why}`,
   field: "url",
 }) {}
 
-/** A requested event type does not exist. */
 export class EventTypeUnknown extends failure("InvalidArgument", "EVENT_TYPE_UNKNOWN", {
   text: (...known: readonly string[]) =>
     `event_types may contain ${known.join(", ")}; leave it empty, or use * alone, for all types`,
   field: "event_types",
 }) {}
 
-/** A webhook of the environment was tested a moment ago. */
 export class WebhookTestLimited extends failure("ResourceExhausted", "WEBHOOK_TEST_LIMITED", {
   text: (seconds: number) => `a webhook of the environment was tested a moment ago; try again in ${seconds} s`,
 }) {}
 
-/** The page token does not belong to this list. */
 export class InvalidPageToken extends failure("InvalidArgument", "INVALID_PAGE_TOKEN", {
   text: "page_token must be the next_page_token of the previous page, or empty for the first page",
   field: "page_token",
 }) {}
 
-/** The first event of the page was removed after the previous page was read. */
+/** The event after which the page starts was removed after the previous page was read. */
 export class AuditEventsExpired extends failure("InvalidArgument", "AUDIT_EVENTS_EXPIRED", {
   text: "AUDIT_RETENTION or AUDIT_MAX_EVENTS removed the events of this page; start again with the first page",
   field: "page_token",
 }) {}
 
-/** Events after a cursor were removed or lost. */
 export class EventCursorExpired extends failure("OutOfRange", "EVENT_CURSOR_EXPIRED", {
   text: "events after this cursor are missing: AUDIT_RETENTION or AUDIT_MAX_EVENTS removed them, Redis lost them, or the cursor belongs to another environment; start again with a snapshot, or from the beginning",
   field: "cursor",
 }) {}
 
-/** The worker has the maximum number of streams of events. */
 export class TooManyWatchers extends failure("ResourceExhausted", "TOO_MANY_WATCHERS", {
   text: (max: number, where: string) =>
     `${where} has ${max} streams of WatchEvents, which is the limit of one worker; close some, or try again later`,
 }) {}
 
-/** Tokens are, or may be, encrypted with the key to retire. */
+/** Tokens are encrypted, or may be encrypted, with the key to retire. */
 export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_USE", {
   text: (why: string) => `the key is in use: ${why}`,
   field: "token_key_id",
@@ -286,8 +259,8 @@ const STORE_FAULTS = {
 export type StoreFault = keyof typeof STORE_FAULTS;
 
 /**
- * The store did not answer in time, or refused the call. The store may have made the change before this error, but does
- * not make it afterwards.
+ * The store did not answer in time, or refused the call. The change may have been committed before this error, but is
+ * never committed afterwards.
  */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE", {
   text: "the store does not answer; try again",
@@ -302,31 +275,31 @@ export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE"
     this.fault = fault;
   }
 
-  /** The message for operators, with the fault. */
   get messageForOperators(): string {
     return this.fault === undefined ? this.message : `the store is unavailable: ${STORE_FAULTS[this.fault]}`;
   }
 }
 
-/** The change is committed, but too few replicas confirmed it. */
 export class TooFewReplicas extends failure("Unavailable", "TOO_FEW_REPLICAS", {
   text: "the change was made, but too few replicas confirmed it, so a failover may lose it; read it again",
 }) {
-  /** The change is committed, but a failover may lose it. */
+  /** The change is committed, but a failover may lose the change. */
   override readonly outcome = "unknown";
 }
 
-/** The environment has used all its team ids. */
 export class EnvironmentFull extends failure("ResourceExhausted", "ENVIRONMENT_FULL", {
   text: "the environment has used all its team ids; use another environment",
 }) {}
 
-/** A stored record cannot be read: it was changed outside of the service, or its encryption key is missing. */
+/**
+ * A stored record cannot be read, because it was changed outside of the service, or because its encryption key is
+ * missing.
+ */
 export class RecordUnreadable extends failure("DataLoss", "RECORD_UNREADABLE", {
   text: "a stored record cannot be read; ask the operator to check TOKEN_KEYS and the store",
 }) {
   override readonly outcome: ChangeOutcome | undefined;
-  /** @param outcome of a change. Undefined if the caller only reads */
+  /** @param outcome the outcome of the change. Undefined if the caller only reads */
   constructor(cause?: unknown, outcome?: ChangeOutcome) {
     super(cause);
     this.outcome = outcome;

@@ -1,8 +1,8 @@
 import type { AuditEvent } from "./audit.ts";
 
 /**
- * The types of events, for the feed of events and for webhooks. Later releases add types, so consumers must ignore
- * unknown types.
+ * The types of events in the feed and in webhooks. Consumers must ignore unknown types, because later releases add
+ * types.
  */
 export const EVENT_TYPES = [
   "user_group.created",
@@ -32,8 +32,7 @@ export const EVENT_TYPES = [
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /**
- * The type of an event, by its RPC. A flag of the record marks the creation of a group, because several RPCs create
- * groups.
+ * The type of an event for each RPC. The creation of a group is not in this table, because several RPCs create groups.
  */
 const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   UpdateUserGroup: "user_group.updated",
@@ -61,20 +60,24 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
 };
 
 /**
- * An event of the feed: an event of the audit trail without the details of its call. The event contains ids and names
- * of fields, but no values and no tokens.
+ * An event of the audit trail without the details of its call, for the feed and for webhooks. The event contains ids
+ * and names of fields, but no values and no tokens.
  */
 export interface FeedEvent
   extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "webhookId" | "changedFields"> {
   readonly type: EventType;
-  /** The id of the changed API token. Undefined for another resource. */
+  /** The id of the changed API token. Undefined for another kind of event. */
   readonly apiTokenId: string | undefined;
 }
 
-/** The type of an event of the audit trail. @param isCreation whether it created a user group */
+/**
+ * Returns the type of an event of the audit trail.
+ *
+ * @param isCreation whether the call created a user group
+ */
 export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   if (isCreation) return "user_group.created";
-  // A call of another method also changes the keys if it needs a new key.
+  // Other methods also change the signing keys, if they need a new key.
   if (event.changedFields.includes("signing_keys")) return "signing_key.rotated";
   const byMethod = TYPE_BY_METHOD[event.method];
   if (byMethod) return byMethod;
@@ -82,49 +85,47 @@ export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   return event.apiToken ? "api_token.updated" : "environment.updated";
 }
 
-/** A position in the events of an environment. The reader has read all events up to this position. */
+/** A position in the events of an environment. The reader has read all events up to this position, inclusive. */
 export interface EventPosition {
   /** The number of the environment. */
   readonly number: number;
-  /** The id of the last event up to the position. */
+  /** The id of the last event that was read. */
   readonly id: number;
-  /** A time at which no later event existed, in milliseconds since 1970 by the store's clock. */
+  /** A time at which no event existed after the position, in milliseconds since 1970 by the store's clock. */
   readonly time: number;
   /**
-   * The key of the next page of a snapshot of groups. The snapshot comes before the events. Undefined without a
+   * The key of the next page of a snapshot of groups, which the reader reads before the events. Undefined without a
    * snapshot.
    */
   readonly snapshotAfter?: string | undefined;
 }
 
 /**
- * The start of a feed: a position, or the first event at or after a time, in milliseconds since 1970. If the time is
- * before the first complete event, the feed starts with that event, so 0 selects the beginning. Infinity skips all
- * existing events.
+ * The start of a feed: a position, or a time in milliseconds since 1970. With a time, the feed starts at the first
+ * event at or after this time. If the time is before the first complete event, the feed starts with that event, so 0
+ * selects the beginning. Infinity skips all existing events.
  */
 export type EventStart = EventPosition | { readonly since: number };
 
-/** A page of events, the oldest first. */
 export interface EventPage {
   readonly events: readonly FeedEvent[];
-  /** The position after the page. This position advances even if the page is empty. */
+  /** The position after the page, which may advance even if the page is empty. */
   readonly next: EventPosition;
-  /** Whether more events may already exist. False: no later events exist yet. */
+  /** Whether more events may exist. False if no later event exists yet. */
   readonly hasMore: boolean;
 }
 
-/** The position after an event of a page. */
+/** Returns the position after an event of a page. */
 export function positionAfter({ id, time }: FeedEvent, { number }: Pick<EventPosition, "number">): EventPosition {
   return { number, id: Number(id), time };
 }
 
-/** Formats a position as a cursor for callers. */
 export function formatCursor({ number, id, time, snapshotAfter }: EventPosition): string {
   const snapshot = snapshotAfter === undefined ? "" : `.${snapshotAfter}`;
   return Buffer.from(`${number}.${id}.${time}${snapshot}`).toString("base64url");
 }
 
-/** Parses a cursor. Undefined if it is malformed. */
+/** Parses a cursor. Returns undefined if the cursor is malformed. */
 export function parseCursor(cursor: string): EventPosition | undefined {
   const text = Buffer.from(cursor, "base64url").toString();
   const [, numbers = "", snapshotAfter] = /^(\d{1,7}\.\d{1,16}\.\d{1,13})(?:\.(.*))?$/s.exec(text) ?? [];

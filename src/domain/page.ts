@@ -5,10 +5,9 @@ export interface Page<T> {
   readonly next: string | undefined;
 }
 
-/** The requested page of a list. */
 export interface PageRequest {
-  /** The key of the page, from the previous page. `""` for the first page. */
+  /** The `next` of the previous page. `""` for the first page. */
   readonly after: string;
-  /** The maximum number of items. A page may have fewer items than this, even if more pages follow. */
+  /** The maximum number of items. A page may have fewer items, even if more pages follow. */
   readonly size: number;
 }

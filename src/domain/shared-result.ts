@@ -1,12 +1,11 @@
 /**
- * Shares a read among all callers. Only one read runs at a time. Further callers get the result or the error of this
- * read.
+ * Shares a read among all callers. During a read, all callers get the result or the error of that read.
  *
- * @param keptMs the time for which the result of a finished read is reused, in milliseconds
+ * @param keptMs the time for which a result or an error is reused after the read, in milliseconds
  */
 export function sharedResult<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
-  /** The end of the reuse, by `performance.now()`. */
+  /** The end of the reuse, on the clock of `performance.now()`. */
   let until = 0;
   return () => {
     if (result && performance.now() < until) return result;

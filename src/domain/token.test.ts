@@ -14,7 +14,7 @@ import {
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** The documented checksum. The test computes the checksum in another way than the code. */
+/** Computes the documented checksum in another way than the code under test. */
 function checksum(body: string): string {
   let rest = BigInt(crc32(body));
   let text = "";
@@ -36,7 +36,7 @@ describe("a user group token", () => {
     expect([...new Set(bodies.join(""))].sort().join("")).toBe(BASE62);
   });
 
-  it("is malformed after a change, loss, repetition or swap of any character", () => {
+  it("is malformed if any character is changed, lost, repeated or swapped", () => {
     const token = newUserGroupToken();
     for (let i = 4; i < token.length; i++) {
       const other = token.charAt(i) === "x" ? "y" : "x";
@@ -56,11 +56,11 @@ describe("a user group token", () => {
     (text) => expect(isMalformedUserGroupToken(text)).toBe(true),
   );
 
-  it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])("is not recognized in %j", (text) =>
+  it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])("is not found in %j", (text) =>
     expect(isMalformedUserGroupToken(text)).toBe(false),
   );
 
-  it("is recognized by its prefix", () => {
+  it("has a prefix that an API token does not have", () => {
     expect(newUserGroupToken().startsWith(USER_GROUP_PREFIX)).toBe(true);
     expect(newApiToken().startsWith(USER_GROUP_PREFIX)).toBe(false);
   });
@@ -68,7 +68,7 @@ describe("a user group token", () => {
 
 describe("an API token", () => {
   it.each([1, 61, 62, 3844, ENVIRONMENT_NUMBERS - 1])(
-    "carries environment %i, random characters and a checksum",
+    "contains the environment number %i, random characters and a checksum",
     (number) => {
       const token = newApiToken(number);
       expect(token).toMatch(/^ugk_[0-9A-Za-z]{40}$/);
@@ -79,7 +79,7 @@ describe("an API token", () => {
   );
 
   it.each([newApiToken(0), newApiToken(1).slice(0, -1), `${newApiToken(1)}x`, newUserGroupToken(), "", "ugk_"])(
-    "that a store issues is never %j",
+    "of an environment is never %j",
     (text) => expect(environmentNumberOf(text)).toBeUndefined(),
   );
 });
@@ -91,7 +91,7 @@ describe("a packed token", () => {
     ...["0", "z", "Z", "A"].map((character) => intact(character.repeat(32))),
     intact("0123456789ABCDEFGHIJKLMNOPQRSTUV"),
     ...Array.from({ length: 20 }, newUserGroupToken),
-  ])("of %s has 24 bytes, and is unpacked to the same token", (token) => {
+  ])("of %s has 24 bytes, and unpackToken returns the same token", (token) => {
     const packed = packToken(token);
     expect(packed).toHaveLength(PACKED_TOKEN_BYTES);
     expect(PACKED_TOKEN_BYTES).toBe(24);

@@ -3,61 +3,62 @@ import { crc32 } from "node:zlib";
 import { ENVIRONMENT_NUMBERS } from "./environment.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/** The prefix of user group tokens of this service. */
 export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
-/** The number of base62 characters between the prefix and the checksum of a user group token: about 190 random bits. */
+/**
+ * The number of base62 characters between the prefix and the checksum of a user group token, with about 190 random
+ * bits.
+ */
 const BODY_LENGTH = 32;
 /**
- * The number of base62 characters for the environment number, at the start of the body of an API token. The other 30
- * characters of the body have about 178 random bits.
+ * The number of base62 characters of the environment number, at the start of the body of an API token. The body
+ * continues with 30 random characters, which have about 178 random bits.
  */
 const NUMBER_LENGTH = 4;
 const API_BODY_LENGTH = NUMBER_LENGTH + 30;
 const CHECKSUM_LENGTH = 6;
-/** Eight base62 characters encode a number below 2^48. */
+/** Eight base62 characters encode a number below 2^48, which fits into six bytes. */
 const PACKED_CHARACTERS = 8;
 const PACKED_BYTES = 6;
-/** The number of values of two base62 characters, and of four. */
 const TWO = 62 ** 2;
 const FOUR = 62 ** 4;
 const FORMAT = /^ug(?:t_[0-9A-Za-z]{38}|k_[0-9A-Za-z]{40})$/;
 
-/** All pairs of base62 characters, by their number. */
+/** All pairs of base62 characters. The index of a pair is its value. */
 const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
 
-/** Generates a user group token: `ugt_`, random characters, and six characters with their CRC-32. */
+/** Generates a user group token: `ugt_`, random characters, and their CRC-32 in six characters. */
 export function newUserGroupToken(): string {
   const body = randomBase62(BODY_LENGTH);
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
 /**
- * Generates an API token: `ugk_`, the number of its environment, random characters, and six characters with the CRC-32 of both.
+ * Generates an API token: `ugk_`, the number of its environment, random characters, and the CRC-32 of this number and
+ * these characters in six characters.
  *
- * @param number of its environment. Default: a random number, for a token of the settings
+ * @param number the number of the environment. Default: a random number, for an entry of `API_TOKENS`
  */
 export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
   const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);
   return API_PREFIX + body + checksum(body);
 }
 
-/** Whether a text begins like an API token, or is an incomplete or mistyped user group token. */
+/** Returns whether a text begins like an API token, or is an incomplete or mistyped user group token. */
 export function isMalformedUserGroupToken(token: string): boolean {
   if (token.startsWith(API_PREFIX)) return true;
   return token.startsWith(USER_GROUP_PREFIX) && !isIntactToken(token);
 }
 
-/** Returns the number of the environment of an API token. Undefined if the text is not a complete API token. */
+/** Returns the number of the environment of an API token. Returns undefined if the text is not a complete API token. */
 export function environmentNumberOf(token: string): number | undefined {
   if (!token.startsWith(API_PREFIX) || !isIntactToken(token)) return undefined;
   return fromBase62(token, API_PREFIX.length, NUMBER_LENGTH) || undefined;
 }
 
-/** The number of bytes of a packed token. */
 export const PACKED_TOKEN_BYTES = (BODY_LENGTH / PACKED_CHARACTERS) * PACKED_BYTES;
 
-/** Packs the random part of a user group token of this service into 24 bytes. Undefined for any other token. */
+/** Packs the random part of a user group token of this service into 24 bytes. Returns undefined for any other text. */
 export function packToken(token: string): Buffer | undefined {
   if (!token.startsWith(USER_GROUP_PREFIX) || !isIntactToken(token)) return undefined;
   const packed = Buffer.allocUnsafe(PACKED_TOKEN_BYTES);
@@ -68,7 +69,7 @@ export function packToken(token: string): Buffer | undefined {
   return packed;
 }
 
-/** Returns the token that `packToken` has packed. */
+/** Returns the user group token of a result of `packToken`. */
 export function unpackToken(packed: Buffer): string {
   let body = "";
   for (let at = 0; at < PACKED_TOKEN_BYTES; at += PACKED_BYTES) {
@@ -79,7 +80,7 @@ export function unpackToken(packed: Buffer): string {
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
-/** Whether the text is a complete user group token or API token of this service, with a valid checksum. */
+/** Returns whether a text is a complete user group token or API token of this service, with a valid checksum. */
 export function isIntactToken(token: string): boolean {
   if (!FORMAT.test(token)) return false;
   const end = token.length - CHECKSUM_LENGTH;
@@ -92,18 +93,19 @@ function checksum(body: string): string {
   return PAIRS[high] + fourOf(crc - high * FOUR);
 }
 
-/** Encodes a number in four base62 characters. @param number below 62^4 */
+/** Encodes a number below 62^4 in four base62 characters. */
 function fourOf(number: number): string {
   const high = Math.floor(number / TWO);
   return (PAIRS[high] as string) + (PAIRS[number - high * TWO] as string);
 }
 
-/** Generates random base62 characters, of about 5.95 bits each. */
+/** Generates random base62 characters, with about 5.95 bits each. */
 export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of randomBytes(length)) {
-      // 248 is the largest multiple of 62 in a byte. Larger values would make some characters more frequent.
+      // 248 is the largest multiple of 62 in a byte. Higher bytes would make the first characters of the alphabet more
+      // frequent.
       if (byte < 248 && text.length < length) text += BASE62[byte % 62];
     }
   }
@@ -113,12 +115,12 @@ export function randomBase62(length: number): string {
 /** The length of an id, which has about 95 random bits. */
 const ID_LENGTH = 16;
 
-/** Generates an id of an API token or a webhook. */
+/** Generates the id of an API token or a webhook. */
 export function newResourceId(): string {
   return randomBase62(ID_LENGTH);
 }
 
-/** Whether a text has the form of an id of an API token or a webhook. */
+/** Returns whether a text has the form of the id of an API token or a webhook. */
 export function isResourceId(text: string): boolean {
   return /^[0-9A-Za-z]{16}$/.test(text);
 }
@@ -129,7 +131,7 @@ function fromBase62(text: string, start: number, length: number): number {
   return value;
 }
 
-/** The SHA-256 of an API token, in base64url. The service stores no other form of it. */
+/** Returns the SHA-256 of an API token in base64url, the only form in which the service stores the token. */
 export function apiTokenDigest(token: string): string {
   return hash("sha256", token, "base64url");
 }

@@ -1,23 +1,18 @@
 import type { EnvironmentTag } from "./environment.ts";
 
-/** A JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** A JSON object, such as `properties`. */
 export type JsonObject = { [key: string]: Json };
 
-/**
- * The maximum length of an id, in UTF-16 units: an id has at most 256 characters, and a character has at most two
- * units.
- */
+/** The maximum length of an id, in UTF-16 units. An id has at most 256 characters, of at most two units each. */
 export const MAX_ID_LENGTH = 512;
 
-/** The fields of a group that callers set. Add a new field here first. */
+/** The fields of a group that callers set. Add new fields to this type first. */
 export interface GroupFields {
   readonly name: string;
   /** The data source of each schema, by the id of the schema. */
   readonly mapping: { readonly [schemaId: string]: string };
-  /** Undefined if none are set. */
+  /** Undefined if the group has no properties. */
   readonly properties: JsonObject | undefined;
   /** The time from which the group is suspended, in milliseconds since 1970. Undefined if the group does not expire. */
   readonly expireTime?: number | undefined;
@@ -26,18 +21,16 @@ export interface GroupFields {
 /** The reason of the suspension of a group whose `expireTime` has passed. */
 export const EXPIRED = "EXPIRED";
 
-/** The suspension of a group. Times are in milliseconds since 1970. */
 export interface Suspension {
-  /** The reason, for operators. `EXPIRED` if the group has expired. */
+  /** The reason, for operators, or `EXPIRED`. */
   readonly reason: string;
-  /** The message for the page. */
+  /** The message for the viewer's page. */
   readonly message: string;
   readonly suspendTime: number;
-  /** The end of the suspension. Undefined: the suspension lasts until an operator resumes the group. */
+  /** The end of the suspension. If undefined, the suspension lasts until an operator resumes the group. */
   readonly until: number | undefined;
 }
 
-/** The values of a new suspension. */
 export type NewSuspension = Omit<Suspension, "suspendTime">;
 
 /** A stored user group with its current token. Times are in milliseconds since 1970. */
@@ -47,33 +40,32 @@ export interface UserGroup extends GroupFields {
   readonly token: string;
   readonly providedId: string;
   readonly environmentTag: EnvironmentTag | undefined;
-  /** Changes whenever the group changes. */
+  /** The version of the group, which changes with every change of the group. */
   readonly etag: string;
   readonly createTime: number;
   readonly updateTime: number;
   readonly tokenCreateTime: number;
-  /** Undefined unless the group is suspended. */
+  /** Undefined if the group is not suspended. */
   readonly suspension: Suspension | undefined;
 }
 
-/** The group of a viewer, without the token and the etag. If the group is suspended, viewers must not get it. */
+/** The group of a viewer, without the token and the etag. If the group is suspended, viewers must not see its data. */
 export interface Viewer
   extends GroupFields,
     Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
   /** The expiry time of the presented token, in milliseconds since 1970. Undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
-  /** The same as in `ListedUserGroup`. */
+  /** The last day of a resolve, as in `ListedUserGroup`. */
   readonly lastResolveDay?: number | undefined;
 }
 
-/** The values of a new group. */
 export interface NewUserGroup extends GroupFields {
   readonly providedId: string;
 }
 
 /**
- * A partial update. A present key replaces the whole field. A missing key leaves the field unchanged. `null` clears a
- * field that may be unset.
+ * A partial update. A given value replaces the whole field, and `null` clears an optional field. An omitted field does
+ * not change.
  */
 export type UserGroupChange = {
   readonly [field in keyof GroupFields]?:
@@ -86,17 +78,16 @@ export type UserGroupTarget =
   | { readonly by: "token"; readonly token: string }
   | { readonly by: "id"; readonly providedId: string };
 
-/** A rotation of a group's token. */
 export interface Rotation {
   readonly target: UserGroupTarget;
-  /** The grace period of the former token, in milliseconds. 0 revokes it at once. */
+  /** The grace period of the former token, in milliseconds. 0 revokes this token at once. */
   readonly graceMs: number;
   /**
-   * The requested grace period, in milliseconds. Undefined if `graceMs` is the default. A retry must request the same grace period,
-   * but the default may change in between.
+   * The requested grace period, in milliseconds. Undefined if `graceMs` is the default. A retry must request the same
+   * grace period, even if the default has changed.
    */
   readonly requestedGraceMs: number | undefined;
-  /** The request id, which makes retries safe: within 24 hours, the same id creates only one token. */
+  /** The request id. Within 24 hours, calls with the same request id create only one token. */
   readonly requestId: string | undefined;
 }
 
@@ -116,14 +107,14 @@ export interface ListedUserGroup
   > {
   /** The time of the last replacement of the token. Undefined if the group still has its first token. */
   readonly lastRotationTime: number | undefined;
-  /** The end of the grace period of its former token. Undefined if that token is not valid. */
+  /** The end of the grace period of the former token. Undefined if the former token is not valid. */
   readonly graceExpireTime: number | undefined;
-  /** Whether its current token was imported from another system. */
+  /** Whether the current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
-   * The last day, in UTC, on which a token or a session of the group was resolved, or a session was created. Counted in
-   * days since 1970. The value may be some minutes old. Resolves are not noted while the store does not answer.
-   * Undefined if no resolve is known.
+   * The last day, in days since 1970 (UTC), of one of these calls: a resolve of a token or session of the group, or the
+   * creation of a session. The value may be some minutes old, and excludes calls that Redis could not store. Undefined
+   * if no such call is known.
    */
   readonly lastResolveDay?: number | undefined;
 }
@@ -131,29 +122,32 @@ export interface ListedUserGroup
 /** A user group for operators, without its token. */
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
-/** A user group to import. */
 export interface ImportedUserGroup extends NewUserGroup {
-  /** Its token in the source system. Undefined: an existing group keeps its token, and a new group gets a new token. */
+  /**
+   * The token in the source system. If undefined, an existing group keeps its token, and a new group gets a new token.
+   */
   readonly token: string | undefined;
-  /** Suspends a group that is not suspended. Undefined: the import does not suspend the group. */
+  /** The suspension for a group that is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;
 }
 
-/** The options of an import. */
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * The time at which the groups were read from the source system, or earlier, in milliseconds since 1970. The import
-   * uses this time as the creation time of imported tokens.
+   * The time at which the groups were read from the source system, or an earlier time, in milliseconds since 1970. The
+   * import stores this time as the creation time of imported tokens.
    */
   readonly snapshotTime: number;
-  /** Whether to replace tokens that are younger than the snapshot. */
+  /** Whether imported tokens also replace tokens that are younger than the snapshot. */
   readonly replaceNewerTokens: boolean;
-  /** The grace period of a replaced token, in milliseconds. 0 revokes it at once. */
+  /** The grace period of a replaced token, in milliseconds. 0 revokes this token at once. */
   readonly graceMs: number;
-  /** Whether to return the outcomes without a change. */
+  /** Whether the import only returns the outcomes, and changes nothing. */
   readonly validateOnly?: boolean;
 }
 
-/** The effect of an import on an existing, different group: `create-only` does not change it, `upsert` changes it. */
+/**
+ * The effect of an import on a group that exists with other values: `create-only` does not change the group, `upsert`
+ * does.
+ */
 export type ImportMode = "create-only" | "upsert";

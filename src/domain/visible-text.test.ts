@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { hiddenFault, isVisible } from "./visible-text.ts";
 
-it("finds every invisible code point, and every space at the start or end", () => {
+it("isVisible finds every invisible code point, and every space at the start or end", () => {
   const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800]/u;
   const wrong: string[] = [];
   for (let code = 0; code <= 0x10ffff; code++) {
@@ -21,11 +21,11 @@ it.each([
   ["a b\u200bc ", "hold U+200B ZERO WIDTH SPACE"],
   ["\ufeff", "begin with U+FEFF ZERO WIDTH NO-BREAK SPACE"],
   ["👪\u{e0041}👪", "hold U+E0041 (not visible)"],
-])("names the place and the code point of the fault in %j", (text, fault) => {
+])("hiddenFault returns the place and the code point of the fault in %j", (text, fault) => {
   expect(isVisible(text)).toBe(false);
   expect(hiddenFault(text)).toContain(fault);
 });
 
-it.each(["", "a", "a b", "株式会社　テスト", "e\u0301", "👪"])("accepts %j", (text) => {
+it.each(["", "a", "a b", "株式会社　テスト", "e\u0301", "👪"])("isVisible accepts %j", (text) => {
   expect(isVisible(text)).toBe(true);
 });

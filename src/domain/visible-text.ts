@@ -1,15 +1,21 @@
-/** Invisible code points: controls, formatting, line separators, fillers, variation selectors, and a blank symbol. */
+/**
+ * Invisible code points: control and format characters, line separators, fillers, variation selectors, and the blank
+ * Braille pattern (U+2800).
+ */
 const HIDDEN = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800";
 
-/** One search finds the first fault of a text, because every call runs this search. */
+/** Matches the first fault of a text in a single search, because every call runs this search. */
 const INVISIBLE = new RegExp(`^\\p{Z}|[${HIDDEN}]|\\p{Z}$`, "u");
 
-/** Whether a text has no invisible code point, and no space at its start or end. */
+/** Returns whether a text has no invisible code point, and no space at its start or end. */
 export function isVisible(text: string): boolean {
   return !INVISIBLE.test(text);
 }
 
-/** Returns the fault of a text, such as `must not end with U+0020 SPACE`. Undefined if it has none. */
+/**
+ * Returns the first fault of a text, such as `must not end with U+0020 SPACE`. Returns undefined for a text without a
+ * fault.
+ */
 export function hiddenFault(text: string): string | undefined {
   const found = INVISIBLE.exec(text);
   if (!found) return undefined;
@@ -23,7 +29,7 @@ function nameOf(point: string): string {
   return `U+${hex} ${NAMES.get(hex) ?? "(not visible)"}`;
 }
 
-/** Unicode's names of the code points that people paste most often. */
+/** Unicode names of the code points that people paste most often. */
 const NAMES: ReadonlyMap<string, string> = new Map([
   ["0000", "NULL"],
   ["0009", "CHARACTER TABULATION"],

@@ -2,15 +2,14 @@ import ipaddr from "ipaddr.js";
 import { isOneOf, type Network, parseAddress } from "./client-address.ts";
 import { WebhookUrlRefused } from "./errors.ts";
 
-/** The maximum length of a URL, in characters. */
 const MAX_URL_LENGTH = 2048;
 
 const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
 
 /**
- * Whether the service may connect to an address: a public unicast address, or one of `allowed`. Private, link-local, loopback,
- * multicast, shared (CGNAT) and reserved addresses are not public, and neither are IPv6 addresses that contain an IPv4 address
- * (mapped, NAT64, 6to4, Teredo). All public IPv6 addresses are in 2000::/3.
+ * Returns whether the service may connect to an address: a public unicast address, or an address in `allowed`. All
+ * public IPv6 addresses are in 2000::/3. Addresses that contain an IPv4 address (mapped, NAT64, 6to4, Teredo) are not
+ * public.
  */
 export function isAllowedAddress(text: string, allowed: readonly Network[]): boolean {
   const address = parseAddress(text);
@@ -19,7 +18,7 @@ export function isAllowedAddress(text: string, allowed: readonly Network[]): boo
   return isPublic || isOneOf(allowed, address);
 }
 
-/** The hosts whose URLs may have the scheme `http`, and their addresses. */
+/** The hosts whose URLs may have the scheme `http`, with their addresses. */
 const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["localhost", ["127.0.0.1", "::1"]],
   ["127.0.0.1", ["127.0.0.1"]],
@@ -27,18 +26,16 @@ const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
 ]);
 
 /**
- * Returns the addresses of a loopback host, because the DNS server may have no record of `localhost`. Undefined for any
- * other host.
+ * Returns the addresses of a loopback host, because the DNS server may have no record of `localhost`. Returns undefined
+ * for any other host.
  */
 export function loopbackAddresses(host: string): readonly string[] | undefined {
   return LOOPBACK.get(host);
 }
 
 /**
- * Parses the URL of a webhook. The URL must have the scheme `https`, or `http` for a loopback host that `allowed`
- * contains.
+ * Parses and normalizes the URL of a webhook. The scheme must be `https`, or `http` for a loopback host in `allowed`.
  *
- * @returns the normalized URL
  * @throws WebhookUrlRefused
  */
 export function parseWebhookUrl(text: string, allowed: readonly Network[]): string {
