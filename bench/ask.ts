@@ -4,7 +4,6 @@ import { request } from "node:http";
 import { connect } from "node:http2";
 import type { Answer, Call } from "./calls.ts";
 
-/** The properties of a call that `ask` uses. */
 type Asked = Omit<Call<string>, "key" | "volatile">;
 
 /**
@@ -17,7 +16,7 @@ export async function ask(url: string, call: Asked, body = call.body): Promise<{
   return { answer: call.read(bytes), bytes: bytes.byteLength };
 }
 
-/** @throws AssertionError if two answers to a call differ in fields that may not change */
+/** @throws AssertionError if a field differs between the two answers and is not in `call.volatile` */
 export function requireAlike(call: Call, answer: Answer, reference: Answer): void {
   deepStrictEqual(stable(call, answer), stable(call, reference));
 }

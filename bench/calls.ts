@@ -11,33 +11,31 @@ import {
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 
-/** The columns of the benchmark. */
+/** Each column of the benchmark's table is one call. */
 export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update" | "rotate" | "resolve";
 
-/** An answer as JSON. */
 export type Answer = { [field: string]: unknown };
 
 /** A kind of call: a request that the benchmark repeats, and the fields of its answer. */
 export interface Call<K extends string = CallKey> {
   readonly key: K;
   readonly title: string;
-  /** HTTP version. */
   readonly http: 1 | 2;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
-  /** Request body. Undefined: the request is a GET. */
+  /** Request body. If undefined, the request is a GET. */
   readonly body: Uint8Array | undefined;
   /**
    * Parses the body of an answer.
    *
-   * @throws if it is not an answer to this call
+   * @throws if the body is not an answer to this call
    */
   readonly read: (body: Uint8Array) => Answer;
   /** Fields of the group that differ between calls. */
   readonly volatile: readonly string[];
   /**
-   * Number of connections, each with one call at a time. Default: 64 calls in flight in total, over HTTP/2 on few
-   * connections.
+   * Number of connections, each with one call at a time. Default: 64 calls in flight in total. Over HTTP/2, they share
+   * eight connections.
    */
   readonly connections?: number;
 }
@@ -53,14 +51,14 @@ export interface Subject {
   readonly userGroupToken: string;
 }
 
-/** Fields of the benchmark's groups, of a typical size. */
+/** The fields of the benchmark's groups have a typical size. */
 export const GROUP_FIELDS = {
   name: "Acme Incorporated",
   mapping: { main: "ds_4f1c0a77", events: "ds_90be2d41", billing: "ds_c2a6e813" },
   properties: { plan: "enterprise", seats: 250, region: "eu-west-1", trial: false, tags: ["gold", "early"] },
 };
 
-/** Every call, in the order of the table. */
+/** Returns every call, in the order of the table's columns. */
 export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
   const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
   const read = { userGroupId: subject.readId };
@@ -138,7 +136,6 @@ function connect<M extends DescMethodUnary>(
   };
 }
 
-/** Parses JSON. */
 export function json(body: Uint8Array): Answer {
   return JSON.parse(Buffer.from(body).toString());
 }
@@ -147,7 +144,7 @@ function pathOf(method: DescMethodUnary): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
-/** Returns a message in gRPC framing: uncompressed, after its length. */
+/** Returns a gRPC frame: the length of the message, and the uncompressed message. */
 function frame(message: Uint8Array): Uint8Array {
   const bytes = Buffer.alloc(5 + message.byteLength);
   bytes.writeUInt32BE(message.byteLength, 1);

@@ -8,7 +8,7 @@ export const LOAD_CORE = "1";
 
 export const CORES = [SERVER_CORE, LOAD_CORE] as const;
 
-/** CPU ticks of a core, from the kernel. */
+/** CPU ticks of a core, as counted by the kernel. */
 interface CoreTimes {
   readonly idle: number;
   readonly total: number;
@@ -28,7 +28,10 @@ export function coreTimes(): Times {
   return { [SERVER_CORE]: timesOf(SERVER_CORE), [LOAD_CORE]: timesOf(LOAD_CORE) };
 }
 
-/** Used share of a core between two counts, from 0 to 1. Includes the time that other guests of the host used. */
+/**
+ * Returns the used share of a core between two counts, from 0 to 1. It includes the time that other guests of the host
+ * used.
+ */
 export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
 }

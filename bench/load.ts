@@ -6,13 +6,12 @@ import type { Call } from "./calls.ts";
 import { BUILD_FOLDER } from "./runtimes.ts";
 import { quantile } from "./statistics.ts";
 
-/** Results of a load. */
 export interface LoadResult {
   readonly calls: number;
   readonly callsPerSecond: number;
-  /** Size of the answers, without headers. */
+  /** Average size of an answer's body, in bytes. */
   readonly bytesPerCall: number;
-  /** Set if the call defines the number of connections. */
+  /** Undefined if the call does not define its number of connections. */
   readonly latency?: Latency;
 }
 
@@ -26,30 +25,26 @@ export interface Latency {
 export interface LoadTarget {
   readonly url: string;
   readonly call: Omit<Call<string>, "read" | "volatile">;
-  /** Folder for files. */
+  /** The load generator writes its log into this folder. */
   readonly folder: string;
 }
 
-/** A line of h2load's log: the start of the call in microseconds, its status (-1: none), and its duration. */
+/** A line of h2load's log: start of the call (µs), HTTP status (-1 without an answer), and duration (µs). */
 export type LogRow = readonly [began: number, status: number, took: number];
 
 const run = promisify(execFile);
 
-/** Connections, and calls on each: 64 in flight in total. */
+/** h2load's number of connections, and of calls on each: 64 in flight in total. */
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
-/** Connections of a paced load: as many as at the peak, because a call on its own connection costs more. */
+/** A paced load has as many connections as the peak. With fewer calls per connection, a call would cost more. */
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 
-/**
- * Connections start one millisecond apart. h2load paces in steps of 10 ms, so all connections would otherwise send at
- * once.
- */
+/** Connections start one millisecond apart. Otherwise they would send together, because h2load paces in 10 ms steps. */
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /**
- * Makes a number of calls as fast as possible. With a number instead of a duration, the result counts every call that
- * the server worked on.
+ * Makes a number of calls as fast as possible. The load has no fixed duration, so no call is cut off and uncounted.
  *
  * @throws if a call fails
  */
@@ -64,7 +59,7 @@ export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadR
 }
 
 /**
- * Makes calls at a rate. The first quarter, while connections open, does not count.
+ * Makes calls at a fixed rate. The result excludes the first quarter of the time, in which connections open.
  *
  * @throws if a call fails
  */
@@ -100,7 +95,7 @@ export async function h2load(headers: Call["headers"], args: readonly string[]):
   return (await run("h2load", [...sentAlong, ...args])).stdout;
 }
 
-/** h2load repeats one body, but each creation needs a new id. */
+/** h2load can only repeat one body, but each creation needs a new id. So another program makes these calls. */
 async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
   const generator = join(BUILD_FOLDER, "calls/create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });
@@ -108,11 +103,7 @@ async function create({ url, call }: LoadTarget, args: readonly string[]): Promi
   return JSON.parse(stdout) as LoadResult;
 }
 
-/**
- * Parses the output of h2load.
- *
- * @throws if a call failed
- */
+/** @throws if a call failed */
 function resultOf(text: string): LoadResult {
   const [callsPerSecond = 0] = numbers(text, /([\d.]+) req\/s/);
   const [done = 0, failed, errored, timeout] = numbers(
@@ -131,7 +122,7 @@ function numbers(text: string, pattern: RegExp): number[] {
   return (pattern.exec(text) ?? []).slice(1).map(Number);
 }
 
-/** Reads h2load's log and removes it, because the next load would append to it. */
+/** Reads h2load's log, and deletes it because the next load would append to it. */
 export function readLog(path: string): LogRow[] {
   const lines = readFileSync(path, "utf8").split("\n").filter(Boolean);
   rmSync(path);

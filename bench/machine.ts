@@ -4,13 +4,13 @@ import { onPath } from "@user-group-service/testing/on-path";
 import { type CORES, LOAD_CORE } from "./cores.ts";
 import { firstLine, type RuntimeInfo } from "./runtimes.ts";
 
-/** Programs that the benchmarks need, and their Debian packages. */
+/** Maps each program that the benchmarks need to its Debian package. */
 const TOOLS = { h2load: "nghttp2-client", taskset: "util-linux", "redis-server": "redis-server" } as const;
 
 /**
- * Pins this process to the load core. Its child processes inherit this, except the servers.
+ * Pins this process and the processes that it starts, except the servers, to the load core.
  *
- * @throws if a tool is missing, or there is no second core
+ * @throws if a program is missing, or the machine has only one core
  */
 export function prepareMachine(): void {
   const missing = Object.entries(TOOLS).filter(([tool]) => onPath(tool) === undefined);
@@ -20,7 +20,7 @@ export function prepareMachine(): void {
     throw new Error(`not found: ${names}; on Debian: apt-get install ${packages}`);
   }
   if (cpus().length < 2) throw new Error("two cores are needed: one for the server, one for Redis and the load");
-  // The started processes end when this process exits.
+  // The started processes stop when this process exits.
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
   pinTo(LOAD_CORE);
 }

@@ -2,17 +2,16 @@ import { writeFileSync } from "node:fs";
 import { median, type Summary } from "./statistics.ts";
 import type { Turn } from "./turns.ts";
 
-/** The result pages: their titles, and the commands that write them. */
+/** The title of each result page, and the command that writes the page. */
 const PAGES = {
   calls: ["CPU per call, compared with peers", "npm run bench"],
   growth: ["Memory per group, and cost of many groups", "npm run bench -- growth"],
   overload: ["Overload", "npm run bench -- overload"],
 } as const;
 
-/** A page of `bench/results/`. */
 export type Page = keyof typeof PAGES;
 
-/** Prints the results as Markdown. After a complete run it also writes them to `bench/results/`. */
+/** Prints the results as Markdown. After a complete run, also writes them to their page in `bench/results/`. */
 export function report(text: string, page: Page | undefined): void {
   console.log(text);
   if (page === undefined) {
@@ -25,7 +24,7 @@ export function report(text: string, page: Page | undefined): void {
 }
 
 /**
- * A Markdown table.
+ * Formats a Markdown table.
  *
  * @param columns headings; `>` marks a column of numbers
  */
@@ -43,7 +42,7 @@ export function noise(turns: readonly Turn[]): string {
   return `Other processes used ${percent(median(shares))} of the servers' core, at most ${percent(Math.max(...shares))}.`;
 }
 
-/** Formats a median with its quartiles. Empty without figures. */
+/** Formats a median with its quartiles. Returns an empty text if there are no figures. */
 export function quartiles(
   { median: middle, low, high }: Summary,
   format: number | ((figure: number) => string),
@@ -52,7 +51,6 @@ export function quartiles(
   return Number.isNaN(middle) ? "" : `${text(middle)} (${text(low)}–${text(high)})`;
 }
 
-/** Formats a figure without decimals. */
 export function whole(figure: number): string {
   return Math.round(figure).toLocaleString("en");
 }

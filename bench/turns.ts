@@ -5,62 +5,57 @@ import { type Latency, loadPaced, loadPeak } from "./load.ts";
 import type { BenchServer } from "./servers.ts";
 import type { OneNode, Stage } from "./stage.ts";
 
-/** A server, and the call that it repeats. */
 export interface Subject {
   readonly server: BenchServer;
   readonly call: Call<string>;
   /** Returns the body of a single call. Default: the body of `call`. */
   readonly bodyOnce?: () => Uint8Array | undefined;
-  /** @throws if an answer is wrong */
+  /** @throws if the answer is wrong */
   check(answer: Answer): void;
 }
 
-/** Results of one server in one turn: one call, repeated as fast as possible. */
+/** Results of one turn, in which a server answers one call repeatedly and as fast as possible. */
 export interface Turn {
-  /** Key of the row. */
   readonly row: string;
-  /** Key of the call. */
   readonly call: string;
-  /** The round. Each round restarts every server. */
   readonly round: number;
-  /** Turns with the same number ran directly after each other. */
+  /** Turns of different servers with the same number ran directly after each other. */
   readonly number: number;
   readonly callsPerSecond: number;
   /** CPU time of the server per call, user and system, in microseconds. */
   readonly cpuMicros: number;
   /** CPU time of Redis per call, in microseconds. */
   readonly storeMicros: number;
-  /** Undefined if the call does not define the number of connections. */
+  /** Undefined if the call does not define its number of connections. */
   readonly latency: Latency | undefined;
   /** Share of its core that the server used. */
   readonly serverBusy: number;
-  /** Used share of the other core. Near 1, the load generator is the bottleneck. */
+  /** Used share of the load's core. Near 1, the load generator is the bottleneck. */
   readonly loadBusy: number;
-  /** Share of the server's core that other processes used: the noise of the machine. */
+  /** Share of the server's core that other processes used. */
   readonly othersBusy: number;
 }
 
-/** Results of a server outside of its turns, one per round. */
+/** Figures of a server outside of its turns, one per round. */
 export interface Aside {
   readonly row: string;
   readonly call: string;
   /** Peak resident memory during the turns. */
   readonly peakMiB: number;
-  /** Latency at half of the warm-up's rate. Undefined if it is not measured. */
+  /** Latency at half of the rate that the server reached during the warm-up. Undefined if not measured. */
   readonly latency: Latency | undefined;
 }
 
-/** Duration of each part, in seconds. */
+/** Durations in seconds. */
 export interface Durations {
   readonly warmUp: number;
   readonly turn: number;
   readonly paced: number;
 }
 
-/** The options of turns. */
 export interface TurnOptions {
   readonly durations: Durations;
-  /** Number of turns of each subject. */
+  /** Number of turns of each subject in the round. */
   readonly turns: number;
   readonly round: number;
 }
@@ -90,7 +85,7 @@ export async function takeTurns(
   }
   const turns: Turn[] = [];
   for (let i = 0; i < count; i++) {
-    // Alternates the order, so that no subject always follows the same other subject.
+    // Alternates the order, so that no server always follows the same server.
     for (const each of i % 2 === 0 ? warm : warm.toReversed()) {
       turns.push({ round, number: round * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
     }
@@ -107,10 +102,8 @@ export async function takeTurns(
   return { turns, asides };
 }
 
-/** A subject after its warm-up. */
 interface Warm extends Subject {
   readonly target: Parameters<typeof loadPeak>[0];
-  /** Length of an answer's body. */
   readonly bytes: number;
   readonly callsPerSecond: number;
 }

@@ -9,23 +9,20 @@ import { type Aside, type Durations, type Turn, takeTurns } from "../turns.ts";
 import { peerSettings } from "./peer-records.ts";
 import { bodyOnce, type Seeded, seed } from "./seed.ts";
 
-/** The calls that a run measures, and its durations. */
 export interface Plan {
-  /** The compared servers. They take turns. */
+  /** Servers to compare. They take turns. */
   readonly rows: readonly Row[];
-  /** Runtimes of the rows. Includes `node`. */
+  /** Runtimes of the rows. They must include `node`. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
   /**
    * Number of rounds. Each round restarts every server, because two processes of one program differ by a few percent.
    */
   readonly rounds: number;
-  /** Turns in each round. */
   readonly turns: number;
   readonly durations: Durations;
 }
 
-/** Results of a run. */
 export interface Results {
   /** Times from the start of the service until it listens, in milliseconds. */
   readonly startMs: readonly number[];
@@ -36,9 +33,9 @@ export interface Results {
 const STARTS = 5;
 
 /**
- * Runs a plan with its own Redis.
+ * Starts a Redis and runs a plan on it.
  *
- * @throws if a server does not start, or its answers differ from the service's
+ * @throws if a server does not start, or if its answers differ from those of the service
  */
 export async function runBenchmark(plan: Plan): Promise<Results> {
   return onStage(plan.runtimes, await startStore(), async (stage) => {
@@ -56,10 +53,9 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls for a database. */
+/** The calls that servers on the same Redis database answer. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
-/** Starts every server. For each call, the servers take turns. */
 async function runRound(
   plan: Plan,
   round: number,
@@ -91,14 +87,13 @@ async function runRound(
   return found;
 }
 
-/** Prints the results of a server's turns as progress. */
 function progress(round: number, row: string, title: string, turns: readonly Turn[]): string {
   const of = (pick: (turn: Turn) => number) => median(turns.filter((turn) => turn.row === row).map(pick));
   const busy = Math.round(100 * of((turn) => turn.othersBusy));
   return `round ${round + 1}, ${title}, ${row}: ${of((turn) => turn.cpuMicros).toFixed(1)} µs, others ${busy} %`;
 }
 
-/** Time from the start of the service until it listens, in milliseconds. */
+/** Starts the service several times. Returns the times until it listens, in milliseconds. */
 async function startTimes({ start }: Stage<OneNode>): Promise<number[]> {
   const times: number[] = [];
   for (let i = 0; i < STARTS; i++) {

@@ -10,17 +10,17 @@ const CLONES = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), 
 
 /** A built commit, or the working files. */
 export interface Built {
-  /** Name in tables. */
+  /** Name in the tables. */
   readonly title: string;
-  /** Folder of the bundle. */
+  /** Folder of the built bundle. */
   readonly dist: string;
 }
 
-/** The working files, which the benchmark has built. */
+/** The working files. Another script has already built them. */
 export const HERE: Built = { title: "now", dist: "dist" };
 
 /**
- * Builds a commit in a clone, once.
+ * Builds a commit in its own clone. Later calls use the same build.
  *
  * @throws if the commit does not exist or cannot be built
  */
@@ -42,8 +42,8 @@ export function builtAt(commit: string): Built {
 }
 
 /**
- * Two commits as three rows: the first, the first again as a control, and the second. Each row has its own database,
- * because the record formats of the commits may differ.
+ * Returns three rows: `base`, `base` again as the control, and `head`. Each row has its own database, because the
+ * record formats of the commits may differ.
  */
 export function rowsOfCommits(base: Built, head: Built): Row[] {
   const row = (key: string, title: string, { dist }: Built, database: number) =>

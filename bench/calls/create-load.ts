@@ -4,8 +4,8 @@ import { parseArgs } from "node:util";
 import type { LoadResult } from "../load.ts";
 
 /**
- * Creates user groups over HTTP/1.1, each with a new id. It writes raw bytes and checks little of the answers, so it is
- * faster than the measured servers.
+ * Creates user groups over HTTP/1.1, each with a new id. This program writes raw bytes and checks little of the
+ * answers, so its core is less busy than the server's core.
  */
 const { values, positionals } = parseArgs({
   options: { calls: { type: "string" }, rate: { type: "string" }, log: { type: "string" } },
@@ -16,7 +16,7 @@ interface Request {
   readonly url: string;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
-  /** JSON with `"ID"` in place of the id. */
+  /** A JSON body with `"ID"` in place of the id. */
   readonly body: string;
 }
 
@@ -36,7 +36,6 @@ let bytes = 0;
 let started = 0;
 const idle: Socket[] = [];
 
-/** Returns whether the program may send another request now. */
 function isDue(now: number): boolean {
   return sent < Math.min(calls, 1 + ((now - started) / 1000) * rate);
 }
@@ -72,7 +71,7 @@ async function open(): Promise<void> {
   idle.push(socket);
 }
 
-/** Returns the length of an answer's body. Undefined until the body is complete. */
+/** Returns the length of an answer's body, or undefined until the body is complete. */
 function bodyLength(text: string): number | undefined {
   const end = text.indexOf("\r\n\r\n");
   if (end < 0) return undefined;

@@ -5,16 +5,16 @@ import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 import { cpuMicros, type Measured, titles, turnsOf } from "./tables.ts";
 
-/** Key of the control row. The control repeats the first row, so its differences from that row are noise. */
+/** Key of the control row. This row repeats the first row, so any difference between the two is noise. */
 export const CONTROL = "again";
 
-/** If the control differs from the first row by more than this, the results do not count. */
+/** Results do not count if the control differs from the first row by a larger share than this. */
 const MAX_CHANCE = 0.015;
 
-/** Result of a comparison: more CPU per call than the first row, less, or within the noise. */
+/** CPU per call in comparison with the first row. `chance` means within the noise. */
 type Difference = "more" | "less" | "chance";
 
-/** A table of the CPU per call of each row, as a ratio to the first row: medians over the rounds. */
+/** Returns a table with the CPU per call of each row as a ratio to the first row. Each ratio is a median of the rounds. */
 export function differences({ rows, results }: Measured): string {
   const kinds = titles(results);
   const of = (row: string) => kinds.map(([call]) => summarise(roundRatios(results, row, call)));
@@ -48,7 +48,7 @@ function differenceOf({ median, low, high }: Summary, chance: Summary | undefine
   return median < 1 && high < chance.low ? "less" : "chance";
 }
 
-/** Ratio of a server's CPU per call to that of the first server in the same round, for each round. */
+/** Returns, for each round, the ratio of a server's CPU per call to that of the first row. */
 function roundRatios(results: Results, row: string, call: string): number[] {
   const turns = turnsOf(results, row, call);
   const base = turnsOf(results, "service", call);

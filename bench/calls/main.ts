@@ -12,27 +12,26 @@ import { comparison, type Measured, summary, targets } from "./tables.ts";
 
 const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToken: "" }).keys()];
 
-const USAGE = `Usage: npm run bench -- [what] [options]
-  (nothing)             this service beside its peers
-  commits BASE [HEAD]   two commits; without HEAD, a commit and the working files
+const USAGE = `Usage: npm run bench -- [name] [options]
+  (no name)             this service beside its peers
+  commits BASE [HEAD]   two commits; without HEAD: a commit and the working files
   growth [--quick]      a million groups in one environment
   overload [--quick]    more calls than a worker can answer
-Options of the first two:
-  --calls KEYS          comma list of ${CALLS.join(", ")}
-  --runtimes KEYS       comma list of ${RUNTIMES.join(", ")} (default: all installed)
-  --rounds N            number of rounds; each restarts every server
-  --turns N             turns of each server, for each call, in each round
+Options of a run without a name, and of commits:
+  --calls KEYS          comma-separated list of ${CALLS.join(", ")}
+  --runtimes KEYS       comma-separated list of ${RUNTIMES.join(", ")} (default: all installed)
+  --rounds N            number of rounds; each round restarts every server
+  --turns N             number of turns per server, call and round
   --quick               short turns, to check that the benchmark works
   --json FILE           write the raw figures to FILE
 Complete runs are stored in bench/results/, except those of commits.`;
 
-/** A process compiles all code of a call after about ten thousand calls. Deno needs more. */
+/** The warm-up lasts until the runtime has compiled all code of a call: about 10,000 calls, on Deno more. */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
-/** For servers that hardly differ. Of many short turns, some are undisturbed by other processes. */
+/** For servers with similar costs. If turns are short and many, other processes do not disturb all of them. */
 const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 
-/** The kinds of runs. */
 interface Kind {
   readonly page: Page | undefined;
   readonly runtimes: readonly Runtime[];
@@ -122,7 +121,6 @@ function countOf(text: string | undefined): number | undefined {
   return /^[1-9]\d*$/.test(text) ? Number(text) : Number.NaN;
 }
 
-/** @throws if a name is unknown */
 function listOf<T extends string>(text: string | undefined, known: readonly T[]): T[] | undefined {
   return text?.split(",").map((name) => {
     const one = known.find((key) => key === name);

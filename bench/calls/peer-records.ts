@@ -9,7 +9,6 @@ export type TokenStorage = "encrypted" | "plain";
 const ENVIRONMENT = "bench/Customer";
 const SECRET = Buffer.alloc(32, 9);
 
-/** Environment variables of a peer. */
 export function peerSettings(storage: TokenStorage): { readonly [name: string]: string } {
   return {
     BENCH_API_TOKEN: API_TOKEN,
@@ -20,8 +19,8 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes a group for the peers, with the fields that the service stores. For each call, a peer reads a record of the
- * same size. It decrypts one token with AES-256-GCM under the environment's key, with the digest of the token as
+ * Writes the records of a group that the peers read. They have the same size and fields as the service's records. An
+ * encrypted token is encrypted with AES-256-GCM under the key of the environment, with the token's digest as
  * additional data.
  *
  * @param group the service's answer, in Connect JSON

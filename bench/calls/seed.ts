@@ -4,13 +4,12 @@ import type { Row } from "../rows.ts";
 import { API_TOKEN, type OneNode, PATIENT, type Stage } from "../stage.ts";
 import { writePeerRecords } from "./peer-records.ts";
 
-/** A call, and the service's answer to it. */
 export interface Seeded {
   readonly call: Call;
   readonly reference: Answer;
 }
 
-/** Creates the groups through the service, and records its answer to each call. */
+/** Creates the groups through the service, and stores the service's answer to each call as the reference. */
 export async function seed(
   { start, store }: Stage<OneNode>,
   row: Row,
@@ -44,7 +43,7 @@ export async function seed(
 
 let created = 0;
 
-/** Returns the body of a single call. The body of a creation has a new id. */
+/** Returns the body of a single call. For a creation, the body has a new id. */
 export function bodyOnce(call: Call): Uint8Array | undefined {
   if (call.key !== "create") return call.body;
   return Buffer.from(String(call.body).replace('"ID"', `"checked-${process.pid}-${created++}"`));

@@ -6,14 +6,13 @@ import { median, type Summary, summarise } from "../statistics.ts";
 import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 
-/** Contents of a table. */
 export interface Measured {
   readonly rows: readonly Row[];
   readonly runtimes: readonly RuntimeInfo[];
   readonly results: Results;
 }
 
-/** Servers of the summary: their names in the summary, and the keys of their rows. */
+/** Servers in the summary: their names, and the keys of their rows. */
 const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["**this service**, Node 20", "service"],
   ["**this service**, Node 24", "service-node24"],
@@ -26,7 +25,7 @@ const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["connect-go with rueidis", "connectGo"],
 ];
 
-/** The summary: CPU per Get on each server that does the same work. */
+/** Returns a table with the CPU per Get of each server that does the same work. */
 export function summary({ rows, results }: Measured): string {
   const lines = SUMMARY.flatMap(([title, ...keys]) => {
     const cells = READS.map((call) => {
@@ -42,7 +41,7 @@ export function summary({ rows, results }: Measured): string {
   return table(["server", ">gRPC", ">Connect JSON", ">REST"], lines);
 }
 
-/** One table for each call: every server, and its ratio to this service in the same turn. */
+/** Returns one table per call: every server, and its ratio to this service in turns with the same number. */
 export function comparison(measured: Measured): string {
   const sections = titles(measured.results).map(([call, title]) => `## ${title}\n\n${tableOf(measured, call)}`);
   return sections.join("\n\n");
@@ -57,7 +56,7 @@ function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
     const latencies = asides.flatMap(({ latency }) => latency ?? []);
     const ours = turnsOf(results, opponent(rows, row), call);
     const ratio = (pick: (turn: Turn) => number) => (isService(row) ? "" : quartiles(ratios(ours, turns, pick), 2));
-    // A server that did not use its whole core had another bottleneck.
+    // If the server did not use its whole core, another part was the bottleneck.
     const bound = median(turns.map(({ serverBusy }) => serverBusy)) < 0.9 ? "≥ " : "";
     const middle = (times: readonly number[]) => (times.length === 0 ? "" : median(times).toFixed(2));
     return [
@@ -77,18 +76,17 @@ function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
   return table(["server", "on", ...columns.map((column) => `>${column}`)], lines);
 }
 
-/** Returns the CPU time of the calls in a turn. */
 export function cpuMicros(turn: Turn): number {
   return turn.cpuMicros;
 }
 
-/** The row of this service to compare with: on the same runtime, or on the Node that runs the benchmark. */
+/** Returns the key of the service's row on the same runtime. Default: on the Node that runs the benchmark. */
 function opponent(rows: readonly Row[], { runtime }: Row): string {
   const service = rows.find((row) => isService(row) && row.runtime === runtime);
   return service?.key ?? "service";
 }
 
-/** Returns the goals as a table, with their results. */
+/** Returns a table with each goal and its result. */
 export function targets({ results }: Measured): string {
   const lines: string[][] = [];
   const add = (title: string, most: string, text: string, isReached: boolean) => {
@@ -113,7 +111,7 @@ const MAX_P99 = 19;
 const MAX_START_MS = 300;
 const MAX_MIB = 160;
 
-/** Goals for CPU per call: the call, the two rows, and the largest ratio. */
+/** Goals for CPU per call. `most` is the largest allowed ratio of `ours` to `theirs`. */
 const WANTED: readonly (readonly [title: string, call: CallKey, ours: string, theirs: string, most: number])[] = [
   ["gRPC Get ÷ grpc-js", "grpcGet", "service", "grpcJs", 1],
   ["gRPC Get ÷ grpc-js without encryption", "grpcGet", "service", "grpcJs-plain", 1],
@@ -124,7 +122,6 @@ const WANTED: readonly (readonly [title: string, call: CallKey, ours: string, th
   ["REST GET on Deno ÷ its floor", "restGet", "service-deno", "bareHttp-deno", 1],
 ];
 
-/** The ratio of two servers in each turn. */
 function ratios(ours: readonly Turn[], theirs: readonly Turn[], pick: (turn: Turn) => number): Summary {
   return summarise(
     ours.flatMap((turn) => {
@@ -134,7 +131,6 @@ function ratios(ours: readonly Turn[], theirs: readonly Turn[], pick: (turn: Tur
   );
 }
 
-/** Returns the turns of a server for a call. */
 export function turnsOf({ turns }: Results, row: string, call: string): Turn[] {
   return turns.filter((turn) => turn.row === row && turn.call === call);
 }

@@ -3,29 +3,26 @@ import type { UserGroupStore } from "../../src/domain/store.ts";
 import { quantile } from "../statistics.ts";
 import { BY, ENVIRONMENT, idOf, type Kind } from "./groups.ts";
 
-/** Cost of one kind of call. */
 export interface CallFigures {
   readonly title: string;
-  /** Latency with one call at a time, in milliseconds. */
+  /** Latency percentiles with one call at a time, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** CPU time per call with 64 in flight, in microseconds. */
+  /** CPU time per call of this process and of Redis, with 64 calls in flight, in microseconds. */
   readonly storeMicros: number;
   readonly redisMicros: number;
 }
 
-/** Parameters of a measurement at one size. */
 export interface CallPlan {
   readonly kind: Kind;
-  /** Number of groups. */
   readonly groups: number;
-  /** Number of calls of each kind, first one at a time and then with 64 in flight. */
+  /** Number of calls of each kind: once with one call at a time, and once with 64 calls in flight. */
   readonly calls: number;
 }
 
 const UNDER_WAY = 64;
 
-/** Calls Get, Update, Rotate and Resolve for random groups. */
+/** Measures Get, Update, Rotate and Resolve on random groups. */
 export async function measureCalls(store: UserGroupStore, redis: Redis, plan: CallPlan): Promise<CallFigures[]> {
   const { kind, groups, calls } = plan;
   const pick = () => Math.floor(Math.random() * groups);
@@ -35,7 +32,7 @@ export async function measureCalls(store: UserGroupStore, redis: Redis, plan: Ca
     if (created) throw new Error("a created group is missing");
     return group;
   };
-  // A rotation revokes the token of its call, so each call takes a token of another group.
+  // A rotation revokes its token, so calls in flight must not share a token.
   const take = () => {
     const [id, token] = tokens.entries().next().value ?? [];
     if (id === undefined || token === undefined) throw new Error("there are too few tokens");

@@ -4,7 +4,6 @@ import type { NewUserGroup, UserGroup } from "../../src/domain/user-group.ts";
 import { groupFromMessage } from "../../src/rpc/messages.ts";
 import { candidateOf } from "../../src/store/environments.ts";
 
-/** A kind of groups. */
 export interface Kind {
   readonly title: string;
   /** Redis' setting `hash-max-listpack-value`. */
@@ -12,10 +11,9 @@ export interface Kind {
   group(number: number): NewUserGroup;
 }
 
-/** The environment that grows. */
+/** The environment that contains all groups. */
 export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", number: candidateOf("acme/Customer", 0) };
 
-/** The author of the changes. */
 export const BY: ChangeBy = {
   actorId: "0123456789abcdef",
   actorName: "Back end",
@@ -53,12 +51,14 @@ export const KINDS: readonly Kind[] = [
   { title: `${LONG}, \`hash-max-listpack-value 1024\``, compactValueBytes: 1024, group: long },
 ];
 
-/** Returns the id of the group with this number. */
 export function idOf(number: number): string {
   return `group-${String(number).padStart(7, "0")}`;
 }
 
-/** Size in bytes of the values that a caller sets and gets. A number or a time (in milliseconds) counts as the length of its decimal digits. */
+/**
+ * Returns the size of all values of a group in a response, in bytes. A number or a time (in milliseconds) counts as the
+ * length of its decimal digits.
+ */
 export function payloadOf(group: UserGroup): number {
   const { providedId, name, mapping, properties, token, teamId, createTime, updateTime, tokenCreateTime } = group;
   const values = [providedId, name, JSON.stringify(mapping), properties ? JSON.stringify(properties) : "", token];

@@ -30,17 +30,15 @@ const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per g
 
 interface Size {
   readonly groups: number;
-  /** Bytes per group. */
   readonly used: number;
   readonly payload: number;
   readonly compact: number;
-  /** Bytes of audit events per group. */
   readonly audit: number;
   readonly calls: readonly CallFigures[] | undefined;
   readonly scripts: readonly ScriptFigures[];
 }
 
-/** @param args `--quick`: a hundredth of the groups, to check that the benchmark works */
+/** @param args `--quick` creates a hundredth of the groups, to check that the benchmark works */
 export async function main(args: readonly string[]): Promise<void> {
   prepareMachine();
   const isQuick = args.includes("--quick");
@@ -82,7 +80,7 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
       const audit = (await auditMemory(redisOf(client))) / groups;
       const plan = { kind, groups, calls };
       const isEnd = groups === sizes[0] || groups === sizes.at(-1);
-      // The first calls run uncompiled code and are slow, so their figures are discarded.
+      // The first calls are slow because the runtime has not compiled the code, so their figures are discarded.
       if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
       const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
       const scripts = groups === sizes.at(-1) ? await measureScripts(deps, redisOf(client)) : [];
@@ -128,7 +126,6 @@ async function usedMemory(redis: ScriptedRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]);
 }
 
-/** Returns the memory of the audit event streams, in bytes. */
 async function auditMemory(redis: ScriptedRedis): Promise<number> {
   const days = await Promise.all(["events", "updates"].map((stream) => redis.keys(`ug:*:${stream}:*`)));
   const streams = days.flat();
@@ -136,7 +133,7 @@ async function auditMemory(redis: ScriptedRedis): Promise<number> {
   return bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0);
 }
 
-/** Returns the share of random groups whose hash has the compact encoding. */
+/** Returns the share of groups, of a random sample, that Redis stores with the compact encoding. */
 async function compactShare(redis: ScriptedRedis): Promise<number> {
   const keys = Array.from({ length: 500 }, () => redis.randomkey());
   const groups = (await Promise.all(keys)).filter((key): key is string => key?.includes("}:group:") === true);

@@ -9,7 +9,6 @@ import { redisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts"
 import { quantile } from "../statistics.ts";
 import { BY, ENVIRONMENT } from "./groups.ts";
 
-/** Duration of a script in Redis, in milliseconds. */
 export interface ScriptFigures {
   readonly title: string;
   readonly runs: number;
@@ -19,18 +18,14 @@ export interface ScriptFigures {
 
 const PAGE_SIZE = 1000;
 
-/** Number of repetitions of a call. */
 const TIMES = 100;
 
-/** SLOWLOG records scripts that take longer than this, in microseconds. */
+/** Redis' SLOWLOG records only scripts that take longer than this, in microseconds. */
 const RECORDED_MICROS = 50;
 
 const MAX_RECORDED = 100_000;
 
-/**
- * Measures the longest scripts, by Redis' SLOWLOG: lists, searches, the API tokens of an environment that has the
- * maximum number, and a deletion, which takes some seconds.
- */
+/** Measures the longest scripts with Redis' SLOWLOG. It deletes the environment at the end, which takes some seconds. */
 export async function measureScripts(
   deps: GroupDeps & { client: StoreClient },
   redis: Redis,
@@ -40,7 +35,7 @@ export async function measureScripts(
   const tokens = redisApiTokens({ ...deps, listener });
   const values = { displayName: "Back end", role: "admin", expireTime: undefined } as const;
   const { apiToken } = await tokens.create(ENVIRONMENT, { ...values, creator: "root" }, BY);
-  /** Each API token has two secrets in their grace period. */
+  /** Creates an API token that also has the maximum number of secrets in their grace period. */
   const create = async () => {
     const { apiToken: created } = await tokens.create(ENVIRONMENT, { ...values, creator: apiToken.id }, BY);
     const rotation = { graceMs: 3_600_000, rotator: "root", notBeyond: undefined };

@@ -6,7 +6,6 @@ import { h2load, type LogRow, readLog } from "../load.ts";
 import { API_TOKEN } from "../stage.ts";
 import { quantile } from "../statistics.ts";
 
-/** A protocol and an HTTP version of a load. */
 export interface Protocol {
   readonly title: string;
   readonly key: CallKey;
@@ -23,48 +22,45 @@ export const PROTOCOLS: readonly Protocol[] = [
   GRPC,
 ];
 
-/** Reads of groups that h2load repeats. */
 export interface Reads extends Pick<Call, "headers" | "body"> {
   readonly http: 1 | 2;
   readonly urls: readonly string[];
-  /** Folder for files. */
+  /** h2load writes its log into this folder. */
   readonly folder: string;
-  /** Prefix of the file names. Unique among concurrent loads. */
+  /** Prefix of the log's file name. Loads at the same time need different names. */
   readonly name: string;
-  /** Size of an answer. Set only if refusals also have HTTP status 200. */
+  /** Size of an answer with a group, in bytes. Set only if refusals also have HTTP status 200. */
   readonly answerBytes: number | undefined;
 }
 
-/** How h2load sends calls. */
 export interface Load {
   readonly title: string;
   readonly connections: number;
   /** Maximum calls in flight per connection. */
   readonly streams: number;
-  /** Calls started per second. Undefined: each answer starts the next call. */
+  /** Calls started per second. If undefined, each answer starts the next call. */
   readonly perSecond?: number;
 }
 
-/** Outcomes of the calls of a load. */
 export interface Outcomes {
-  /** Answers with a group, per second. */
+  /** Number of answers with a group, per second. */
   readonly answeredPerSecond: number;
   readonly refusedPerSecond: number;
-  /** Total number of other answers and of broken streams. h2load does not count broken HTTP/1.1 connections. */
+  /** Number of all other answers and of broken streams. h2load does not count broken HTTP/1.1 connections. */
   readonly failed: number;
-  /** p99 latency of answers with a group, in milliseconds. Includes refusals if they have HTTP status 200. */
+  /** p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, it includes them. */
   readonly p99: number;
 }
 
-/** The same number as in the floods over HTTP/2, because each connection costs CPU. */
+/** All loads over HTTP/2 use this number of connections, because each connection costs CPU. */
 const CONNECTIONS = 80;
 const STREAMS = 250;
-/** Below the default of MAX_CONNECTIONS, 4096. */
+/** The default of MAX_CONNECTIONS is 4096. */
 const HTTP1_CONNECTIONS = 4000;
 
 export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };
 
-/** HTTP statuses of refusals: of unknown API tokens, by rate limits, and by an overloaded worker. */
+/** HTTP statuses of refusals because of an unknown API token, a rate limit, or an overloaded worker. */
 const REFUSALS = [401, 429, 503];
 
 /** Starts calls at a fixed rate, even if earlier calls have no answer yet. */
@@ -74,7 +70,7 @@ export function openLoop(http: 1 | 2, title: string, perSecond: number): Load {
     : { title, connections: CONNECTIONS, streams: STREAMS, perSecond };
 }
 
-/** Keeps a number of calls in flight. Over HTTP/1.1, each call occupies a connection, so the maximum is 4,000. */
+/** Keeps a number of calls in flight. Over HTTP/1.1 the maximum is 4,000, because each call needs a connection. */
 export function closedLoop(http: 1 | 2, calls: number): Load {
   const connections = http === 1 ? Math.min(calls, HTTP1_CONNECTIONS) : CONNECTIONS;
   const streams = http === 1 ? 1 : Math.ceil(calls / connections);
@@ -82,7 +78,7 @@ export function closedLoop(http: 1 | 2, calls: number): Load {
   return { title: `${inFlight.toLocaleString("en")} in flight`, connections, streams };
 }
 
-/** Prepares the reads of groups. Over Connect and gRPC, only the first group is read, because h2load repeats one body. */
+/** Prepares the reads of groups. Over Connect and gRPC, h2load repeats one body, so it reads only the first group. */
 export async function readsOf(
   { key, http }: Protocol,
   url: string,
@@ -98,7 +94,7 @@ export async function readsOf(
   return { http, urls, headers, body, folder, name, answerBytes };
 }
 
-/** Runs a load for `seconds`, after a warm-up second that does not count. */
+/** Runs a load for `seconds`. The results exclude the warm-up second before this time. */
 export async function run(
   { http, urls, headers, body, folder, name, answerBytes }: Reads,
   { connections, streams, perSecond }: Load,
@@ -119,8 +115,8 @@ export async function run(
 }
 
 /**
- * Summarizes the output and the log of h2load. The status in the log is 0 if a stream broke, or if the headers of its
- * answer arrived before the measured time. So the number of failures comes from the output.
+ * Summarizes the output and the log of h2load. The log has status 0 for a broken stream, and for an answer whose headers
+ * arrived during the warm-up. So the number of failures comes from the output.
  */
 export function outcomesOf(
   output: string,

@@ -15,14 +15,14 @@ import { slowShard, TENANT_TOKENS } from "./slow-shard.ts";
 const GROUPS = Array.from({ length: 300 }, (_, i) => `group-${i}`);
 const FLOODS: Floods = { rates: [1, 2, 4], inFlight: [5000, 20_000] };
 const QUICK_FLOODS: Floods = { rates: [2], inFlight: [20_000] };
-/** Rate of calls to the slow shard, and rate of calls to another shard. Each is this share of the peak rate. */
+/** The load on each shard, as a share of the peak rate. */
 const SHARD_SHARE = 0.25;
-/** Long enough that the Cluster replaces no slow node. */
+/** With this timeout, the Cluster does not replace a slow node during the benchmark. */
 const NODE_TIMEOUT_MS = 120_000;
-/** Addresses of the two callers behind a proxy. */
+/** Client addresses that the proxy header reports for the two callers. */
 const [FLOOD_ADDRESS, OTHER_ADDRESS] = ["192.0.2.1", "192.0.2.2"];
 
-/** @param args `--quick`: fewer and shorter loads, to check that the benchmark works */
+/** @param args `--quick` runs fewer and shorter loads, to check that the benchmark works */
 export async function main(args: readonly string[]): Promise<void> {
   prepareMachine();
   const isQuick = args.includes("--quick");
@@ -32,11 +32,11 @@ export async function main(args: readonly string[]): Promise<void> {
   const parts = [
     `${describeMachine(runtimes)}; one worker has its own core; Redis and the loads share the other. Each load takes ` +
       `${seconds} s. **Other caller**: 50 calls per second over each HTTP version, with its own API token, from before ` +
-      "the load until after it. **Busy**: share of its core that the worker uses. Below 90 %, the load is the limit. " +
+      "the load until after it. **Busy**: share of its core that the worker uses. Below 90 %, the load generator is the limit. " +
       "**Memory**: peak resident memory. **Recovered after**: time from the end of the load " +
       `until a call is answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and ` +
-      "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. The table " +
-      "counts these as refused, by the size of all answers. The p99 includes them.",
+      "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. So the " +
+      "table derives the number of refusals from the total size of all answers, and the p99 includes refusals.",
   ];
   const add = (text: string) => parts.push(text);
 
@@ -74,7 +74,7 @@ export async function main(args: readonly string[]): Promise<void> {
   report(parts.join("\n\n"), isQuick ? undefined : "overload");
 }
 
-/** Floods a worker with an unknown API token, from another address than that of the other caller. */
+/** Floods a worker with an unknown API token. The other caller has another client address. */
 function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds: number): Promise<string> {
   const settings = { TRUSTED_PROXIES: "127.0.0.1" };
   return withWorker(stage, runtime, { seconds, address: OTHER_ADDRESS, settings }, async (worker) => {
@@ -86,15 +86,15 @@ function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds
   });
 }
 
-/** Starts a worker and the other caller, creates the groups, and stops both after the work. */
+/** Starts a worker and the other caller, creates the groups, runs `work`, and stops both. */
 async function withWorker<T>(
   stage: Stage<Store>,
   { runtime }: RuntimeInfo,
   options: {
     readonly seconds: number;
-    /** Address of the other caller behind a proxy. Default: the caller connects directly. */
+    /** Client address of the other caller behind a proxy. If undefined, the other caller connects directly. */
     readonly address?: string;
-    /** Further entries of `API_TOKENS`. */
+    /** Additional entries of `API_TOKENS`. */
     readonly tokens?: readonly string[];
     readonly settings?: { readonly [name: string]: string };
   },

@@ -8,7 +8,7 @@ import { lostOf, type Observed, type OtherCaller, p99Of } from "./other.ts";
 export const PROMPT_MS = 50;
 const RECOVERY_TIMEOUT_MS = 30_000;
 
-/** A worker, and the caller beside the loads. */
+/** A worker, and the other caller whose latency the benchmark observes. */
 export interface Worker {
   readonly server: BenchServer;
   readonly other: OtherCaller;
@@ -16,7 +16,7 @@ export interface Worker {
   readonly seconds: number;
 }
 
-/** The loads above the peak. */
+/** Loads above the peak. */
 export interface Floods {
   /** Rates in an open loop, as multiples of the peak. */
   readonly rates: readonly number[];
@@ -24,21 +24,19 @@ export interface Floods {
   readonly inFlight: readonly number[];
 }
 
-/** A load and its measured effects. */
 interface Measured extends Outcomes {
   readonly load: Load;
   readonly other: Observed;
   /** CPU time of the worker during the load, in seconds. */
   readonly cpuSeconds: number;
-  /** The share of its core that the worker used, from 0 to 1. */
   readonly busy: number;
   readonly peakMiB: number;
-  /** Time from the end of the load to a prompt answer, in milliseconds. */
+  /** Time from the end of the load until a prompt answer, in milliseconds. */
   readonly recoveredMs: number;
 }
 
 /**
- * Measures a worker at its peak, and then with more load.
+ * Measures a worker at its peak, and then under larger loads.
  *
  * @param flood default: the same reads as at the peak
  */
@@ -49,14 +47,14 @@ export async function offered(
   { rates, inFlight }: Floods,
 ): Promise<{ readonly text: string; readonly peak: number }> {
   const { other, seconds } = worker;
-  // The first calls run uncompiled code and are slow.
+  // The first calls are slow because the runtime has not compiled the code.
   await run(reads, PEAK, seconds);
   await other.observed();
   await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   const quiet = await other.observed();
   const first = await measure(worker, reads, PEAK);
   const peak = first.answeredPerSecond;
-  // Both figures include the warm-up second of the load.
+  // CPU time and calls both include the load's warm-up second.
   const micros = (first.cpuSeconds * 1e6) / (peak * (seconds + 1));
   const { http } = flood;
   const loads = [
@@ -112,10 +110,10 @@ async function measure({ server, other, seconds }: Worker, reads: Reads, load: L
 }
 
 /**
- * Waits for a prompt answer.
+ * Waits until an answer is prompt.
  *
  * @returns the wait in milliseconds
- * @throws if there is none within 30 s
+ * @throws if no answer is prompt within 30 s
  */
 async function untilPrompt(server: BenchServer): Promise<number> {
   const began = performance.now();
@@ -133,9 +131,9 @@ async function untilPrompt(server: BenchServer): Promise<number> {
 }
 
 /**
- * Duration of a call that returns a group, in milliseconds. The first call for an id creates the group.
+ * Returns the duration of a call that returns a group, in milliseconds. The first call with an id creates the group.
  *
- * @throws for any other answer
+ * @throws if the call returns no group
  */
 export async function timeOf(server: BenchServer, group: string, token = API_TOKEN): Promise<number> {
   const began = performance.now();
@@ -147,7 +145,7 @@ export async function timeOf(server: BenchServer, group: string, token = API_TOK
   return performance.now() - began;
 }
 
-/** Formats a time in milliseconds. NaN: a dash. */
+/** Formats a time in milliseconds. Returns a dash for NaN. */
 export function ms(time: number): string {
   return Number.isNaN(time) ? "–" : time.toFixed(time < 10 ? 1 : 0);
 }

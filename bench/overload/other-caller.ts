@@ -4,14 +4,14 @@ import { createInterface } from "node:readline";
 import type { Observed, ObservedCalls, OtherCalls } from "./other.ts";
 
 /**
- * Makes 50 calls per second over HTTP/1.1 and 50 over HTTP/2. For each line of input, it prints the results since the
- * last line as JSON.
+ * Makes 50 calls per second over HTTP/1.1 and 50 over HTTP/2. For each line on standard input, it prints the results
+ * since the previous line as JSON.
  */
 const INTERVAL_MS = 1000 / 50;
 const TIMEOUT_MS = 20_000;
 
 const { http1, http2, path, headers } = JSON.parse(process.argv[2] as string) as OtherCalls;
-// Uses its connections in turn, so the server closes none of them as idle.
+// "fifo" uses the connections in turn, so none of them is idle for long and closed by the server.
 const agent = new Agent({ keepAlive: true, maxSockets: 32, scheduling: "fifo" });
 let session: ClientHttp2Session | undefined;
 
@@ -22,7 +22,6 @@ function none(): ObservedCalls {
   return { times: [], refused: 0, failed: 0 };
 }
 
-/** Makes a call. @returns the HTTP status */
 function over1(signal: AbortSignal): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const sent = request(`${http1}${path}`, { agent, headers, signal }, (response) => {
@@ -33,7 +32,6 @@ function over1(signal: AbortSignal): Promise<number | undefined> {
   });
 }
 
-/** Makes a call. @returns the HTTP status */
 function over2(signal: AbortSignal): Promise<number | undefined> {
   if (session === undefined || session.closed || session.destroyed) session = connect(http2).on("error", () => {});
   const stream = session.request({ ...headers, ":path": path }, { signal });

@@ -4,37 +4,32 @@ import { BUILD_FOLDER } from "../runtimes.ts";
 import type { BenchServer } from "../servers.ts";
 import { quantile } from "../statistics.ts";
 
-/** The API token of the other caller, of its own environment. */
+/** API token of the other caller. It belongs to another environment than the token of the load. */
 export const OTHER_TOKEN = "bench-b3RoZXItdG9rZW4tb2YtdGhlLWJlbmNo";
 
-/** The calls of the other caller. */
 export interface OtherCalls {
-  /** URL for HTTP/1.1. */
   readonly http1: string;
-  /** URL for HTTP/2. */
   readonly http2: string;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
 }
 
-/** Results of the other caller over one HTTP version. */
 export interface ObservedCalls {
   /** Latencies of answers with a group, in milliseconds. */
   readonly times: number[];
   refused: number;
-  /** Other answers, broken calls, and timeouts of 20 s. */
+  /** Number of other answers, broken calls, and timeouts after 20 s. */
   failed: number;
 }
 
-/** Results of the other caller over each HTTP version. */
 export interface Observed {
   readonly http1: ObservedCalls;
   readonly http2: ObservedCalls;
 }
 
-/** A process that makes 50 calls per second over each HTTP version, beside a load. */
+/** A process that makes 50 calls per second over each HTTP version while a load runs. */
 export interface OtherCaller {
-  /** Returns the results since the previous call of this function. Waits for the calls in flight. */
+  /** Waits for the calls in flight. Returns the results since the previous call of this function. */
   observed(): Promise<Observed>;
   stop(): Promise<unknown>;
 }

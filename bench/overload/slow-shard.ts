@@ -5,19 +5,18 @@ import type { BenchServer } from "../servers.ts";
 import { openLoop, REST_HTTP2, readsOf, run } from "./load.ts";
 import { ms, timeOf } from "./offered.ts";
 
-/** Environments, each on a random shard, and their API tokens. It is very unlikely that one shard has all of them. */
+/** Each environment is on a random shard. With twelve environments, it is very unlikely that one shard has all. */
 const TENANTS = Array.from({ length: 12 }, (_, i) => ({
   environment: `tenant-${i}`,
   token: `bench-dGVuYW50LW9mLXRoZS1iZW5jaA-${i}`,
 }));
 
-/** Entries of `API_TOKENS` for `slowShard`. */
 export const TENANT_TOKENS = TENANTS.map(({ environment, token }) => `${environment}/Customer=${token}`);
 
 /**
  * Measures reads in an environment on a slow shard and, at the same time, in an environment on another shard.
  *
- * @param perSecond rate of each load. The worker must be able to serve both loads
+ * @param perSecond rate of the load on each of the two environments
  */
 export async function slowShard(
   cluster: TestCluster,
@@ -73,7 +72,7 @@ export async function slowShard(
   ].join("\n\n");
 }
 
-/** Delays all answers of a node, twice a second for 400 ms. Returns a function that stops this. */
+/** Pauses a Redis node twice a second for 400 ms. Returns a function that ends this. */
 function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
   const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
   void hold();

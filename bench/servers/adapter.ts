@@ -17,7 +17,7 @@ const config = await loadConfig(process.env);
 const { app, service: opened } = await open(config);
 await opened.start();
 const { authorize, interceptors = [], ...service } = app.service;
-/** Authorizes by the headers, like the transport. */
+/** Authorizes a request by its headers before Connect reads the body, as the transport does. */
 const authorized: Interceptor = (next) => async (req) => {
   await authorize?.({
     ...req,

@@ -5,8 +5,8 @@ import { responseMessage } from "./messages.ts";
 import { announce, openWork } from "./work.ts";
 
 /**
- * The floor for gRPC, with node:http2 streams alone: one gRPC frame in, one out. It supports one method and validates
- * almost nothing.
+ * The floor for gRPC, with only node:http2. This server supports one method, with one gRPC frame in each direction, and
+ * validates almost nothing.
  */
 const work = await openWork();
 const server = createServer();
@@ -20,7 +20,7 @@ server.on("stream", (stream, headers) => {
       const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
       const request = fromBinary(GetUserGroupRequestSchema, body.subarray(5, 5 + body.readUInt32BE(1)));
       const group = await work.read(headers.authorization, request.userGroupId);
-      // The benchmark ends while calls are in flight, and so closes these streams.
+      // At the end of a load, h2load closes streams that still wait for an answer.
       if (stream.destroyed) return;
       const message = toBinary(GetUserGroupResponseSchema, responseMessage(group));
       const frame = Buffer.allocUnsafe(5 + message.byteLength);

@@ -1,9 +1,7 @@
 import { fastify } from "fastify";
 import { announce, openWork, restAnswer } from "./work.ts";
 
-/**
- * A typical JSON API with Fastify and ioredis. Schemas validate requests and generate the code that serializes answers.
- */
+/** A typical JSON API with Fastify and ioredis. Its schemas validate requests and speed up the serialization. */
 const work = await openWork();
 const app = fastify();
 

@@ -4,7 +4,6 @@ import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
 import { type GetUserGroupResponse, GetUserGroupResponseSchema } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { StoredGroup } from "./work.ts";
 
-/** Creates the GetUserGroup response as a message of the service's codec. */
 export function responseMessage(group: StoredGroup): GetUserGroupResponse {
   return create(GetUserGroupResponseSchema, {
     userGroup: {

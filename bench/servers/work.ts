@@ -2,7 +2,7 @@ import { createDecipheriv, createHash, createSecretKey, hkdfSync } from "node:cr
 import { Redis } from "ioredis";
 import type { JsonObject } from "../../src/domain/user-group.ts";
 
-/** A stored user group with its token in clear text. */
+/** A user group from Redis, with its decrypted token. */
 export interface StoredGroup {
   readonly teamId: number;
   readonly token: string;
@@ -16,23 +16,22 @@ export interface StoredGroup {
   readonly tokenCreateTime: number;
 }
 
-/** The work of every peer for a call, without its framework. */
+/** The work that every peer does for a call, apart from its framework. */
 export interface Work {
-  /** The address to listen on. */
   readonly host: string;
   readonly port: number;
   /**
    * Authenticates an `Authorization` header and reads a group.
    *
-   * @throws if the API token is unknown, or the group does not exist
+   * @throws if the API token is unknown or the group does not exist
    */
   read(authorization: string | undefined, id: string): Promise<StoredGroup>;
 }
 
 /**
- * Prepares the work: API tokens as SHA-256 digests, one connection with auto-pipelining, one HGETALL per call, and
- * decryption of encrypted tokens. It shares no code with the service, so a change of the service does not change its
- * peers. `bench/calls/peer-records.ts` writes the records. `bench/servers/go/work.go` does the same in Go.
+ * Opens one Redis connection with auto-pipelining, and prepares the SHA-256 digests of the API tokens and the
+ * decryption. Each read costs one HGETALL. This file shares no code with the service, so that a change of the service
+ * does not change its peers. `bench/servers/go/work.go` does the same work in Go.
  */
 export async function openWork(): Promise<Work> {
   const redis = new Redis(setting("REDIS_URL"), { enableAutoPipelining: true });
@@ -66,10 +65,10 @@ export async function openWork(): Promise<Work> {
 }
 
 /**
- * Decrypts stored tokens: AES-256-GCM with the environment and the token's digest as additional data, under a key
- * derived for the environment.
+ * Returns a function that decrypts a stored token. It uses AES-256-GCM with a key derived for the environment, and the
+ * environment and the token's digest as additional data.
  *
- * @param secret in base64; undefined: tokens are stored in clear text
+ * @param secret in base64; undefined if tokens are stored in clear text
  */
 function tokenReader(secret: string | undefined, environment: string): (stored: string, digest: string) => string {
   if (secret === undefined) return (stored) => stored;
@@ -90,12 +89,11 @@ function setting(name: string): string {
   return value;
 }
 
-/** Prints the URL of a server, like the service. */
+/** Prints the URL of a server in the format of the service's log. */
 export function announce(host: string, port: number): void {
   console.log(JSON.stringify({ msg: "listening", url: `http://${host}:${port}` }));
 }
 
-/** Returns the REST answer to a GET. */
 export function restAnswer(group: StoredGroup): JsonObject {
   return {
     success: 1,

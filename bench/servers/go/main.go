@@ -1,6 +1,6 @@
-// Go servers that do the same work for a Get as the service. The first
-// argument selects one: "grpc" (grpc-go), "connect" (connect-go) or "rest"
-// (net/http).
+// Package main contains Go servers that do the same work for a Get as the
+// service. The first argument selects the server: "grpc" (grpc-go), "connect"
+// (connect-go) or "rest" (net/http).
 package main
 
 import (

@@ -20,7 +20,7 @@ type restAnswer struct {
 	UserGroup    restGroup `json:"user_group"`
 }
 
-// A typical JSON API with net/http and rueidis.
+// serveRest runs a typical JSON API with net/http and rueidis.
 func serveRest(listener net.Listener, work *Work) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/user", func(w http.ResponseWriter, r *http.Request) {

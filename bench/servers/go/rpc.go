@@ -22,7 +22,7 @@ type grpcServer struct {
 	work *Work
 }
 
-// A typical gRPC server with grpc-go and rueidis.
+// serveGrpc runs a typical gRPC server with grpc-go and rueidis.
 func serveGrpc(listener net.Listener, work *Work) error {
 	server := grpc.NewServer()
 	v1.RegisterUserGroupServiceServer(server, &grpcServer{work: work})
@@ -46,7 +46,7 @@ type connectServer struct {
 	work *Work
 }
 
-// A typical Connect and gRPC server with connect-go and rueidis.
+// serveConnect runs a typical Connect and gRPC server with connect-go and rueidis.
 func serveConnect(listener net.Listener, work *Work) error {
 	mux := http.NewServeMux()
 	mux.Handle(usergroupv1connect.NewUserGroupServiceHandler(&connectServer{work: work}))

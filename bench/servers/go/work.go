@@ -19,7 +19,7 @@ import (
 
 var errRefused = errors.New("the API token is unknown, or the group does not exist")
 
-// A stored user group with its token in clear text.
+// Group is a user group from Redis, with its decrypted token.
 type Group struct {
 	TeamID                                  int64
 	Token, Name, ProvidedID, Etag           string
@@ -28,14 +28,15 @@ type Group struct {
 	CreateTime, UpdateTime, TokenCreateTime time.Time
 }
 
-// The work of every peer for a call, without its framework. bench/servers/work.ts does the same on Node, and
+// Work is the work that every peer does for a call, apart from its framework.
+// bench/servers/work.ts does the same on Node, and
 // bench/calls/peer-records.ts writes the records.
 type Work struct {
 	redis       rueidis.Client
 	environment string
-	// SHA-256 digest of each API token.
+	// SHA-256 digests of the API tokens.
 	apiTokens map[[sha256.Size]byte]bool
-	// Nil: tokens are stored in clear text.
+	// Nil if tokens are stored in clear text.
 	aead   cipher.AEAD
 	prefix string
 }
@@ -79,7 +80,7 @@ func openCipher(text, environment string) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Authenticates an Authorization header and reads a group.
+// read authenticates an Authorization header and reads a group.
 func (w *Work) read(ctx context.Context, authorization, id string) (*Group, error) {
 	token, ok := strings.CutPrefix(authorization, "Token ")
 	if !ok || !w.apiTokens[sha256.Sum256([]byte(token))] {
