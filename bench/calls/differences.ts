@@ -14,7 +14,9 @@ const MAX_CHANCE = 0.015;
 /** CPU per call in comparison with the first row. `chance` means within the noise. */
 type Difference = "more" | "less" | "chance";
 
-/** Returns a table with the CPU per call of each row as a ratio to the first row. Each ratio is a median of the rounds. */
+/**
+ * Returns a table with the CPU per call of each row as a ratio to the first row. Each ratio is a median of the rounds.
+ */
 export function differences({ rows, results }: Measured): string {
   const kinds = titles(results);
   const of = (row: string) => kinds.map(([call]) => summarise(roundRatios(results, row, call)));

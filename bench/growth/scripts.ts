@@ -25,7 +25,9 @@ const RECORDED_MICROS = 50;
 
 const MAX_RECORDED = 100_000;
 
-/** Measures the longest scripts with Redis' SLOWLOG. It deletes the environment at the end, which takes some seconds. */
+/**
+ * Measures the longest scripts with Redis' SLOWLOG. It deletes the environment at the end, which takes some seconds.
+ */
 export async function measureScripts(
   deps: GroupDeps & { client: StoreClient },
   redis: Redis,

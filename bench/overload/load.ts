@@ -115,8 +115,8 @@ export async function run(
 }
 
 /**
- * Summarizes the output and the log of h2load. The log has status 0 for a broken stream, and for an answer whose headers
- * arrived during the warm-up. So the number of failures comes from the output.
+ * Summarizes the output and the log of h2load. The log has status 0 for a broken stream, and for an answer whose
+ * headers arrived during the warm-up. So the number of failures comes from the output.
  */
 export function outcomesOf(
   output: string,

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A certificate and its key: paths of the files and their PEM content. */
+/** Paths and PEM content of a certificate and of its key. */
 export interface Certificate {
   readonly certFile: string;
   readonly keyFile: string;
@@ -11,16 +11,15 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** Certificates for the duration of a test run. */
+/** Certificates that all tests of a run share. */
 export interface Certificates {
-  /** Folder of the files. */
   readonly folder: string;
-  /** The authority that signs `server` and `client`. */
+  /** The CA that signs `server` and `client`. */
   readonly ca: Certificate;
-  /** Valid for 127.0.0.1. */
+  /** For the address 127.0.0.1. */
   readonly server: Certificate;
   readonly client: Certificate;
-  /** Has the same name as `client`, but another authority signed it. */
+  /** Has the same name as `client`, but another CA signed it. */
   readonly untrusted: Certificate;
 }
 
@@ -37,12 +36,12 @@ function signedBy({ certFile, keyFile }: Certificate): string[] {
   return ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=critical,CA:FALSE"];
 }
 
-/** Creates another certificate for 127.0.0.1 in the same folder. @param name name of its files and its subject */
+/** Creates another server certificate for 127.0.0.1. @param name the name of the files and of the subject */
 export function makeServerCertificate({ folder, ca }: Pick<Certificates, "folder" | "ca">, name: string): Certificate {
   return make(folder, name, name, [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]);
 }
 
-/** Creates certificates with the openssl command. The caller removes them. */
+/** Creates certificates with the openssl command. The caller must remove them. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
   const ca = make(folder, "ca", "authority", []);
@@ -56,7 +55,6 @@ export function makeCertificates(): Certificates {
   };
 }
 
-/** Deletes the certificates and their folder. */
 export function removeCertificates({ folder }: Certificates): void {
   rmSync(folder, { recursive: true, force: true });
 }

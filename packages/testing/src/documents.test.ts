@@ -7,6 +7,6 @@ it.each([
   ["8.6 billion (8.6 × 10^9), up to 2^53 - 1", [8.6e9, 8.6e9, 2 ** 53, 1]],
   ["10 min | 408, 413", [600_000, 408, 413]],
   ["over HTTP/2 or HTTP/1.1, for IPv4", []],
-])("the figures of a text are its numbers with their units, except for those in names: %s", (text, figures) => {
+])("figuresOf converts numbers with units, and skips numbers in names: %s", (text, figures) => {
   expect(figuresOf(text)).toEqual(figures);
 });

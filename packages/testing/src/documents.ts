@@ -1,15 +1,11 @@
 import { readFileSync } from "node:fs";
 import { ROOT } from "./process.ts";
 
-/** Content of a document. */
 export function textOf(document: string): string {
   return readFileSync(`${ROOT}/${document}`, "utf8");
 }
 
-/**
- * Content of a section, from its heading to the next. "" names the text before all headings. @throws if it does not
- * exist
- */
+/** Returns a section from its heading to the next. The name "" selects the text before all headings. */
 function sectionOf(document: string, name: string): string {
   const text = textOf(document);
   const start = name === "" ? 0 : text.indexOf(`\n## ${name}\n`);
@@ -18,7 +14,7 @@ function sectionOf(document: string, name: string): string {
   return text.slice(start, end < 0 ? undefined : end);
 }
 
-/** Rows of the tables of a section, without header rows and backticks. */
+/** Returns the cells of all tables in a section, without header rows and backticks. */
 export function rowsOf(document: string, section: string): string[][] {
   const lines = sectionOf(document, section).split("\n");
   return lines
@@ -27,7 +23,7 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/** Factor of each unit: sizes are in bytes, times in milliseconds. */
+/** Factors that convert each unit: sizes to bytes, and times to milliseconds. */
 const UNITS: { readonly [unit: string]: number } = {
   KiB: 1024,
   MiB: 1024 ** 2,
@@ -41,37 +37,35 @@ const UNITS: { readonly [unit: string]: number } = {
   billion: 1e9,
 };
 
-/** A number outside names such as HTTP/2, with an optional exponent, power of ten or unit. */
+/** Matches a number outside of names such as HTTP/2, with an optional exponent, power of ten or unit. */
 const FIGURE = /(?<![\w./])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)(?:\^(\d+))?(?: × 10\^(\d+)| (\w+))?/g;
 
-/** All numbers of a text, in order, converted to bytes or milliseconds. */
+/** Returns all numbers of a text in order. Sizes are converted to bytes, and times to milliseconds. */
 export function figuresOf(text: string): number[] {
   return [...text.matchAll(FIGURE)].map(([, number = "", power = 1, ten = 0, unit = ""]) => {
     return Number(number.replaceAll(",", "")) ** Number(power) * 10 ** Number(ten) * (UNITS[unit] ?? 1);
   });
 }
 
-/** Rows of the tables of a section: the first cell, then the numbers of the other cells. */
+/** Returns the rows of all tables in a section: the text of the first cell, then the numbers of the other cells. */
 export function figuresByRow(document: string, section: string): [what: string, ...figures: number[]][] {
   return rowsOf(document, section).map(([what = "", ...cells]) => [what, ...figuresOf(cells.join(" | "))]);
 }
 
-/** A code block of a document. */
 export interface Block {
   readonly language: string;
   readonly code: string;
 }
 
-/** Code blocks of a section, in order. */
 export function blocksOf(document: string, section: string): Block[] {
-  // A code block in a list item is indented as a whole.
+  // In a list item, every line of a code block has the same indentation.
   const found = sectionOf(document, section).matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms);
   return [...found].map(([, indent = "", language = "", code = ""]) => {
     return { language, code: code.replaceAll(new RegExp(`^${indent}`, "gm"), "") };
   });
 }
 
-/** Headings of the sections of a document. */
+/** Returns the names of all sections (`##`) of a document. */
 export function sectionsOf(document: string): string[] {
   return [...textOf(document).matchAll(/^## (.*)$/gm)].map(([, name = ""]) => name);
 }

@@ -12,31 +12,29 @@ import { connect as connectTcp } from "node:net";
 import { addAbortSignal } from "node:stream";
 import { buffer } from "node:stream/consumers";
 
-/** An HTTP request. */
 export interface HttpRequest {
   readonly method?: string;
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
-  /** Only for HTTP/1.1. Default: a new connection. */
+  /** Only for HTTP/1.1. Default: a new connection per request. */
   readonly agent?: Agent;
 }
 
-/** An HTTP response. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly trailers: { readonly [name: string]: unknown };
   readonly body: Buffer;
-  /** Parses the body as JSON. @throws if it is not JSON */
+  /** @throws if the body is not JSON */
   json<T>(): T;
 }
 
-/** Sends a request over HTTP/1.1, with a body for every method. */
+/** Sends a request over HTTP/1.1. A GET can have a body. */
 export function http1(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
   const { method = "GET", headers = {}, body, agent = false } = options;
   const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
   const { protocol, hostname, port } = new URL(url);
-  // The target is sent unchanged. A URL object would normalize it.
+  // A URL object would normalize the target, but the test sends it unchanged.
   const where = { protocol, hostname, port, path: target };
   const req = request({ ...where, agent, method, headers: { ...length, ...headers } });
   const answered = answerTo(req);
@@ -44,7 +42,7 @@ export function http1(url: string, target: string, options: HttpRequest = {}): P
   return answered;
 }
 
-/** Waits for the response to an HTTP/1.1 request. The request body may still be incomplete. */
+/** Waits for the complete response, even if the request body is still incomplete. */
 export async function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   req.on("error", () => {});
   const [res] = (await once(req, "response")) as [IncomingMessage];
@@ -52,21 +50,21 @@ export async function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   return answer(res.statusCode, res.headers, res.trailers, body);
 }
 
-/** Opens an HTTP/2 connection that accepts every certificate. If it fails, its streams fail. */
+/** Opens an HTTP/2 connection that accepts every certificate. If the connection fails, its streams fail. */
 export function openHttp2(url: string): ClientHttp2Session {
   return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
 }
 
-/** Waits until the server answers a PING, so it has read all earlier frames. @throws if the connection ends */
+/** Waits until the server answers a PING, and so has read all earlier frames. @throws if the connection ends */
 export async function pinged(session: ClientHttp2Session): Promise<void> {
-  // Before the connection is ready, Node cancels a PING at once.
+  // Node cancels PINGs of a connection that is not ready yet.
   if (session.connecting) await once(session, "connect");
   await new Promise<void>((resolve, reject) => {
     session.ping((error) => (error ? reject(error) : resolve()));
   });
 }
 
-/** Sends a request over an HTTP/2 connection. @throws if the stream is reset before the response */
+/** Sends a request over an open HTTP/2 connection. @throws if the stream is reset before the response */
 export async function http2On(
   session: ClientHttp2Session,
   target: string,
@@ -80,7 +78,7 @@ export async function http2On(
 /**
  * Waits for the response on a stream.
  *
- * @param until `end`: until the response ends; `close`: until the stream closes, which also needs the end of the request
+ * @param until `end` waits for the end of the response; `close` also waits for the end of the request
  * @throws if the stream fails or is reset before the response
  */
 export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "close"): Promise<HttpAnswer> {
@@ -113,18 +111,16 @@ export async function http2(url: string, target: string, options: HttpRequest = 
   }
 }
 
-/** Bytes received over TCP. */
 export interface RawAnswer {
   readonly bytes: Buffer;
-  /** Whether the server closed the connection. */
   readonly ended: boolean;
 }
 
 /**
- * Sends bytes over TCP and returns the bytes received.
+ * Sends bytes over TCP and returns the received bytes.
  *
- * @param isEnough stops reading once it returns true for the bytes so far. Default: reads until the server closes the
- * connection
+ * @param isEnough called with the bytes so far; if it returns true, no more are read. Default: reads until the server
+ * closes the connection
  * @param patienceMs timeout, in milliseconds
  */
 export async function rawBytes(
@@ -149,7 +145,7 @@ export async function rawBytes(
   return { bytes, ended: true };
 }
 
-/** Adds the gRPC envelope to a message. */
+/** Puts a message into a gRPC envelope: flags, length, message. */
 export function envelope(message: Uint8Array, flags = 0): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt8(flags);
@@ -157,7 +153,6 @@ export function envelope(message: Uint8Array, flags = 0): Buffer {
   return Buffer.concat([head, message]);
 }
 
-/** Error codes of HTTP/2. */
 export const HTTP2 = constants;
 
 function answer(

@@ -15,7 +15,7 @@ export const FRAME = {
   continuation: 9,
 } as const;
 
-/** Frame flags. END_STREAM and ACK are the same bit. */
+/** Frame flags. END_STREAM and ACK share a bit. */
 export const FLAG = { endStream: 1, ack: 1, endHeaders: 4, padded: 8, priority: 0x20 } as const;
 
 /** Builds a frame (RFC 9113, 4.1). */
@@ -28,19 +28,18 @@ export function frame(type: number, flags: number, stream: number, payload: Uint
   return Buffer.concat([head, payload]);
 }
 
-/** Builds a frame with a 32-bit payload: RST_STREAM or WINDOW_UPDATE. */
+/** Builds a frame whose payload is a 32-bit number, such as RST_STREAM or WINDOW_UPDATE. */
 export function numberFrame(type: number, stream: number, value: number): Buffer {
   return frame(type, 0, stream, uint32(value));
 }
 
-/** Encodes a 32-bit number. */
 export function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value >>> 0);
   return bytes;
 }
 
-/** Builds a SETTINGS frame from identifiers and values (RFC 9113, 6.5). */
+/** Builds a SETTINGS frame from pairs of identifier and value (RFC 9113, 6.5). */
 export function settings(...pairs: readonly (readonly [number, number])[]): Buffer {
   const payload = Buffer.alloc(pairs.length * 6);
   pairs.forEach(([name, value], i) => {
@@ -50,7 +49,7 @@ export function settings(...pairs: readonly (readonly [number, number])[]): Buff
   return frame(FRAME.settings, 0, 0, payload);
 }
 
-/** Encodes an HPACK integer with a prefix of `bits` bits (RFC 7541, 5.1). */
+/** Encodes an HPACK integer with a prefix of `prefixBits` bits (RFC 7541, 5.1). */
 function hpackNumber(value: number, prefixBits: number, first = 0): Buffer {
   const most = (1 << prefixBits) - 1;
   if (value < most) return Buffer.from([first | value]);
@@ -66,12 +65,10 @@ export function hpackField(name: string, value: string, isIndexed = false): Buff
   return Buffer.concat([Buffer.from([isIndexed ? 0x40 : 0]), ...text(name), ...text(value)]);
 }
 
-/** Encodes a header block. */
 export function hpackBlock(fields: readonly (readonly [string, string])[]): Buffer {
   return Buffer.concat(fields.map(([name, value]) => hpackField(name, value)));
 }
 
-/** A received frame. */
 export interface ReceivedFrame {
   readonly type: number;
   readonly flags: number;
@@ -79,11 +76,11 @@ export interface ReceivedFrame {
   readonly payload: Buffer;
 }
 
-/** Splits received bytes into frames. */
+/** Splits a received byte stream into frames. */
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** Returns the frames that the new bytes complete. */
+  /** Returns the frames that are complete with the new bytes. */
   push(chunk: Buffer): ReceivedFrame[] {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const frames: ReceivedFrame[] = [];
@@ -104,21 +101,21 @@ export class FrameReader {
   }
 }
 
-/** The frames in bytes. */
+/** Returns all complete frames in some bytes. */
 export function framesIn(bytes: Buffer): ReceivedFrame[] {
   return new FrameReader().push(bytes);
 }
 
-/** The connection preface and an empty SETTINGS frame. */
+/** Connection preface and an empty SETTINGS frame. */
 export const HELLO = Buffer.concat([PREFACE, settings()]);
 
-/** The start of an HTTP/2 connection, and the headers of `GET /` on stream 1. */
+/** Start of an HTTP/2 connection, and the headers of `GET /` on stream 1. */
 export const HTTP2_GET = Buffer.concat([
   HELLO,
   frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 1, Buffer.from([0x82, 0x86, 0x84, 0x41, 1, 0x78])),
 ]);
 
-/** Builds the HEADERS frame of a request. Default pseudo-header fields apply unless given. */
+/** Builds the HEADERS frame of a request. Adds defaults for missing pseudo-header fields. */
 export function requestHeaders(
   stream: number,
   fields: { readonly [name: string]: string },

@@ -1,4 +1,4 @@
-// Preloaded into a process. Each SIGUSR2 moves the clock of the process ahead by MOVE_CLOCK_MS.
+// Preloaded into a process. Each SIGUSR2 moves the process's `Date` ahead by MOVE_CLOCK_MS.
 const stepMs = Number(process.env["MOVE_CLOCK_MS"]);
 const RealDate = Date;
 let aheadMs = 0;

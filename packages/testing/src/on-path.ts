@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 
-/** Path of a program on the PATH; undefined if it is missing. */
+/** Returns the path of a program on the PATH, or undefined if the program is missing. */
 export function onPath(program: string): string | undefined {
   try {
     return execFileSync("sh", ["-c", `command -v ${program}`], { encoding: "utf8" }).trim();
@@ -10,10 +10,10 @@ export function onPath(program: string): string | undefined {
 }
 
 /**
- * Path of a program that some tests need. If it is missing, prints that these tests are skipped.
+ * Returns the path of a program that some tests need. If the program is missing, prints that these tests are skipped.
  *
  * @param tests subject and verb of the message, such as "the tests in a browser are"
- * @throws if it is missing and CI is true
+ * @throws if the program is missing and the environment variable CI is "true"
  */
 export function orLeaveOut(program: string, tests: string): string | undefined {
   const path = onPath(program);

@@ -8,10 +8,11 @@ import type { RunningProcess } from "./process.ts";
 import { listen } from "./wait.ts";
 
 /*
- * Helpers that open something, and close it after the test or suite, even if a test fails. They close in reverse order.
+ * Each helper opens a resource and closes it after the test or suite, even if a test fails. Resources close in reverse
+ * order.
  *
- * - Call `new...` in a test. It does not work in concurrent tests, because Vitest cannot tell which test calls it.
- * - Call `forSuite` in a `describe` block. The helper opens before the tests of the suite and closes after these tests.
+ * - Call `new...` in a test, but not in a concurrent test: Vitest cannot find out which concurrent test calls a helper.
+ * - Call `forSuite` in a `describe` block. It opens before the tests of the suite, and closes after them.
  */
 
 /** Registers a closer for the end of the running test. */
@@ -19,13 +20,12 @@ export function closeLater(close: () => unknown): void {
   onTestFinished(async () => void (await close()));
 }
 
-/** Stops a process after the test. */
 export function newProcess<T extends RunningProcess>(started: T): T {
   closeLater(() => started.stop());
   return started;
 }
 
-/** Starts a server that is not listening yet. @returns its URL */
+/** Lets a server listen on a free port until the test ends. @returns its URL */
 export async function newListener(server: Server, scheme: "http" | "https" = "http"): Promise<string> {
   const url = `${scheme}://127.0.0.1:${await listen(server)}`;
   closeLater(() => {
@@ -35,7 +35,7 @@ export async function newListener(server: Server, scheme: "http" | "https" = "ht
   return url;
 }
 
-/** Creates an empty folder. */
+/** Creates an empty folder, and deletes it after the test. */
 export function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "ugs-test-"));
   closeLater(() => rmSync(folder, { recursive: true, force: true }));
@@ -43,9 +43,9 @@ export function newFolder(): string {
 }
 
 /**
- * Opens something before the tests of a suite, and closes it after them.
+ * Opens a resource before the tests of a suite, and closes it after the tests.
  *
- * @returns a proxy of the opened object. @throws if it is used before the suite has begun
+ * @returns a proxy of the resource. It throws if it is used before the suite has begun
  */
 export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
   let opened: T | undefined;

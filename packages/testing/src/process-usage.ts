@@ -3,50 +3,52 @@ import { isRunning, ROOT, type RunningProcess } from "./process.ts";
 import type { Runtime } from "./runtime.ts";
 import { pause, waitFor } from "./wait.ts";
 
-/** Linux counts CPU time in hundredths of a second. */
+/** The kernel's unit of CPU time. */
 const TICK_MS = 10;
 
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 
 /**
- * Makes glibc return freed memory to the system. By default, glibc raises these thresholds to 32 and 64 MiB for each
+ * With these thresholds, glibc returns freed memory to the system. By default, glibc raises them to 32 and 64 MiB per
  * thread's heap after large blocks are freed.
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
 
-/** Additional environment variables of a process, and additional flags of Deno. */
+/** Additional environment variables of a process, and additional flags for Deno. */
 interface Collectable {
   readonly env: { readonly [name: string]: string };
   readonly denoFlags?: readonly string[];
 }
 
-/** Settings for a server whose garbage collection a test can trigger, and whose freed memory is not resident. */
+/**
+ * Returns settings that let a test trigger a server's garbage collection, and that return freed memory to the system.
+ */
 export function collectable(runtime: Runtime): Collectable {
   if (runtime === "node") return { env: { ...FRUGAL_MALLOC, NODE_OPTIONS: `--import=${COLLECTOR}` } };
   return { env: FRUGAL_MALLOC, denoFlags: [`--preload=${COLLECTOR}`, "--v8-flags=--expose-gc"] };
 }
 
-/** CPU time of a process and its threads, in milliseconds. @throws if it has exited */
+/** Returns the CPU time of a process with all its threads, in milliseconds. @throws if the process has exited */
 export function cpuMsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The name before the last bracket can contain any character.
+  // The program's name is in brackets and can contain any character, also brackets.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-/** Resident memory of a process, in bytes. @throws if it has exited */
+/** Returns the resident memory of a process, in bytes. @throws if the process has exited */
 export function residentBytesOf(pid: number): number {
   const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
   if (kib === undefined) throw new Error(`process ${pid} has exited`);
   return Number(kib) * 1024;
 }
 
-/** Number of open files and sockets of a process. */
+/** Returns the number of open files and sockets of a process. */
 export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Waits until a process is almost idle, so it has processed all its input. */
+/** Waits until a process uses almost no CPU time, so that it has processed all its input. */
 export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
   let last = cpuMsOf(pid);
   await waitFor(
@@ -63,8 +65,8 @@ export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
 }
 
 /**
- * Resident memory of a server after garbage collection, in bytes, without the spare part of its heap: V8 keeps about 50
- * MiB. The server must have been started with `collectable`.
+ * Collects a server's garbage. Returns its resident memory in bytes, without the unused part of its heap: V8 keeps
+ * about 50 MiB. The server must have been started with `collectable`.
  */
 export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" | "signal">): Promise<number> {
   const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)}/g)];
@@ -76,7 +78,7 @@ export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" 
     120_000,
   );
   const spareBytes = Number(collections().at(-1)?.[1] ?? 0);
-  // The runtime returns the freed memory to the system a little later.
+  // The runtime returns freed memory to the system a little later, so the lowest of several values counts.
   let least = residentBytesOf(server.pid);
   for (let i = 0; i < 4; i++) {
     await pause(100);

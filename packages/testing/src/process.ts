@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { waitFor } from "./wait.ts";
 
-/** Root of the repository. This file, or its bundle, is in a folder below it. */
+/** Root folder of the repository. This file, or the bundle that contains it, is in a folder below the root. */
 export const ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
 
 function rootAbove(folder: string): string {
@@ -13,23 +13,20 @@ function rootAbove(folder: string): string {
   return rootAbove(dirname(folder));
 }
 
-/** A process that a test has started. */
 export interface RunningProcess {
   readonly pid: number;
-  /** All output to standard output and standard error so far. */
+  /** Returns all standard output and standard error so far. */
   output(): string;
   isRunning(): boolean;
   type(text: string): void;
-  /** Closes its standard input. */
   endInput(): void;
   signal(signal: NodeJS.Signals): void;
-  /** Resolves with its exit code; null if a signal ended it. */
+  /** Resolves with the exit code, or with null if a signal ended the process. */
   exited(): Promise<number | null>;
-  /** Sends SIGTERM, and SIGKILL after 30 s. Resolves with the exit code. */
+  /** Sends SIGTERM, and after 30 s SIGKILL. Resolves with the exit code. */
   stop(): Promise<number | null>;
 }
 
-/** Options of a process. */
 export interface ProcessOptions {
   /** Environment variables, in addition to PATH and HOME. */
   readonly env?: { readonly [name: string]: string };
@@ -39,8 +36,8 @@ export interface ProcessOptions {
 
 const running = new Set<ChildProcess>();
 
-// Vitest ends its worker processes with SIGTERM. A worker process that exits kills its servers, for example the shared
-// ones.
+// Vitest ends its workers with SIGTERM. Servers of a worker that exits, for example the shared ones, are killed with
+// it.
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
@@ -61,7 +58,7 @@ export function startProcess(
   child.once("exit", () => running.delete(child));
   let text = "";
   for (const stream of [child.stdout, child.stderr]) {
-    // Two chunks can split a character.
+    // A character can be split between two chunks.
     stream.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
     });
@@ -77,7 +74,7 @@ export function startProcess(
     signal: (signal) => void child.kill(signal),
     exited: () => ended,
     stop: async () => {
-      // A process stopped by SIGSTOP does not receive SIGTERM.
+      // A process that SIGSTOP has stopped does not react to SIGTERM.
       child.kill("SIGCONT");
       child.kill("SIGTERM");
       const timer = setTimeout(() => child.kill("SIGKILL"), 30_000);
@@ -89,14 +86,15 @@ export function startProcess(
 }
 
 /**
- * Environment of a Node process whose clock moves ahead by `stepMs` on each SIGUSR2. The process then prints the total.
+ * Returns environment variables for a Node process. On each SIGUSR2, the process moves its clock ahead by `stepMs`, and
+ * then prints the total.
  */
 export function movableClock(stepMs: number): { readonly [name: string]: string } {
   const script = `${ROOT}/packages/testing/src/move-clock.js`;
   return { NODE_OPTIONS: `--import=${script}`, MOVE_CLOCK_MS: String(stepMs) };
 }
 
-/** Waits until a process has written an expected output, and kills it on timeout. @throws if it exits first */
+/** Waits until `look` finds an expected output. Kills the process on timeout. @throws if it exits first */
 export async function waitUntilSaid<T>(
   { isRunning, output, signal }: RunningProcess,
   what: string,
@@ -115,7 +113,7 @@ export async function waitUntilSaid<T>(
   }
 }
 
-/** Descendants of a process. */
+/** Returns the ids of all descendants of a process. */
 export function descendants(pid: number): number[] {
   let children: number[];
   try {
@@ -126,12 +124,12 @@ export function descendants(pid: number): number[] {
   return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
-/** Waits until a process has exited. A zombie counts as exited. */
+/** Waits until a process has exited, even if it is still a zombie. */
 export async function waitUntilGone(pid: number): Promise<void> {
   await waitFor(`process ${pid} has exited`, () => !isRunning(pid));
 }
 
-/** Whether a process is running. A zombie is not. */
+/** Returns whether a process is running. A zombie does not count as running. */
 export function isRunning(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -1,4 +1,4 @@
-/** Pseudorandom numbers from a seed (mulberry32). */
+/** Generates pseudorandom numbers from a seed (mulberry32). */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** A number from 0 to 1, 1 excluded. */
+  /** Returns a number that is at least 0 and less than 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = this.#state;
@@ -15,23 +15,22 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** An integer from 0 to `limit`, `limit` excluded. */
+  /** Returns an integer that is at least 0 and less than `limit`. */
   below(limit: number): number {
     return Math.floor(this.next() * limit);
   }
 
-  /** True with a probability from 0 to 1. */
+  /** Returns true with a probability of `share`, from 0 to 1. */
   chance(share: number): boolean {
     return this.next() < share;
   }
 
-  /** A random element. @throws if there are none */
+  /** @throws if `choices` is empty */
   pick<T>(choices: readonly T[]): T {
     if (choices.length === 0) throw new Error("there is nothing to pick from");
     return choices[this.below(choices.length)] as T;
   }
 
-  /** Random bytes. */
   bytes(length: number): Buffer {
     return Buffer.from(Array.from({ length }, () => this.below(256)));
   }

@@ -1,14 +1,15 @@
 import { pause } from "./wait.ts";
 
-/** Calls in a loop. */
 export interface Repeated {
   /** Errors of the failed calls so far. */
   readonly failures: readonly string[];
-  /** Starts no more calls, and waits for those in flight. @returns the errors of the failed calls */
+  /** Starts no more calls, waits for the calls in flight, and returns the errors of all failed calls. */
   end(): Promise<readonly string[]>;
 }
 
-/** Repeats each call in its own loop, with a pause of a few milliseconds, even after errors. */
+/**
+ * Repeats each call in its own loop, with random pauses of at most `longestPauseMs`. A failed call does not end a loop.
+ */
 export function repeat(calls: readonly (() => Promise<unknown>)[], longestPauseMs = 6): Repeated {
   const failures: string[] = [];
   let isEnding = false;

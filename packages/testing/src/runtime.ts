@@ -2,21 +2,20 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./process.ts";
 
-/** A runtime of the server. */
 export type Runtime = "node" | "deno";
 
-/** All supported runtimes. Each serves every protocol. */
+/** All supported runtimes. The service supports every protocol on each of them. */
 export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
 
-/** Output that no process of this project may write. */
+/** Matches output that no process of this project may write. */
 export const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
 
-/** Command line that runs a Deno script, up to the script's path. */
+/** Returns the start of a command line that runs a Deno script. The path of the script must follow. */
 export function denoRun(flags: readonly string[] = ["-P"]): string[] {
   return [denoBinary(), "run", "--no-prompt", ...flags];
 }
 
-/** Path of the Deno executable. The launcher of the npm package does not pass signals on to it. */
+/** Returns the path of the Deno executable. The launcher of the npm package would not forward signals to it. */
 export function denoBinary(): string {
   const folder = join(ROOT, "node_modules/@deno");
   for (const name of readdirSync(folder)) {

@@ -4,7 +4,7 @@ import { RUNTIMES, type Runtime } from "./runtime.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The certificates that all tests share. */
+    /** Certificates that all tests share. */
     certificates: Certificates;
   }
 }
@@ -12,11 +12,11 @@ declare module "vitest" {
 interface Variant {
   readonly runtime: Runtime;
   readonly secure: boolean;
-  /** The certificates if `secure` is true. */
+  /** Undefined if `secure` is false. */
   readonly tls: Certificates | undefined;
 }
 
-/** Every runtime, without and with TLS. */
+/** Every runtime with and without TLS. */
 export const VARIANTS: readonly Variant[] = RUNTIMES.flatMap((runtime) => [
   { runtime, secure: false, tls: undefined },
   { runtime, secure: true, tls: inject("certificates") },

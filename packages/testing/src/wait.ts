@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 
 /**
- * Waits until a condition is true.
+ * Waits until a condition returns a truthy value, and returns this value.
  *
- * @throws after two minutes (or `timeoutMs`), with the name of the condition
+ * @throws after two minutes (or `timeoutMs`), with `what` in the message
  */
 export async function waitFor<T>(
   what: string,
@@ -21,12 +21,12 @@ export async function waitFor<T>(
   }
 }
 
-/** Waits for a fixed time. Use it only if there is no condition to wait for. */
+/** Waits for a fixed time. Prefer `waitFor` if there is a condition. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Lets a server listen on a free port of 127.0.0.1. @returns the port */
+/** Lets a server listen on a free port of 127.0.0.1, and returns the port. */
 export async function listen(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -34,8 +34,8 @@ export async function listen(server: Server): Promise<number> {
 }
 
 /**
- * Finds a free port of 127.0.0.1 that no other test gets as long as this process runs. The port is below the range that
- * the system assigns to connections and listeners.
+ * Returns a free port of 127.0.0.1 that no other test gets while this process runs. The port is below the range from
+ * which the system assigns ports to connections and listeners.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -51,10 +51,10 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Reserves a port number for this process until it exits, by binding the UDP port of that number. The TCP server may
- * start later or restart.
+ * Reserves a port number until this process exits, by binding the UDP port of that number. So a TCP server can start on
+ * it later, or restart.
  *
- * @returns false if it is already reserved
+ * @returns false if another process has reserved the port number
  */
 function reserve(port: number): Promise<boolean> {
   const socket = createSocket("udp4").unref();

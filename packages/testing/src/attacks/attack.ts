@@ -12,12 +12,11 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Whether this run tests only some faults and attacks, and ends faults sooner. */
+    /** Whether this run tests only a selection of faults and attacks, with shorter faults. */
     isShort: boolean;
   }
 }
 
-/** The target of an attack, and the helpers to attack it. */
 export interface Target<S extends SubjectServer = SubjectServer> {
   readonly place: Place;
   readonly server: S;
@@ -28,55 +27,54 @@ export interface Target<S extends SubjectServer = SubjectServer> {
   tcp(): Promise<Wire>;
 }
 
-/** The CPU time and memory that an attack used. */
+/** Work that an attack caused, and its outcome. */
 export interface Effort {
-  /** Number of requests, or of other repeated actions, for the CPU time per request. Default 1. */
+  /** Number of requests, or of other repeated actions. The CPU time is divided by this number. Default 1. */
   readonly requests?: number;
-  /** Number of connections held open, for the memory per connection. Default 1. */
+  /** Number of connections that stay open. The memory is divided by this number. Default 1. */
   readonly connections?: number;
-  /** The outcome, in a few words. */
+  /** A few words for the table. */
   readonly outcome: string;
 }
 
 /**
- * Limits of an attack on a machine where `slowness` is 1. The limits are so high that a correct server meets them even
- * on a busy machine.
+ * Limits of an attack on a machine where `slowness` is 1. A correct server stays far below the limits, even on a busy
+ * machine.
  */
 export interface Bounds {
   /** CPU time per request, in milliseconds. */
   readonly cpuMs?: number;
-  /** Memory per connection after garbage collection, in KiB. `NOISE_BYTES` of the total are not counted. */
+  /** Memory per connection after garbage collection, in KiB. `NOISE_BYTES` are subtracted from the total first. */
   readonly heldKiB?: number;
 }
 
-/** An attack. */
 export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
-  /** Its row in the table. */
+  /** First cell of its row in the table. */
   readonly title: string;
   readonly bounds: Bounds;
   /**
-   * Whether to run it once before the measurement. A runtime keeps memory from the first run. The second run shows the
-   * memory that the attack holds.
+   * Whether the attack also runs once before the measurement. A runtime keeps memory from the first run, so only the
+   * second run shows the memory that the attack itself holds.
    */
   readonly isRehearsed?: boolean;
-  /** How to start the server. */
+  /** Options for the start of the server. */
   readonly options?: O;
-  /** Runs the attack. Connections that it leaves open count in the measurement. */
+  /** Runs the attack. The measurement includes connections that are still open afterwards. */
   readonly run: (target: Target<S>) => Promise<Effort>;
 }
 
-/** Memory for compiled code and caches, in bytes for all connections together. */
+/** Maximum growth through compiled code and caches, in bytes for all connections together. */
 const NOISE_BYTES = 24 * 1024 * 1024;
 const WARM_UP_CALLS = 60;
 
 const BYSTANDER_PAUSE_MS = 200;
 
-/** Runs an attack at every place. A short run uses Node without TLS and Deno with TLS. */
+/** Places to attack. A short run uses only Node without TLS and Deno with TLS. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
 /**
- * Creates a function that registers attacks at every place, each with its own server, and checks their limits. At the end,
- * it prints a Markdown table of the costs of successful tests.
+ * Creates a function that registers one test per attack and place, each with its own server. The test fails if a limit
+ * is exceeded. After all tests, the suite prints the costs as a Markdown table.
  */
 export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>) {
   return (title: string, attacks: readonly Attack<O, S>[], { isConcurrent = false } = {}): void => {
@@ -85,7 +83,7 @@ export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>)
       const register = isConcurrent ? it.concurrent : it;
       for (const [i, attack] of attacks.entries()) {
         for (const [column, place] of ATTACKED.entries()) {
-          // Attacks that only wait can run concurrently.
+          // Only attacks that mostly wait should be concurrent.
           register(`${attack.title}: ${place.title}`, () =>
             strike(start, attack, place, (cost) => rows[i]?.cells.splice(column, 1, cost)),
           );
@@ -135,8 +133,8 @@ async function strike<O, S extends SubjectServer>(
     if (attack.isRehearsed) {
       await attack.run(target);
       await idle(server.pid);
-      // An attack that only waits lasts about as long as the idle timeout of the server, so the server may close
-      // earlier connections of the bystander.
+      // The rehearsal may last longer than the idle timeout of the server, which then closes the bystander's
+      // connections.
       bystander.close();
       await bystander.call();
     }
@@ -152,7 +150,7 @@ async function strike<O, S extends SubjectServer>(
     await bystanding.end();
     for (const wire of wires) wire.close();
     record(`${short(cpuMs)} ms, ${sizeOf(heldBytes)}, ${outcome}`);
-    // The bystander's calls during the attack, and one call after it.
+    // The bystander calls during the attack, and once after the attack.
     expect(bystanding.failures.slice(0, 5), "the bystander's calls").toEqual([]);
     expect(answered).toBeGreaterThan(0);
     await bystander.call();

@@ -5,7 +5,7 @@ import { type HttpAnswer, http1, http2On, openHttp2 } from "../http.ts";
 import { pause } from "../wait.ts";
 import type { SubjectServer } from "./subject.ts";
 
-/** Timeout of a call during an attack, in milliseconds. A correct server needs a thousandth of it. */
+/** Timeout of a call during an attack, in milliseconds. Without an attack, a call takes about a thousandth of it. */
 const PATIENCE_MS = 15_000;
 
 /** An ordinary client with its own connections over HTTP/1.1 and HTTP/2. */
@@ -46,7 +46,6 @@ export class Bystander {
   }
 }
 
-/** @throws if a response does not arrive in time */
 function inTime(answer: Promise<HttpAnswer>, protocol: string): Promise<HttpAnswer> {
   const late = pause(PATIENCE_MS).then(() => Promise.reject(new Error(`no response in time over ${protocol}`)));
   return Promise.race([answer, late]);

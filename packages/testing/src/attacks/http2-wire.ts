@@ -5,20 +5,17 @@ import { openWire, type Wire } from "./wire.ts";
 
 interface StreamState {
   window: number;
-  /** Whether response headers have arrived. */
   isAnswered: boolean;
   isEnded: boolean;
   dataBytes: number;
 }
 
-/** Options of an HTTP/2 connection. */
 export interface Http2Options {
   /**
-   * SETTINGS_INITIAL_WINDOW_SIZE: number of bytes that the server may send per response. Default: 65,535, as in the
-   * protocol.
+   * SETTINGS_INITIAL_WINDOW_SIZE of the client: maximum unacknowledged bytes of a response. Default: 65,535 (RFC 9113).
    */
   readonly window?: number;
-  /** Whether to send WINDOW_UPDATE for received data. Default true. */
+  /** Whether the client sends WINDOW_UPDATE for received data. Default true. */
   readonly reads?: boolean;
 }
 
@@ -26,13 +23,13 @@ const SETTINGS_INITIAL_WINDOW = 4;
 const DEFAULT_WINDOW = 65_535;
 const MAX_WRITE_BYTES = 65_536;
 
-/** An attacker's HTTP/2 connection. It writes frames unchanged, and applies flow control only on request. */
+/** An attacker's HTTP/2 connection. It can send invalid frames, and can ignore flow control. */
 export class Http2Wire {
   readonly wire: Wire;
   /** Whether the server has sent GOAWAY. */
   isGoingAway = false;
   pongs = 0;
-  /** The number of streams that the server has reset without response headers. */
+  /** Number of streams that the server reset before it sent response headers. */
   unanswered = 0;
   #nextStream = 1;
   #window = DEFAULT_WINDOW;
@@ -57,7 +54,6 @@ export class Http2Wire {
     });
   }
 
-  /** Allocates the next stream id. */
   newStream(): number {
     const stream = this.#nextStream;
     this.#nextStream += 2;
@@ -65,7 +61,7 @@ export class Http2Wire {
     return stream;
   }
 
-  /** Sends request headers. @returns the stream id */
+  /** @returns the stream id */
   async request(
     fields: readonly (readonly [string, string])[],
     { isEnd = true }: { readonly isEnd?: boolean } = {},
@@ -77,9 +73,9 @@ export class Http2Wire {
   }
 
   /**
-   * Sends a body in frames of `size` bytes, within the flow-control windows.
+   * Sends a body in frames of `pieceBytes` bytes, within the flow-control windows.
    *
-   * @returns false if the stream or connection ended early, or no window opened in time
+   * @returns false if the stream or the connection ended early, or if the window stayed closed for `patienceMs`
    */
   async data(
     stream: number,
@@ -111,7 +107,7 @@ export class Http2Wire {
     return true;
   }
 
-  /** Whether a response has begun, or the stream has ended. */
+  /** Returns whether a response has begun or the stream has ended. */
   isAnswered(stream: number): boolean {
     const state = this.#streams.get(stream);
     return this.wire.isClosed || state === undefined || state.isAnswered || state.isEnded;
@@ -121,13 +117,12 @@ export class Http2Wire {
     return this.wire.isClosed || (this.#streams.get(stream)?.isEnded ?? true);
   }
 
-  /** Number of open streams. */
   openStreams(): number {
     if (this.wire.isClosed) return 0;
     return [...this.#streams.values()].filter(({ isEnded }) => !isEnded).length;
   }
 
-  /** Waits until the server has read everything sent, or has closed the connection. */
+  /** Waits until the server has processed all frames so far, or has closed the connection. */
   async flushed(): Promise<void> {
     const before = this.pongs;
     await this.wire.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
@@ -139,7 +134,8 @@ export class Http2Wire {
   }
 
   /**
-   * Waits until received frames make a condition true. It does not poll, because polling would slow uploads down.
+   * Waits until a received frame makes a condition true. Checks only when data arrives, because polling would slow down
+   * uploads.
    *
    * @returns false on timeout
    */

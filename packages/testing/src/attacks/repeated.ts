@@ -5,7 +5,7 @@ import type { Effort, Target } from "./attack.ts";
 import type { Http2Wire } from "./http2-wire.ts";
 import type { post } from "./requests.ts";
 
-/** Sends a request with a compliant HTTP/2 client. @throws if its stream or connection fails */
+/** Sends a request with a compliant HTTP/2 client. @throws if the stream or the connection fails */
 export async function ask(
   session: ClientHttp2Session,
   fields: readonly (readonly [string, string])[],
@@ -19,7 +19,7 @@ export async function ask(
   return answer;
 }
 
-/** Creates a function that sends requests over one HTTP/2 connection. */
+/** Opens an HTTP/2 connection, passes it to `use`, and closes it. */
 export async function over<T>({ server }: Target, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
   const session = openHttp2(server.url);
   try {
@@ -29,7 +29,7 @@ export async function over<T>({ server }: Target, use: (session: ClientHttp2Sess
   }
 }
 
-/** An attack that repeats a request on one connection. */
+/** Creates an attack that repeats a request on one connection. */
 export function asking(
   title: string,
   times: number,
@@ -48,7 +48,7 @@ export function asking(
   };
 }
 
-/** Sends a body over HTTP/1.1 `times` times, each on its own connection, and waits for the responses. */
+/** Sends the same request `times` times over HTTP/1.1, each on its own connection, and waits for each response. */
 export async function repeat(target: Target, times: number, request: string, body: Buffer): Promise<number> {
   for (let i = 0; i < times; i++) {
     const wire = await target.http1();
@@ -59,7 +59,7 @@ export async function repeat(target: Target, times: number, request: string, bod
   return times;
 }
 
-/** Opens connections that send a hundred requests each. The client closes no streams. */
+/** Opens connections, sends a hundred requests on each, and leaves all streams open. */
 export async function crowd(
   connections: number,
   open: () => Promise<Http2Wire>,
@@ -76,7 +76,7 @@ export async function crowd(
   return { requests: connections * 100, connections, outcome: `${left} left open` };
 }
 
-/** Requests responses with a window of 0 bytes on 20 connections, and keeps sending PINGs. */
+/** Requests responses on 20 connections, and never opens a flow-control window for them. */
 export function unread(target: Target, askOnce: (http2: Http2Wire) => Promise<unknown>): Promise<Effort> {
   return crowd(20, () => target.http2({ window: 0, reads: false }), askOnce);
 }

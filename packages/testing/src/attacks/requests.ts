@@ -2,7 +2,6 @@ import type { Target } from "./attack.ts";
 
 type Fields = readonly (readonly [string, string])[];
 
-/** Headers of an HTTP/2 POST. */
 export function post(path: string, contentType: string, more: Fields = []): Fields {
   return [
     [":method", "POST"],
@@ -14,23 +13,21 @@ export function post(path: string, contentType: string, more: Fields = []): Fiel
   ];
 }
 
-/** Headers of an HTTP/2 GET. */
 export function get(path: string, more: Fields = []): Fields {
   return [[":method", "GET"], [":scheme", "http"], [":authority", "attacked"], [":path", path], ...more];
 }
 
-/** An HTTP/1.1 request without its body. */
+/** Returns the request line and the headers of an HTTP/1.1 request. */
 export function head(method: string, target: string, fields: { readonly [name: string]: string | number }): string {
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${method} ${target} HTTP/1.1\r\nHost: attacked\r\n${lines.join("")}\r\n`;
 }
 
-/** The header that authenticates a caller. */
 export function authorization({ server }: Target): [string, string] {
   return ["authorization", server.authorization];
 }
 
-/** A protobuf field of wire type bytes. */
+/** Encodes a protobuf field of a length-delimited type. */
 export function protoField(number: number, value: string | Uint8Array): Buffer {
   const bytes = Buffer.from(value as string);
   return Buffer.concat([varint(number * 8 + 2), varint(bytes.byteLength), bytes]);

@@ -1,22 +1,22 @@
-/** Duration of the loop on an idle core of the reference machine, in milliseconds. */
+/** Duration of `loopMs` on an idle core of the reference machine, in milliseconds. */
 const QUIET_MS = 30;
 const TIMES = 7;
 
 const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `n${id}`, tags: ["a", `${id}`] })));
 
-/** Maximum factor for the limits. On an even slower machine, the tests of attacks fail. */
+/** Maximum factor for the limits. The tests of attacks fail on machines that are even slower. */
 const MOST = 4;
 
 /**
- * Factor by which this machine needs more CPU time than the reference machine, because it is slower or busy. From 1 to
- * 4.
+ * Returns a factor from 1 to 4: the CPU time of some work on this machine, divided by its CPU time on the idle
+ * reference machine. Other load on this machine also increases the factor.
  */
 export function slowness(): number {
   const times = Array.from({ length: TIMES }, loopMs).sort((a, b) => a - b);
   return Math.min(MOST, Math.max(1, (times[TIMES >> 1] as number) / QUIET_MS));
 }
 
-/** CPU time of work that is typical of servers: parsing, objects, strings. */
+/** Measures the CPU time of work that is typical of servers (parsing, objects, strings), in milliseconds. */
 function loopMs(): number {
   const begun = process.cpuUsage();
   for (let i = 0; i < 20; i++) {

@@ -3,14 +3,14 @@ import type { HttpRequest } from "../http.ts";
 import type { RunningProcess } from "../process.ts";
 import type { Place } from "./place.ts";
 
-/** A server process to attack or fuzz. */
+/** A server process that a test attacks or fuzzes. */
 export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "signal"> {
   readonly url: string;
-  /** Value of `Authorization` that authenticates a caller. */
+  /** Value of the `Authorization` header of a valid caller. */
   readonly authorization: string;
-  /** Valid calls whose response is 200. */
+  /** One valid call per HTTP version. Its response has status 200. */
   readonly calls: { readonly http1: OrdinaryCall; readonly http2: OrdinaryCall };
-  /** Kills the server, and stops its Redis and other processes of its own. */
+  /** Kills the server, and stops the processes that it uses, such as Redis. */
   end(): Promise<void>;
 }
 
@@ -18,7 +18,10 @@ interface OrdinaryCall extends Omit<HttpRequest, "agent"> {
   readonly target: string;
 }
 
-/** Starts a server with the settings of `collectable` and waits until it listens. Its output must be lines of JSON. */
+/**
+ * Starts a server with the settings of `collectable` and waits until it listens. The server must log one JSON object
+ * per line.
+ */
 export type StartSubject<O, S extends SubjectServer = SubjectServer> = (
   place: Place,
   certificates: Certificates,

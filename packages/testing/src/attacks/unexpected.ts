@@ -1,6 +1,6 @@
 import type { RunningProcess } from "../process.ts";
 
-/** Unexpected output of a server: errors, and lines that are not log lines. */
+/** Returns at most five unexpected lines of a server's output: log entries of errors, and lines that are not JSON. */
 export function unexpectedIn(server: Pick<RunningProcess, "output">): string[] {
   const unexpected = (line: string) => {
     if (line.includes("Permissions in the config file") || line.trim() === "") return false;

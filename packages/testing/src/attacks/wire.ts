@@ -6,12 +6,11 @@ import { framesIn, type ReceivedFrame } from "../http2-frames.ts";
 /** A connection on which a test controls every byte. */
 export class Wire {
   readonly socket: Socket;
-  /** Number of received bytes. */
   receivedBytes = 0;
   isClosed = false;
   #chunks: Buffer[] = [];
   readonly #giveUp = new AbortController();
-  /** Aborted when nothing more is sent. */
+  /** Aborted when the connection is closed, or when the client stops sending. */
   readonly ended = this.#giveUp.signal;
 
   constructor(socket: Socket) {
@@ -32,7 +31,11 @@ export class Wire {
     return this.#chunks[0] as Buffer;
   }
 
-  /** Sends bytes and waits for the peer to read them. @returns false if the connection was closed or timed out */
+  /**
+   * Sends bytes. If the send buffer is full, waits until the peer reads; after `PATIENCE_MS`, calls `giveUp`.
+   *
+   * @returns false if the connection is closed, or after `giveUp`
+   */
   async send(bytes: Uint8Array | string): Promise<boolean> {
     const { socket } = this;
     if (this.isClosed || !socket.writable || this.ended.aborted) return false;
@@ -43,12 +46,12 @@ export class Wire {
     return !this.isClosed;
   }
 
-  /** Whether the peer has closed its receiving side. Nothing more is sent, although the connection may stay open. */
+  /** Ends a waiting `send`, and makes later ones return false. The connection may stay open. */
   giveUp(): void {
     this.#giveUp.abort();
   }
 
-  /** Sends bytes. Waits only if the peer has stopped reading. For floods. */
+  /** Sends bytes, and does not wait until the peer reads them. */
   push(bytes: Uint8Array | string): void {
     if (!this.isClosed && this.socket.writable) this.socket.write(bytes);
   }
@@ -60,7 +63,6 @@ export class Wire {
     }
   }
 
-  /** The HTTP/2 frames received so far. */
   frames(): ReceivedFrame[] {
     return framesIn(this.received());
   }
@@ -70,10 +72,9 @@ export class Wire {
   }
 }
 
-/** Timeout for a peer that reads nothing, in milliseconds. */
+/** Maximum wait for a peer that does not read, in milliseconds. */
 const PATIENCE_MS = 20_000;
 
-/** Options of a connection. */
 interface WireOptions {
   /** The client address, within 127.0.0.0/8. */
   readonly localAddress?: string;
@@ -82,8 +83,8 @@ interface WireOptions {
 }
 
 /**
- * Connects to a URL, and waits until the connection is open or closed. Over TLS, it uses the ALPN protocol and accepts every
- * certificate.
+ * Connects to a URL, and waits until the connection is open or closed. With an `https` URL, it offers the ALPN protocol
+ * and accepts every certificate.
  */
 export async function openWire(
   url: string,
@@ -102,7 +103,7 @@ export async function openWire(
   return wire;
 }
 
-/** Connects by TCP without TLS. */
+/** Connects without TLS, even if the URL has the scheme `https`. */
 export function openTcp(url: string): Promise<Wire> {
   return openWire(url.replace("https:", "http:"), "http/1.1");
 }
