@@ -3,13 +3,13 @@ import { Output } from "./output/output.ts";
 import { Profiles } from "./profiles.ts";
 import type { Shell } from "./shell.ts";
 
-/** A completion and its description, which may be empty. */
+/** A completion and its description. The description may be empty. */
 type Candidate = readonly [word: string, description: string];
 
 /**
- * Writes the completions of the last word to standard output: one per line, a tab between word and description.
+ * Writes the completions of the last word to standard output. Each line has a completion, a tab and its description.
  *
- * @param words the unexpanded words after `ugs`; the last one may be empty
+ * @param words the unexpanded words after `ugs`; the last word may be empty
  */
 export async function complete(program: Command, words: readonly string[], shell: Shell): Promise<void> {
   const profiles = await new Profiles(shell.env).names();
@@ -37,13 +37,12 @@ function candidatesFor(program: Command, words: readonly string[], profiles: rea
   return [...command.commands.map((child): Candidate => [child.name(), child.description()]), ...choices(argument)];
 }
 
-/** Whether an option or argument takes the name of a profile. */
 function isProfile(of: Option | Argument | undefined, command: Command): boolean {
   if (!of) return false;
   return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
 }
 
-/** The context after some words: the command, the number of its arguments so far, and an option without its value. */
+/** Finds the place of the next word: the command, the number of arguments before it, and an option that needs it as a value. */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;
   let position = 0;
@@ -67,7 +66,6 @@ function optionOf(program: Command, command: Command, flag: string): Option | un
   return optionsOf(program, command).find(({ long, short }) => flag === long || flag === short);
 }
 
-/** The options of a command, and the global options. */
 function optionsOf(program: Command, command: Command): readonly Option[] {
   const help = command.createHelp();
   const own = help.visibleOptions(command);

@@ -5,7 +5,7 @@ import { getSystemErrorMap } from "node:util";
 import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 
-/** Reads a file with a secret. @throws Failure if it cannot be read, or other users can read it */
+/** Reads a file with a secret. @throws Failure if the file cannot be read, or if other users can read it */
 export async function readSecretFile(path: string): Promise<string> {
   const file = await open(path, "r").catch((error: unknown) => {
     throw unreadable(path, error);
@@ -21,8 +21,8 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Rejects a file that other users can read. A file of this user must not be readable by its group. A file of another
- * user, such as a mounted Kubernetes secret, may be readable by its group, because this user may be a member. Pipes are
+ * Rejects a file that other users can read. If the file belongs to this user, its group must not read it either. If it belongs
+ * to another user, such as a mounted Kubernetes secret, its group may read it, because this user may be a member. Pipes are
  * accepted.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
@@ -36,37 +36,37 @@ async function refuseShared(file: FileHandle, path: string): Promise<void> {
   );
 }
 
-/** Reads a file without a secret. @throws Failure if it cannot be read */
+/** Reads a file without a secret. @throws Failure if the file cannot be read */
 export async function readPlainFile(path: string): Promise<string> {
   return readFile(path, "utf8").catch((error: unknown) => {
     throw unreadable(path, error);
   });
 }
 
-/** Explains why a file cannot be read. Returns an error that is not a system error unchanged. */
+/** Converts a system error to a failure that explains why a file cannot be read. Returns any other error unchanged. */
 export function unreadable(path: string, error: unknown): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
 }
 
 /**
- * Explains why a file cannot be written. Returns an error that is not a system error unchanged.
+ * Converts a system error to a failure that explains why a file cannot be written. Returns any other error unchanged.
  *
- * @param hint what to do
+ * @param hint advice for the user
  */
 export function unwritable(path: string, error: unknown, hint: string): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot write ${path}: ${words}`, hint);
 }
 
-/** A system error, such as `no space left on device (ENOSPC)`. Undefined for other errors. */
+/** Describes a system error, such as `no space left on device (ENOSPC)`. Returns undefined for any other error. */
 function systemWords(error: unknown): string | undefined {
   const { errno = 0 } = error as { readonly errno?: number };
   const [code, words] = getSystemErrorMap().get(errno) ?? [];
   return code && `${words} (${code})`;
 }
 
-/** Writes a file atomically, with mode 0600, and creates missing directories with mode 0700. @throws Failure */
+/** Writes a file atomically with mode 0600, and creates missing directories with mode 0700. @throws Failure */
 export async function writeSecretFile(path: string, text: string): Promise<void> {
   const hint = "nothing was changed";
   await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((error: unknown) => {
@@ -75,7 +75,7 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await writeAtomically(path, text, hint);
 }
 
-/** Writes a file atomically, with mode 0600. @param hint the hint if it cannot be written @throws Failure */
+/** Writes a file atomically with mode 0600. @param hint advice for the case that the write fails @throws Failure */
 export async function writeAtomically(path: string, text: string, hint: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
@@ -93,7 +93,7 @@ export async function writeAtomically(path: string, text: string, hint: string):
   }
 }
 
-/** Rejects a path that exists, except a file that may be replaced. @throws Failure */
+/** Rejects a path that exists, unless it is a regular file that may be replaced. @throws Failure */
 export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
   const present = await stat(path).catch(() => undefined);
   if (present?.isDirectory()) throw usageFailure(`${path} is a directory`, "give a file in it");
@@ -102,7 +102,7 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
     throw usageFailure(`${path} already exists`, "give another file, or --force to replace it");
 }
 
-/** Checks that a file can be written, before a secret is created. @throws Failure if it cannot */
+/** Checks that a file can be written. Call it before a secret is created. @throws Failure */
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);
   const trial = `${path}.${randomUUID()}`;

@@ -8,7 +8,7 @@ const event = (id: string): AuditEvent => create(AuditEventSchema, { id });
 const idsOf = ({ value }: IteratorResult<readonly AuditEvent[], void>) => (value ?? []).map(({ id }) => id);
 const unavailable = () => new Failure("the service is away", { exitCode: EXIT.unavailable });
 
-/** Follows a trail whose reads fail with the given failures. */
+/** Creates a trail, and a call that follows it. Each read fails with the next failure, if any. */
 function newTrail() {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];

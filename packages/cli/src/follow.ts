@@ -3,20 +3,23 @@ import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.
 import { AuditFollower, type FollowerOptions, followPauseMs } from "../../operator/src/audit-follower.ts";
 import { EXIT, Failure } from "./failures.ts";
 
-/** How to follow an audit trail. */
 interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
-  /** Called when the service becomes unavailable, and when it is back. */
+  /** Receives a message when the service becomes unavailable, and when the service is available again. */
   readonly warn: (text: string) => void;
-  /** The pause between two reads, in milliseconds. While the service is unavailable it doubles, up to 30 s. Default: 2000. */
+  /**
+   * The pause between two reads, in milliseconds. While the service is unavailable, the pause doubles up to 30 s. Default:
+   * 2000.
+   */
   readonly intervalMs?: number;
 }
 
 /**
- * Yields the last events, the oldest first, and then new events as they arrive, each once, until the signal aborts. While
- * the service is unavailable it retries, and it misses no event.
+ * Yields the last events, the oldest first, and then each new event once, until the signal aborts. While the service is
+ * unavailable, the function retries. No event is missed.
  *
- * @throws Failure if the first read fails, or a later read for another reason; the reason of the signal
+ * @throws Failure if the first read fails, or if a later read fails although the service is available
+ * @throws the reason of the signal
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { signal, warn, intervalMs } = options;

@@ -1,4 +1,7 @@
-/** Parses JSON. @returns undefined if the text is not JSON. An error of the parser would quote the text, perhaps a token */
+/**
+ * Parses JSON, or returns undefined if the text is not JSON. The error of `JSON.parse` would quote the text, and the text may
+ * be a token.
+ */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);

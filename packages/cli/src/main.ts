@@ -9,7 +9,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
     controller.abort(new Interrupted(signal));
   });
 }
-// The writers handle errors of the streams, such as a closed pipe. Without a listener an error would crash the process.
+// The writers handle errors of the streams, such as a closed pipe. Without a listener, such an error would crash the process.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 const { env, stdin, stdout, stderr } = process;

@@ -9,7 +9,7 @@ import { readSecretFile, writeSecretFile } from "./files.ts";
 import { parsedJson } from "./json.ts";
 import type { Shell } from "./shell.ts";
 
-/** A stored URL of a service, and the token for it. */
+/** The URL of a service, the token for it, and its TLS settings. */
 export interface Profile {
   readonly url: string;
   readonly token: string;
@@ -21,7 +21,7 @@ export interface Profile {
 
 const DEFAULT_PROFILE = "default";
 
-/** The profiles of a user: one file for each profile, and a file with the name of the current profile. */
+/** Stores the profiles of a user: one file for each profile, and a file with the name of the current profile. */
 export class Profiles {
   readonly #folder: string;
 
@@ -31,7 +31,7 @@ export class Profiles {
     this.#folder = join(config, "ugs");
   }
 
-  /** The file of a profile. @throws Failure if the name is not valid */
+  /** Returns the path of the file of a profile. @throws Failure if the name is not valid */
   pathOf(name: string): string {
     if (!NAME.test(name))
       throw usageFailure(
@@ -40,7 +40,12 @@ export class Profiles {
     return join(this.#folder, "profiles", `${name}.json`);
   }
 
-  /** Reads a profile. @returns undefined if it does not exist @throws Failure if its file is broken, or others can read it */
+  /**
+   * Reads a profile.
+   *
+   * @returns undefined if the profile does not exist
+   * @throws Failure if its file is malformed, or if other users can read it
+   */
   async read(name: string): Promise<Profile | undefined> {
     const path = this.pathOf(name);
     if (!(await this.names()).includes(name)) return undefined;
@@ -49,12 +54,12 @@ export class Profiles {
     throw usageFailure(`${path} is not a profile of ugs`, `run: ugs login --profile ${name}, or delete the file`);
   }
 
-  /** Stores a profile, and replaces one of the same name. @throws Failure if it cannot be written */
+  /** Stores a profile. An existing profile with the same name is replaced. @throws Failure if the file cannot be written */
   async write(name: string, profile: Profile): Promise<void> {
     await writeSecretFile(this.pathOf(name), `${JSON.stringify(profile, undefined, 2)}\n`);
   }
 
-  /** Deletes a profile. @returns whether it existed */
+  /** Deletes a profile. @returns whether the profile existed */
   async remove(name: string): Promise<boolean> {
     const path = this.pathOf(name);
     const present = (await this.names()).includes(name);
@@ -64,24 +69,20 @@ export class Profiles {
     return present;
   }
 
-  /** The sorted names of all profiles. */
+  /** Returns the sorted names of all profiles. */
   async names(): Promise<string[]> {
     const files = await readdir(join(this.#folder, "profiles")).catch(() => []);
     const found = files.filter((file) => file.endsWith(".json")).map((file) => file.slice(0, -".json".length));
     return found.filter((name) => NAME.test(name)).sort();
   }
 
-  /** The name of the current profile. */
+  /** Returns the name of the current profile. Default: `default`. */
   async current(): Promise<string> {
     const text = await readFile(join(this.#folder, "profile"), "utf8").catch(() => "");
     return text.trim() || DEFAULT_PROFILE;
   }
 
-  /**
-   * Makes a profile the current one.
-   *
-   * @throws Failure if the file with its name cannot be written
-   */
+  /** Makes a profile the current one. @throws Failure if the file cannot be written */
   async choose(name: string): Promise<void> {
     await writeSecretFile(join(this.#folder, "profile"), `${name}\n`);
   }

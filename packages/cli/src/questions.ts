@@ -4,17 +4,18 @@ import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 import { Interrupted, interruption, type Shell } from "./shell.ts";
 
-/** Whether `ugs` can ask the user on a terminal. */
+/** Returns whether standard input and standard error are terminals, so that `ugs` can prompt the user. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
   return stdin.isTTY === true && stderr.isTTY === true;
 }
 
 /**
- * Asks a question on the terminal.
+ * Prompts the user on the terminal.
  *
- * @param question without a colon
+ * @param question the prompt, without a colon
  * @param options `isSecret`: the terminal does not show the answer
- * @throws Interrupted at Ctrl-C; Failure if the terminal is closed
+ * @throws Interrupted at Ctrl-C
+ * @throws Failure if the terminal is closed
  */
 export async function ask(
   shell: Pick<Shell, "stdin" | "stderr" | "signal">,
@@ -42,21 +43,21 @@ export async function ask(
   }
 }
 
-/** A resource that a command deletes, revokes or replaces permanently. */
+/** A confirmation before a resource is deleted, revoked or replaced permanently. */
 export interface Confirmation {
   /** The name of the resource, such as `the user group acme`. */
   readonly what: string;
-  /** The text that the user has to type. */
+  /** The text that the user must type. */
   readonly id: string;
   /** The consequence, as a sentence without a full stop. */
   readonly consequence: string;
 }
 
 /**
- * Asks the user to confirm by typing an id.
+ * Prompts the user to type an id as confirmation.
  *
- * @param isSure whether `--yes` was given
- * @throws Failure if the user does not confirm, or no terminal is available
+ * @param isSure skips the prompt, as with `--yes`
+ * @throws Failure if the user does not confirm, or if no terminal is available
  */
 export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;

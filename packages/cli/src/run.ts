@@ -25,22 +25,22 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
   }
 }
 
-/** The failure to report for an error. @param reason the reason of the signal, if it aborted */
+/** Converts an error to the failure that `ugs` reports. @param reason the reason of the signal, if the signal has aborted */
 function failureOf(error: unknown, reason: unknown): Failure {
   const interrupted = error instanceof Interrupted ? error : reason instanceof Interrupted ? reason : undefined;
   if (interrupted) {
-    // The service may have carried out a call in flight.
+    // The service may have executed the call in flight.
     const outcome = error instanceof Failure ? error.detail.outcome : undefined;
     return new Failure("interrupted", { exitCode: interrupted.exitCode, outcome });
   }
   if (error instanceof Failure) return error;
-  // Writers of files explain their errors, so this is an error of standard output.
+  // Writers of files convert their errors, so this error is from standard output.
   if ((error as { syscall?: unknown }).syscall === "write")
     return unwritable("standard output", error, "run the same command again") as Failure;
   return error instanceof CommanderError ? commandLineFailure(error) : unexpected(error);
 }
 
-/** Converts an error of commander. It removes values from the message, because they may be secret. */
+/** Converts an error of commander. Removes the values from the message, because a value may be a secret. */
 function commandLineFailure({ message }: CommanderError): Failure {
   const text = message
     .replace(/^error: /, "")

@@ -6,11 +6,12 @@ import { parseToken } from "./settings.ts";
 import { interruption, type Shell } from "./shell.ts";
 
 /**
- * Reads a token from a file, from the terminal without showing it, or from standard input.
+ * Reads a token from a file, from the terminal without an echo, or from standard input.
  *
- * @param what the name of the token in the question
+ * @param what the name of the token in the prompt
  * @param file `-` or undefined: the terminal or standard input
- * @throws Failure if it is missing; Interrupted
+ * @throws Failure if the token is missing
+ * @throws Interrupted at Ctrl-C
  */
 export async function readToken(shell: Shell, what: string, file?: string): Promise<string> {
   if (file !== undefined && file !== "-") return parseToken(file, await readSecretFile(file));

@@ -8,15 +8,15 @@ import { Output } from "./output/output.ts";
 import { type Connection, type GlobalOptions, Settings, urlText } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
-/** Clients of the service. Every call fails with a `Failure`. */
+/** Clients of the service. A failed call throws a `Failure`. */
 export interface Clients {
   readonly admin: Client<typeof AdminService>;
-  /** Makes a call of any service. */
+  /** Makes a unary call of any service. */
   readonly call: <I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageShape<I>,
   ) => Promise<MessageShape<O>>;
-  /** Converts the error of a stream to a `Failure`. Returns other errors unchanged. */
+  /** Converts an error of a stream to a `Failure`. Returns any other error unchanged. */
   readonly failureOf: (error: unknown) => unknown;
   /** The URL of the service, for messages. */
   readonly url: string;
@@ -32,7 +32,7 @@ export function openSession(shell: Shell, options: GlobalOptions): Session {
   return { shell, settings: new Settings(options, shell.env), out: new Output(shell, options.json === true) };
 }
 
-/** Creates clients from the settings. @throws Failure if a setting is not valid */
+/** Creates clients according to the settings. @throws Failure if a setting is not valid */
 export async function connect(session: Session): Promise<Clients> {
   const connection = await session.settings.connection();
   return clientsOf(connection, await session.settings.token(), session.shell);
@@ -51,7 +51,7 @@ export function clientsOf(connection: Connection, token: string, { signal }: Pic
   };
 }
 
-/** A transport whose calls fail with a `Failure`. */
+/** Wraps a transport, so that a failed call throws a `Failure`. */
 export function explaining(connection: Connection, transport: Transport): Transport {
   return {
     ...transport,

@@ -5,7 +5,6 @@ import { readPlainFile, readSecretFile } from "./files.ts";
 import { type Profile, Profiles } from "./profiles.ts";
 import type { Shell } from "./shell.ts";
 
-/** The options of every command. */
 export interface GlobalOptions {
   readonly url?: string;
   readonly profile?: string;
@@ -18,30 +17,30 @@ export interface GlobalOptions {
   readonly json?: boolean;
 }
 
-/** How to connect to a service. */
+/** The URL of a service, and the settings for connections to it. */
 export interface Connection {
   readonly url: URL;
-  /** CA certificates in PEM. Undefined: the CA certificates of Node. */
+  /** CA certificates in PEM. Undefined to use the CA certificates of Node. */
   readonly ca: string | undefined;
   /** The client certificate and its private key, in PEM. */
   readonly cert: string | undefined;
   readonly key: string | undefined;
-  /** The name that the certificate of the service must have. Undefined: the host of the URL. */
+  /** The name that the certificate of the service must contain. Undefined to require the host of the URL. */
   readonly serverName: string | undefined;
   /** The timeout of a call, including retries, in milliseconds. */
   readonly timeoutMs: number;
-  /** The variable that names a proxy which Node does not use. */
+  /** The environment variable that configures a proxy, if Node does not use it. */
   readonly unusedProxy: string | undefined;
 }
 
-/** The variable that names a proxy, if Node does not use proxies of the environment. */
+/** Returns the environment variable that configures a proxy, if Node does not use it. Otherwise returns undefined. */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
   if (isUsed) return undefined;
   return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
-/** The URL of a service, without a slash at its end. */
+/** Returns the URL of a service without a trailing slash. */
 export function urlText({ url }: Pick<Connection, "url">): string {
   return url.href.replace(/\/$/, "");
 }
@@ -49,7 +48,7 @@ export function urlText({ url }: Pick<Connection, "url">): string {
 const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** The settings of a command. An option overrides the environment, and the environment overrides the profile. */
+/** The settings of a command. An option has precedence over the environment, and the environment over the profile. */
 export class Settings {
   readonly profiles: Profiles;
   readonly #options: GlobalOptions;
@@ -61,18 +60,22 @@ export class Settings {
     this.profiles = new Profiles(env);
   }
 
-  /** The name of the requested profile, or of the current one. */
+  /** Returns the name of the requested profile, otherwise of the current profile. */
   async profileName(): Promise<string> {
     return this.#given("profile", "UGS_PROFILE").text ?? (await this.profiles.current());
   }
 
-  /** The URL of the option or the environment. @throws Failure if it is not valid */
+  /** Returns the URL from the option or the environment. @throws Failure if the URL is not valid */
   givenUrl(): URL | undefined {
     const { source, text } = this.#given("url", "UGS_URL");
     return text === undefined ? undefined : parseUrl(source, text);
   }
 
-  /** How to connect to the service. @throws Failure if the URL is missing, or a setting is not valid */
+  /**
+   * Returns the settings for a connection to the service.
+   *
+   * @throws Failure if the URL is missing, or if a setting is not valid
+   */
   async connection(): Promise<Connection> {
     const given = this.givenUrl();
     const profile = await this.#profileFor(given);
@@ -85,7 +88,7 @@ export class Settings {
     return this.connectionTo(url, profile);
   }
 
-  /** How to connect to a URL. @throws Failure if a setting is not valid */
+  /** Returns the settings for a connection to a URL. @throws Failure if a setting is not valid */
   async connectionTo(url: URL, profile?: Profile): Promise<Connection> {
     const { caFile, certFile, keyFile, serverName } = this.tlsFiles(profile);
     if ((certFile === undefined) !== (keyFile === undefined))
@@ -111,7 +114,7 @@ export class Settings {
     };
   }
 
-  /** The API token. @throws Failure if it is missing, or its file is not valid */
+  /** Returns the API token. @throws Failure if it is missing, or if its file is not valid */
   async token(): Promise<string> {
     const token = await this.givenToken();
     if (token !== undefined) return token;
@@ -127,7 +130,7 @@ export class Settings {
     throw usageFailure("no token is set", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
   }
 
-  /** The API token of the options or the environment. @throws Failure if its file is not valid */
+  /** Returns the API token from the options or the environment. @throws Failure if its file is not valid */
   async givenToken(): Promise<string | undefined> {
     return tokenFrom(this.#env, {
       file: this.#options.tokenFile,
@@ -137,7 +140,7 @@ export class Settings {
   }
 
   /**
-   * The profile, if its URL is the one in use: `ugs` sends a token only to the service that accepted it at login.
+   * Returns the profile if its URL is the URL in use. `ugs` sends a token only to the service that accepted the token at login.
    *
    * @throws Failure if the requested profile does not exist
    */
@@ -159,7 +162,10 @@ export class Settings {
     return ms;
   }
 
-  /** The text of an option, otherwise of a variable, and the name of its source. An empty variable counts as unset. */
+  /**
+   * Returns the text of an option, otherwise of an environment variable, with the name of the source. An empty variable counts
+   * as unset.
+   */
   #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
     const text = this.#options[option];
     if (text !== undefined) return { source: `--${option}`, text };
@@ -167,7 +173,7 @@ export class Settings {
   }
 }
 
-/** Parses the URL of a service. @throws Failure that names the source */
+/** Parses the URL of a service. @throws Failure with the name of the source */
 export function parseUrl(source: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
@@ -180,27 +186,27 @@ export function parseUrl(source: string, text: string): URL {
   return url;
 }
 
-/** Whether a URL names this machine. */
+/** Returns whether a URL is on this machine. */
 export function isLoopback({ hostname }: URL): boolean {
   if (hostname === "localhost" || hostname === "[::1]") return true;
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
-/** The sources of a token. */
 interface TokenSources {
-  /** The file of an option. */
+  /** The path from an option. */
   readonly file: string | undefined;
-  /** The variable with the token. */
+  /** The name of the environment variable with the token. */
   readonly variable: string;
-  /** The variable with the path of a file. */
+  /** The name of the environment variable with the path of a file. */
   readonly fileVariable: string;
 }
 
 /**
- * Reads a token: from the file of an option, from a variable, or from the file that another variable names, in this order.
- * Undefined if none is given. An empty variable counts as unset.
+ * Reads a token from the first source that is set: the file of the option, the variable, or the file of the other variable. An
+ * empty variable counts as unset.
  *
- * @throws Failure if the text is not a token, or its file cannot be read
+ * @returns undefined if no source is set
+ * @throws Failure if the text is not a token, or if its file cannot be read
  */
 export async function tokenFrom(env: Shell["env"], { file, variable, fileVariable }: TokenSources) {
   const text = env[variable];
@@ -210,9 +216,9 @@ export async function tokenFrom(env: Shell["env"], { file, variable, fileVariabl
 }
 
 /**
- * Parses the content of a file or variable with a token.
+ * Parses a token from the content of a file or variable.
  *
- * @throws Failure if it is empty, or contains more than one token
+ * @throws Failure if the content is empty, or has more than one token
  */
 export function parseToken(source: string, text: string): string {
   const token = text.trim();

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 
-/** The environment and the streams of a command. Tests pass their own. */
+/** The environment variables, the streams and the signal of a command. */
 export interface Shell {
   readonly env: { readonly [name: string]: string | undefined };
   readonly stdin: Readable & { readonly isTTY?: boolean };
@@ -12,13 +12,13 @@ export interface Shell {
 
 interface TerminalSize {
   readonly isTTY?: boolean;
-  /** The width in characters. */
+  /** The width of the terminal, in characters. */
   readonly columns?: number;
 }
 
-/** The user pressed Ctrl-C, or the system terminates the process. */
+/** The error of a command that SIGINT (Ctrl-C) or SIGTERM interrupts. */
 export class Interrupted extends Error {
-  /** By convention 128 plus the number of the signal. */
+  /** 128 plus the number of the signal, by convention. */
   readonly exitCode: number;
 
   constructor(signal: "SIGINT" | "SIGTERM" = "SIGINT") {
@@ -27,7 +27,7 @@ export class Interrupted extends Error {
   }
 }
 
-/** Rejects when the signal aborts. @throws its reason */
+/** Returns a promise that rejects with the reason of the signal when the signal aborts. */
 export function interruption({ signal }: Pick<Shell, "signal">): Promise<never> {
   return new Promise((_, reject) => {
     const end = () => reject(signal.reason);

@@ -2,14 +2,14 @@ import { type Duration, durationFromMs, type Timestamp } from "@bufbuild/protobu
 import { parseDuration, parseWhen, whenText } from "../../operator/src/times.ts";
 import { usageFailure } from "./failures.ts";
 
-/** Parses the time of an option. @param sign as for `parseWhen` @throws Failure that names the option */
+/** Parses the time of an option. @param sign as for `parseWhen` @throws Failure with the name of the option */
 export function timeOf(option: string, text: string, sign: 1 | -1): Timestamp {
   const time = parseWhen(text, sign);
   if (!time) throw usageFailure(`${option} must be ${whenText(sign)}`);
   return time;
 }
 
-/** Parses the duration of an option. @throws Failure that names the option */
+/** Parses the duration of an option. @throws Failure with the name of the option */
 export function ttlOf(option: string, text: string | undefined): Duration | undefined {
   if (text === undefined) return undefined;
   const ms = parseDuration(text);

@@ -18,7 +18,7 @@ import { viewerCommands } from "./viewer.ts";
 import { webhookCommands } from "./webhook.ts";
 import { whoamiCommand } from "./whoami.ts";
 
-/** All commands, in the order of the help. */
+/** All commands, in the order in which the help lists them. */
 export const COMMANDS: { readonly [name: string]: DefineCommand } = {
   login: loginCommand,
   logout: logoutCommand,

@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** How many events `ugs audit` shows by default: without `--follow`, and before it follows new events. */
+/** The number of events that `ugs audit` shows by default: without `--follow`, and with `--follow` before the new events. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 
@@ -27,7 +27,6 @@ const FIELDS: FieldInputs = {
   }).conflicts("follow"),
 };
 
-/** `ugs audit` */
 export const auditCommand: DefineCommand = (audit, shell) => {
   addInputs(audit, input, FIELDS);
   audit
@@ -53,7 +52,7 @@ export const auditCommand: DefineCommand = (audit, shell) => {
   });
 };
 
-/** The subject of an event: a group, an API token, or nothing for the environment itself. */
+/** Returns the group or API token that an event is about, or an empty text if the event is about the environment. */
 function subject({ userGroupId, apiTokenId, apiTokenDisplayName }: AuditEvent): string {
   if (userGroupId !== "") return userGroupId;
   return apiTokenDisplayName === "" ? apiTokenId : `${apiTokenId} (${apiTokenDisplayName})`;

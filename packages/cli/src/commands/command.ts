@@ -3,10 +3,14 @@ import { openSession, type Session } from "../session.ts";
 import type { GlobalOptions } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 
-/** Defines the arguments, options and action of a command, or its subcommands. */
+/** Adds the arguments, options and action to a command, or adds its subcommands. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
-/** A command with subcommands. Its description lists them. @param what such as `environments` */
+/**
+ * Defines a command with subcommands. The description of the command lists them.
+ *
+ * @param what the subject of the subcommands, such as `environments`
+ */
 export function commandGroup(what: string, commands: { readonly [name: string]: DefineCommand }): DefineCommand {
   return (parent, shell) => {
     parent.description(`${what}: ${Object.keys(commands).join(", ")}`);
@@ -14,10 +18,10 @@ export function commandGroup(what: string, commands: { readonly [name: string]: 
   };
 }
 
-/** The action of a command. @param args its arguments, then its options */
+/** The action of a command. @param args the arguments of the command, then its options */
 type Run<Args extends readonly unknown[]> = (session: Session, ...args: Args) => Promise<void>;
 
-/** Sets the action of a command. It opens a session for each run. */
+/** Sets the action of a command. Each run of the command opens a session. */
 export function runs<Args extends readonly unknown[]>(command: Command, shell: Shell, run: Run<Args>): Command {
   return command.action(async (...given: unknown[]) => {
     const session = openSession(shell, command.optsWithGlobals<GlobalOptions>());

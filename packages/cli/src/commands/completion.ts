@@ -3,14 +3,13 @@ import { type DefineCommand, runs } from "./command.ts";
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS) as (keyof typeof COMPLETION_SCRIPTS)[];
 
-/** How each shell loads the script when it starts. */
+/** The command that makes a shell load the script at each start. */
 const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } = {
   bash: "echo 'source <(ugs completion bash)' >> ~/.bashrc",
   zsh: "echo 'source <(ugs completion zsh)' >> ~/.zshrc",
   fish: "ugs completion fish > ~/.config/fish/completions/ugs.fish",
 };
 
-/** `ugs completion` */
 export const completionCommand: DefineCommand = (command, shell) => {
   command
     .description("completion for bash, zsh or fish")

@@ -12,7 +12,6 @@ const { createEnvironment, deleteEnvironment, getEnvironment, listEnvironments }
 
 const NAMED = "NAME, NAME/Customer or NAME/Testing";
 
-/** `ugs env ...` */
 export const envCommands = commandGroup("environments", {
   create: rpcCommand(createEnvironment, `create an environment: ${NAMED}; needs ADMIN_TOKEN`, {
     fields: { environment: "<name>" },
@@ -45,7 +44,11 @@ export const envCommands = commandGroup("environments", {
   },
 });
 
-/** Deletes an environment in as many calls as it takes. @param progress called with the number of user groups left */
+/**
+ * Deletes an environment with as many calls as necessary.
+ *
+ * @param progress receives the number of remaining user groups after each call
+ */
 async function deleteAll(
   { admin }: Clients,
   request: Omit<MessageShape<typeof deleteEnvironment.input>, "$typeName">,
@@ -57,7 +60,7 @@ async function deleteAll(
       if (done) return;
       progress(remainingUserGroups);
     } catch (error) {
-      // If the last response was lost, the environment no longer exists.
+      // The call before may have deleted the environment, although its response was lost.
       if (calls > 1 && isNotFound(error)) return;
       throw error;
     }

@@ -13,7 +13,6 @@ const STARTS: ReadonlyMap<string, Start> = new Map([
   ["snapshot", Start.SNAPSHOT],
 ]);
 
-/** `ugs events` */
 export const eventsCommand: DefineCommand = (events, shell) => {
   events
     .description("write the changes of an environment as lines of JSON, for other systems")
@@ -35,7 +34,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
       const responses = watchEvents(admin, request, {
         signal,
         onRetry(failure) {
-          // The command must not retry a wrong URL forever.
+          // Before the first event, the URL may be wrong, so a retry may never succeed.
           if (cursor === undefined) throw failure;
           session.out.note(`${failure.message}. Retrying until the service is back.`);
         },

@@ -3,7 +3,6 @@ import { type ExportFlags, exportGroups } from "../transfer/export-groups.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentOption } from "./options.ts";
 
-/** `ugs export` */
 export const exportCommand: DefineCommand = (command, shell) => {
   command
     .argument("[file]", "default: standard output, or -")

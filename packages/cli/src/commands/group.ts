@@ -18,7 +18,6 @@ import { againWith, type FieldInputs, FieldOption, repeatable, rpcCommand } from
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 const { listUserGroups, lookupUserGroup, deleteUserGroup, suspendUserGroup, resumeUserGroup } = AdminService.method;
 
-/** The options for the fields of a group, from the request that changes them. */
 const FIELDS: FieldInputs = Object.fromEntries(
   groupFieldsOf(updateUserGroup.input).map((field) => {
     const { name } = field;
@@ -40,7 +39,12 @@ const REQUEST_ID = new FieldOption(
   "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
 );
 
-/** The token of a group. @param done what the call did @throws Failure if the group is suspended */
+/**
+ * Returns the token of a group.
+ *
+ * @param done a clause about the completed call, for the message
+ * @throws Failure if the group is suspended
+ */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
   if (!suspension) return token;
   throw new Failure(`${done}, but the user group ${providedId} is suspended, so its token is not shown`, {
@@ -49,7 +53,6 @@ function tokenOf({ token, providedId, suspension }: UserGroup, done: string): st
   });
 }
 
-/** The state of a group in a list. */
 const STATE: ColumnOf = {
   name: "STATE",
   of: (group) => {
@@ -58,7 +61,6 @@ const STATE: ColumnOf = {
   },
 };
 
-/** `ugs group ...` */
 export const groupCommands = commandGroup("user groups", {
   list: rpcCommand(listUserGroups, "list user groups by id, without their tokens", {
     fields: {

@@ -3,7 +3,6 @@ import { type ImportFlags, importGroups } from "../transfer/import-groups.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentOption } from "./options.ts";
 
-/** `ugs import` */
 export const importCommand: DefineCommand = (command, shell) => {
   command
     .argument("[file]", "JSON Lines or CSV; standard input: -")

@@ -16,10 +16,9 @@ import { continuable, openTask, type Task } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentNames } from "./token-lookup.ts";
 
-/** The maximum number of undecryptable groups that a message names. */
+/** The maximum number of groups with undecryptable tokens that a message lists. */
 const MAX_FAILED = 10;
 
-/** `ugs keys ...` */
 export const keysCommands: DefineCommand = (keys, shell) => {
   keys.description("keys of TOKEN_KEYS: generate, check, rotate");
   const generate = keys
@@ -95,17 +94,16 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   });
 };
 
-/** The result of a pass over all environments. */
 interface Pass {
-  /** The number of tokens under each key before the pass. */
+  /** The number of tokens that were encrypted with each key before the pass. */
   readonly uses: Map<string, bigint>;
   looked: bigint;
   reencrypted: bigint;
-  /** Groups with undecryptable tokens, as environment and id. */
+  /** The groups with undecryptable tokens, each as environment and id. */
   readonly failed: string[];
 }
 
-/** Encrypts the tokens of all environments again. After an interruption the next pass continues. */
+/** Encrypts the tokens of all environments again. If the pass is interrupted, a new pass continues the work. */
 async function pass(
   session: Session,
   admin: Clients["admin"],
@@ -126,7 +124,6 @@ async function passOver(
   { found, validateOnly }: { readonly found: Pass; readonly validateOnly: boolean },
 ): Promise<void> {
   const name = formatEnvironmentName(environment);
-  // The call for a page is safe to repeat.
   const list: typeof admin.reencryptUserGroupTokens = (request) =>
     patiently(patience, () => admin.reencryptUserGroupTokens(request));
   try {
@@ -144,7 +141,7 @@ async function passOver(
       progress.show({ groups: Number(found.looked), fraction: undefined });
     }
   } catch (error) {
-    // Somebody deleted the environment.
+    // The environment was deleted during the pass.
     if (!(error instanceof ConnectError) || reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
   }
 }

@@ -9,7 +9,6 @@ import { isLoopback, parseUrl, urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { type Options, yesOption } from "./options.ts";
 
-/** `ugs login` */
 export const loginCommand: DefineCommand = (command, shell) => {
   command.description("store the URL of a service and a token for it as a profile").addHelpText(
     "after",
@@ -21,7 +20,7 @@ can read, after the service has accepted it.`,
   runs(command, shell, async (session, { yes }: Options) => {
     const { settings, out } = session;
     const name = await settings.profileName();
-    // This rejects an invalid name before any question.
+    // Rejects an invalid name before the first prompt.
     settings.profiles.pathOf(name);
     const url = await urlFor(session, name);
     const token = (await settings.givenToken()) ?? (await readToken(shell, "API token, or ADMIN_TOKEN"));
@@ -44,7 +43,6 @@ can read, after the service has accepted it.`,
   });
 };
 
-/** `ugs logout` */
 export const logoutCommand: DefineCommand = (command, shell) => {
   command.description("delete a profile and its token");
   runs(command, shell, async ({ settings, out }) => {
@@ -55,7 +53,7 @@ export const logoutCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** Asks before it replaces a profile that differs. @throws Failure if the user does not confirm */
+/** Prompts the user before a different profile is replaced. @throws Failure if the user does not confirm */
 async function confirmReplacement(
   { settings: { profiles }, shell }: Session,
   { name, profile, yes }: Options & { readonly name: string; readonly profile: Profile },
@@ -69,9 +67,9 @@ async function confirmReplacement(
 }
 
 /**
- * The URL to log in to: from an option, the environment, the profile, or the user.
+ * Returns the URL to log in to: from an option or the environment, otherwise from the profile, otherwise from a prompt.
  *
- * @throws Failure if it is missing
+ * @throws Failure if no URL is given
  */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();

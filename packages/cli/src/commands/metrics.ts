@@ -5,7 +5,6 @@ import { exactMs } from "../../../operator/src/times.ts";
 import type { ColumnOf } from "../output/table.ts";
 import { FieldOption, rpcCommand } from "./rpc-command.ts";
 
-/** A column of samples. */
 function column(name: string, of: (sample: MetricsSample) => string | undefined): ColumnOf {
   return { name, of: (sample) => of(sample as MetricsSample) };
 }
@@ -20,7 +19,6 @@ function msText(duration: Duration | undefined): string | undefined {
   return duration && `${Number(exactMs(duration).toPrecision(3))}ms`;
 }
 
-/** `ugs metrics` */
 export const metricsCommand = rpcCommand(
   AdminService.method.getMetricsHistory,
   "show the calls of the last hour: numbers, durations and errors, every ten seconds",

@@ -5,7 +5,7 @@ import { usageFailure } from "../failures.ts";
 import { requireWritable } from "../files.ts";
 import type { Session } from "../session.ts";
 
-/** The options that several commands have, as commander parses them. */
+/** The options that several commands share, as commander parses them. */
 export interface Options {
   readonly env?: string;
   readonly follow?: boolean;
@@ -15,7 +15,6 @@ export interface Options {
   readonly yes?: boolean;
 }
 
-/** The option of lists. */
 export function limitOption(): Option {
   return new Option("--limit <n>", "at most this many; default: all").argParser(countOf);
 }
@@ -27,20 +26,21 @@ export function countOf(text: string): number {
   return count;
 }
 
-/** The option of commands for one environment. */
 export function environmentOption(): Option {
   return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
 /**
- * The environment of the option or UGS_ENV. Undefined: the environment of the token. @throws Failure if it is not valid
+ * Returns the environment of the option or of UGS_ENV, or undefined for the environment of the token.
+ *
+ * @throws Failure if the name is not valid
  */
 export function environmentOf({ shell }: Session, { env }: Options): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);
 }
 
-/** Parses `NAME`, `NAME/Customer` or `NAME/Testing`. @throws Failure for any other text */
+/** Parses `NAME`, `NAME/Customer` or `NAME/Testing`. @throws Failure if the text has another form */
 export function parseEnvironment(text: string): EnvironmentName {
   const environment = parseEnvironmentName(text);
   if (environment) return environment;
@@ -49,19 +49,22 @@ export function parseEnvironment(text: string): EnvironmentName {
   );
 }
 
-/** The option of destructive commands. */
 export function yesOption(): Option {
   return new Option("-y, --yes", "do not ask for confirmation");
 }
 
-/** Adds the options for the output of a secret. */
+/** Adds the options `--out` and `--force`. */
 export function withOut(command: Command): Command {
   return command
     .option("--out <file>", "write the secret to a new file that only its owner can read; default: standard output")
     .option("--force", "replace the file of --out if it exists");
 }
 
-/** The file for a secret. Undefined: standard output. @throws Failure if it cannot be written, before the secret exists */
+/**
+ * Returns the path of the file for a secret, or undefined for standard output.
+ *
+ * @throws Failure if the file cannot be written. The check comes before the secret is created
+ */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;
@@ -69,7 +72,7 @@ export async function outFileOf({ out, force = false }: Options): Promise<string
   return out;
 }
 
-/** Rejects an empty option. @throws Failure */
+/** Returns the text of an option. @throws Failure if it is empty */
 export function nonEmpty(option: string, text: string): string {
   if (text.trim() === "") throw usageFailure(`${option} must not be empty`);
   return text;

@@ -5,12 +5,12 @@ import { EXIT, Failure, usageFailure } from "../failures.ts";
 import type { Session } from "../session.ts";
 import type { Shell } from "../shell.ts";
 
-/** The addresses of all interfaces of the machine. */
+/** The `HOST` values that bind all interfaces of the machine. */
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the service whose settings are in the environment, on `METRICS_PORT` or `PORT`. The health check
- * of the container uses it.
+ * Requests a health endpoint of the local service. The address comes from the settings of the service in the environment:
+ * `METRICS_PORT` or `PORT`. The health check of the container uses this function.
  *
  * @param path such as `/readyz`
  * @returns the URL, and whether the response is 200
@@ -24,7 +24,7 @@ export async function requestLocally(
   const { timeoutMs } = await settings.connectionTo(url);
   const signal = AbortSignal.any([shell.signal, AbortSignal.timeout(timeoutMs)]);
   const send = url.protocol === "http:" ? requestHttp : requestHttps;
-  // The request contains no secret, and the certificate has another name.
+  // The request contains no secret, and the certificate is for the public name of the service, not for this address.
   const request = send(new URL(path, url), { rejectUnauthorized: false, signal, agent: false }).end();
   try {
     const [response] = (await once(request, "response")) as [IncomingMessage];

@@ -19,7 +19,6 @@ interface PingOptions {
   readonly local?: boolean;
 }
 
-/** `ugs ping` */
 export const pingCommand: DefineCommand = (command, shell) => {
   command.description("check that the service is ready for reads, or with --changes for changes; needs no token");
   command.addOption(new Option("--changes", "check changes; default: reads").conflicts("live"));
@@ -42,7 +41,7 @@ export const pingCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** Calls the gRPC health service. */
+/** Requests the readiness from the gRPC health service. */
 async function check({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
   const connection = await settings.connection();
   const transport = explaining(connection, openTransport(connection, { token: undefined, signal, isRetrying: false }));

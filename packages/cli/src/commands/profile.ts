@@ -3,12 +3,11 @@ import { type DefineCommand, runs } from "./command.ts";
 
 interface ListedProfile {
   readonly name: string;
-  /** Undefined if the file of the profile is not valid. */
+  /** Undefined if the file of the profile is malformed or readable by other users. */
   readonly url: string | undefined;
   readonly isCurrent: boolean;
 }
 
-/** `ugs profile ...` */
 export const profileCommands: DefineCommand = (profile, shell) => {
   profile.description("profiles: list, use");
   const list = profile.command("list").description("list the profiles of `ugs login`, without their tokens");

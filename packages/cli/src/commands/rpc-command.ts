@@ -31,21 +31,20 @@ import {
   yesOption,
 } from "./options.ts";
 
-/** How the user gives the value of a field. */
+/** How a command reads the value of a field. */
 interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
-  /** Whether a duration for a time field is added to the current time (1, default) or subtracted from it (-1). */
+  /** For a time field: whether a duration is added to the current time (1) or subtracted from it (-1). Default: 1. */
   readonly sign?: 1 | -1;
-  /** For a credential: its name in the question. The option names a file with it; `-` is standard input. */
-  readonly secret?: string;
   /**
-   * Whether to read the credential from the terminal or standard input if the user names no other source. Default: no.
+   * For a credential: the name of the credential in the prompt. The value of the option is a file, or `-` for standard input.
    */
+  readonly secret?: string;
+  /** For a credential: whether to read it from the terminal or standard input if no option gives it. Default: no. */
   readonly isAsked?: boolean;
 }
 
-/** An option for a field of a request. */
 export class FieldOption extends Option {
   readonly traits: Traits;
 
@@ -55,38 +54,35 @@ export class FieldOption extends Option {
   }
 }
 
-/**
- * The options and arguments of a command, by the fields of its request. A string is the name of an argument, such as
- * `<id>`.
- */
+/** The inputs of a command, by the name of the request field. A string such as `<id>` defines an argument. */
 export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
-/** How a command differs from a plain call. */
+/** The inputs and outputs of a command for an RPC. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
-  /** The inputs. Default: only the argument `<id>`, if the request has the id of a group, API token or webhook. */
+  /** Default: only the argument `<id>`, if the request has the id of a group, API token or webhook. */
   readonly fields?: FieldInputs;
-  /** Fields of the request that the command itself sets. Default: none. */
+  /** Constant fields of the request. Default: none. */
   readonly preset?: { readonly [field: string]: unknown };
-  /** For a list: the columns of its table. */
+  /** For a list: the columns of the table. */
   readonly columns?: readonly ColumnOf[];
-  /** The remark for an empty list. Default: none. */
+  /** A note for an empty list. Default: none. */
   readonly none?: string;
-  /** The confirmation before a destructive call. Undefined: none. */
+  /** Returns the confirmation that a destructive call needs, or undefined. */
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
-  /** For a call that returns a credential. */
+  /** For a response with a credential: returns the texts that go with the credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
-  /** The sentence that reports the success in place of the response, except with `--json`. */
+  /** Returns the text that is shown instead of the response, except with `--json`. */
   readonly done?: (request: MessageShape<I>, response: MessageShape<O>) => string;
-  /** The remark that is written after the result. Undefined: none. */
+  /** Returns a note that follows the result, or undefined. */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
-  /** The field of the response that is the result. Default: its only field, or the whole response. */
+  /** The field of the response to show. Default: the only field, or the whole response if it has several fields. */
   readonly part?: string;
 }
 
-/** The fields that name the subject of a command. */
+/** Fields with the id of a resource. A command takes the id as an argument. */
 const SUBJECTS = ["user_group_id", "api_token_id", "webhook_id"];
 
-/** A command that makes one call. Its arguments and options are fields of the request. */
+/** Defines a command that makes one call. Its arguments and options set fields of the request. */
 export function rpcCommand<I extends DescMessage, O extends DescMessage>(
   method: DescMethodUnary<I, O>,
   description: string,
@@ -114,7 +110,7 @@ function define<I extends DescMessage, O extends DescMessage>(
       readonly requestId?: string;
     };
     const file = spec.secret && (await outFileOf(options));
-    // This checks the settings before the user is prompted for anything.
+    // Checks the settings before the first prompt.
     const { call } = await connect(session);
     await readSecrets(session, request, inputs);
     const confirmation = spec.confirm?.(request);
@@ -146,7 +142,7 @@ function define<I extends DescMessage, O extends DescMessage>(
   });
 }
 
-/** Adds the arguments and options for fields of a request. */
+/** Adds the arguments and options for the fields of a request to a command. */
 export function addInputs(command: Command, schema: DescMessage, fields: FieldInputs): void {
   for (const [name, input] of Object.entries(fields)) {
     if (typeof input === "string") command.argument(input);
@@ -162,16 +158,16 @@ export function addInputs(command: Command, schema: DescMessage, fields: FieldIn
     );
 }
 
-/** A field of a request, and the value that the user gave for it. */
+/** A field of a request, with the value from the command line. */
 interface Input extends Traits {
   readonly field: DescField;
-  /** Its option or argument, such as `--grace` or `ID`. */
+  /** The option or argument, such as `--grace` or `ID`. */
   readonly label: string;
-  /** Undefined if the user gave none; null if the field is cleared. */
+  /** Undefined if the command line has no value for the field; null if `--clear` names the field. */
   readonly value: unknown;
 }
 
-/** Pairs the fields of a request with the arguments and options. */
+/** Returns the fields of a request with their values from the command line. */
 export function inputsOf(
   schema: DescMessage,
   fields: FieldInputs,
@@ -195,7 +191,7 @@ export function inputsOf(
   });
 }
 
-/** The request that the inputs describe, without credentials. @throws Failure if an input is not valid */
+/** Builds a request from the inputs, without the credentials. @throws Failure if an input is not valid */
 export async function requestOf(
   session: Session,
   schema: DescMessage,
@@ -219,11 +215,7 @@ function set(request: object, { localName, oneof }: DescField, value: unknown): 
   Object.assign(request, oneof ? { [oneof.localName]: { case: localName, value } } : { [localName]: value });
 }
 
-/**
- * The fields that an update changes.
- *
- * @throws Failure if the user gave none
- */
+/** Returns the paths of the fields that an update changes. @throws Failure if the command line changes no field */
 function pathsOf(inputs: readonly Input[]): string[] {
   const changes = inputs.filter(
     ({ field: { name }, label }) => label.startsWith("--") && name !== "etag" && name !== "environment",
@@ -234,7 +226,7 @@ function pathsOf(inputs: readonly Input[]): string[] {
   return paths;
 }
 
-/** Parses the value of a field. @throws Failure that names the option */
+/** Parses the value of a field. @throws Failure with the name of the option */
 async function parse(session: Session, { field, label, value, isFilled, sign = 1 }: Input): Promise<unknown> {
   if (field.name === "environment") {
     const environment = environmentOf(session, { env: value as string | undefined });
@@ -260,7 +252,7 @@ function entryIn(label: string, text: string): [string, string] {
   return entry;
 }
 
-/** A JSON object, given as text or as a file with it. */
+/** Parses a JSON object from a text, or from the file that the text names. */
 async function objectIn(label: string, given: string) {
   const isJson = /^\s*[{[]/.test(given);
   const text = isJson ? given : await readPlainFile(given);
@@ -279,7 +271,9 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
   }
 }
 
-/** Makes a call. If its outcome is unknown, the failure says how to repeat it with the same request id. */
+/**
+ * Makes a call. If the outcome of a call is unknown, the failure contains the option to repeat it safely: the same request id.
+ */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
   call: () => Promise<T>,
@@ -294,7 +288,6 @@ export async function repeatable<T>(
   }
 }
 
-/** How to repeat a call that has a request id. */
 export function againWith(requestId: string): string {
   return `run it again with --request-id ${requestId}: the service makes the change at most once`;
 }
@@ -307,7 +300,7 @@ function isGroupUpdate(schema: DescMessage): boolean {
   return hasField(schema, "update_mask") && hasField(schema, "user_group_id");
 }
 
-/** The message of a response that is shown: a named field, its only field, or the whole response. */
+/** Returns the message to show: the named field, the only field, or the whole response. */
 function partOf(schema: DescMessage, response: object, name?: string): [DescMessage, MessageShape<DescMessage>] {
   const field = name ? fieldOf(schema, name) : schema.fields.length === 1 ? schema.fields[0] : undefined;
   const value = field?.message && valueIn(response, field);

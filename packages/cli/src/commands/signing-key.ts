@@ -7,7 +7,6 @@ const { listSigningKeys, rotateSigningKey } = AdminService.method;
 
 const COLUMNS = ["id", "state", "active_time", "retire_time", "expire_time"];
 
-/** `ugs signing-key ...` */
 export const signingKeyCommands = commandGroup("keys that sign viewer sessions", {
   list: rpcCommand(listSigningKeys, "list the keys that sign viewer sessions, and when each signs", {
     columns: COLUMNS,

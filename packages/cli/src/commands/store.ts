@@ -2,7 +2,6 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { commandGroup } from "./command.ts";
 import { rpcCommand } from "./rpc-command.ts";
 
-/** `ugs store ...` */
 export const storeCommands = commandGroup("the data in Redis", {
   accept: rpcCommand(
     AdminService.method.acceptStoreData,

@@ -7,17 +7,16 @@ import { MAX_PAGE_SIZE } from "../../../operator/src/pages.ts";
 import { EXIT, Failure, isNotFound } from "../failures.ts";
 import type { Clients, Session } from "../session.ts";
 
-/** The number of lookups in flight. */
 const AT_ONCE = 8;
 
-/** Error reasons that prove that the session belongs to the environment. */
+/** Error reasons of a former session. They prove that the session belongs to the environment. */
 const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 
 /**
- * Shows the user group of a token or viewer session, and how to revoke it. Groups in several environments may have the same
- * imported token: it shows all of them.
+ * Shows each user group that has a token or viewer session, and the command that revokes it. An imported token may belong to
+ * groups in several environments.
  *
- * @throws Failure if no group has it
+ * @throws Failure if no group has the token or session
  */
 export async function showGroupsOf(
   { out }: Pick<Session, "out">,
@@ -52,12 +51,12 @@ export async function showGroupsOf(
   throw new Failure("no environment has this token: it may have expired or been revoked", { exitCode: EXIT.notFound });
 }
 
-/** The environments of the caller. Undefined stands for the environment of its API token. */
+/** Returns the environments that the caller can use. Undefined stands for the environment of the API token. */
 async function environmentsOf(admin: Clients["admin"]): Promise<(EnvironmentName | undefined)[]> {
   return (await admin.getCaller({})).environment ? [undefined] : environmentNames(admin);
 }
 
-/** The names of all environments, except those that are being deleted. */
+/** Returns the names of all environments, except environments whose deletion has begun. */
 export async function environmentNames(admin: Clients["admin"]): Promise<EnvironmentName[]> {
   const environments: Environment[] = [];
   for await (const page of pages(admin.listEnvironments, { pageSize: MAX_PAGE_SIZE }))

@@ -16,16 +16,18 @@ import { showGroupsOf } from "./token-lookup.ts";
 const { createApiToken, listApiTokens, updateApiToken, rotateApiToken, revokeApiToken, lookupApiToken } =
   AdminService.method;
 
-/** Matches texts that cannot be API tokens: user group tokens, and texts longer than any API token. */
+/** Matches texts that cannot be API tokens: user group tokens, and texts that are too long. */
 const NO_API_TOKEN = /^ugt_|^.{513}/s;
 
-/** Says which tokens a leaked API token exposed, and the command that revokes them. The role `resolve` exposes none. */
+/**
+ * Describes which tokens the bearer of an API token could read, and the command that revokes them. The role `resolve` reads
+ * none.
+ */
 function exposure(environment: string | undefined): string {
   const command = `ugs group revoke --all${environment === undefined ? "" : ` --env ${environment}`}`;
   return `could read the token of every user group. To revoke all of these tokens: ${command}`;
 }
 
-/** `ugs token ...` */
 export const tokenCommands = commandGroup("API tokens", {
   create: rpcCommand(createApiToken, "create an API token; shows its secret once, or writes it to the file of --out", {
     fields: {
@@ -108,7 +110,7 @@ export const tokenCommands = commandGroup("API tokens", {
           return undefined;
         });
       const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
-      // A viewer session, a token of another system and an API token of the settings may have any form.
+      // A viewer session, a token of another system and an API token of the settings may have any form, so the form does not decide.
       if (!found) return showGroupsOf(session, { admin, token: text });
       const { apiToken, environment, source } = found;
       const env = environment && formatEnvironmentName(environment);

@@ -7,7 +7,6 @@ import { FieldOption, rpcCommand } from "./rpc-command.ts";
 const { resolveViewer, createViewerSession } = ViewerService.method;
 const { revokeViewerSessions } = AdminService.method;
 
-/** `ugs viewer session ...` */
 const SESSIONS = commandGroup("viewer sessions", {
   create: rpcCommand(
     createViewerSession,
@@ -54,7 +53,7 @@ const SESSIONS = commandGroup("viewer sessions", {
     "revoke the viewer sessions of a user group, or of one viewer; the tokens of the group stay valid",
     {
       fields: {
-        // An empty viewer id would revoke the sessions of the whole group.
+        // The service treats an empty viewer id as the whole group.
         viewer_id: new FieldOption("--viewer <id>", "only this viewer; default: the whole group", { isFilled: true }),
       },
       confirm: ({ userGroupId, viewerId }) => {
@@ -68,7 +67,6 @@ const SESSIONS = commandGroup("viewer sessions", {
   ),
 });
 
-/** `ugs viewer ...` */
 export const viewerCommands = commandGroup("viewers and their sessions", {
   resolve: rpcCommand(resolveViewer, "show the user group of a token or a viewer session; exit code 3 if it has none", {
     fields: {

@@ -17,7 +17,6 @@ const {
 
 const EVENTS = "types of events, such as user_group.deleted, or `*` for all";
 
-/** `ugs webhook ...` */
 export const webhookCommands = commandGroup("webhooks", {
   create: rpcCommand(
     createWebhook,
@@ -47,7 +46,7 @@ export const webhookCommands = commandGroup("webhooks", {
   }),
   update: rpcCommand(updateWebhook, "change a webhook, and end its wait for the next attempt", {
     fields: {
-      // `--url` is the URL of the service.
+      // The global option `--url` is the URL of the service.
       url: new FieldOption("--to <url>", "the https URL that receives the events"),
       display_name: new FieldOption("--name <text>", "its name for people"),
       event_types: new FieldOption("--events <type...>", EVENTS),

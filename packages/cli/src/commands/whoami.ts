@@ -2,7 +2,6 @@ import { GetCallerResponseSchema } from "../../../../gen/usergroup/admin/v1/admi
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
-/** `ugs whoami` */
 export const whoamiCommand: DefineCommand = (command, shell) => {
   command.description("show the API token in use, and its role");
   runs(command, shell, async (session) => {

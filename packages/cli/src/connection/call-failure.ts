@@ -26,7 +26,7 @@ const EXIT_OF_CODE: { readonly [code in Code]?: number } = {
   [Code.DeadlineExceeded]: EXIT.unavailable,
 };
 
-/** What the user should do, by error reason. */
+/** Advice for the user, by error reason. */
 const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_MISSING: "run: ugs login, or give --token-file FILE or UGS_TOKEN",
   API_TOKEN_UNKNOWN: "check that the token belongs to this service; to store another token, run: ugs login",
@@ -67,9 +67,9 @@ const HINTS: { readonly [reason: string]: string } = {
 };
 
 /**
- * Converts an error of a call to a failure that the user understands.
+ * Converts the error of a call to a failure with a message and advice for the user.
  *
- * @param options `mayRepeat`: whether a retry is safe even if the service carried out the call
+ * @param options `mayRepeat`: whether a retry is safe even if the service has already executed the call
  */
 export function callFailure(
   error: ConnectError,
@@ -80,7 +80,7 @@ export function callFailure(
   return details ? answered(error, details) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
 }
 
-/** An error that the service returned. */
+/** Converts an error response of the service. */
 function answered(error: ConnectError, { reason, outcome, violations }: FailureDetails): Failure {
   return new Failure(error.rawMessage, {
     exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
@@ -94,7 +94,7 @@ function answered(error: ConnectError, { reason, outcome, violations }: FailureD
   });
 }
 
-/** The hint for errors whose reason is not in `HINTS`. */
+/** Returns the hint for an error whose reason is not in `HINTS`. */
 function hintOf(
   code: Code,
   { outcome, violations }: Pick<FailureDetails, "outcome" | "violations">,
@@ -106,7 +106,11 @@ function hintOf(
   return "try again";
 }
 
-/** A call without a response from the service. @param outcome of a change that may have reached the service */
+/**
+ * Converts an error of a call that got no response from the service.
+ *
+ * @param outcome whether the change is committed, if the call may have reached the service
+ */
 function unanswered(error: ConnectError, connection: Connection, outcome: "unknown" | undefined): Failure {
   const { url, timeoutMs } = connection;
   const where = urlText(connection);
@@ -142,13 +146,13 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
   });
 }
 
-/** Codes of HTTP 500, 502, 503 and 504: a proxy that returns one may have forwarded the call. */
+/** Codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns such a status may have forwarded the call. */
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**
- * Explains why a URL cannot be reached; undefined if the connection worked.
+ * Explains why a connection failed. Returns undefined if the connection was established.
  *
- * @param unusedProxy the variable that names a proxy which Node does not use
+ * @param unusedProxy the environment variable that configures a proxy, if Node does not use it
  */
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);

@@ -5,17 +5,17 @@ import { retrying, withRequestIds } from "@user-group-service/client";
 import packageJson from "../../../../package.json" with { type: "json" };
 import type { Connection } from "../settings.ts";
 
-/** Attempts per call. Few, because a person waits. */
+/** Attempts per call. The number is small because a person waits. */
 const MAX_TRIES = 4;
 
 export interface TransportOptions {
-  /** Undefined: calls send no token. */
+  /** Undefined to send no token. */
   readonly token: string | undefined;
   /** Aborts the calls in flight. */
   readonly signal: AbortSignal;
   /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
-  /** Whether messages are JSON. In binary messages protobuf-es drops a U+FEFF at the start of a string. Default: no. */
+  /** Whether messages are JSON. In binary messages, protobuf-es drops a U+FEFF at the start of a string. Default: no. */
   readonly isJson?: boolean;
 }
 
@@ -27,7 +27,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
     httpVersion: "1.1",
     useBinaryFormat: options.isJson !== true,
     defaultTimeoutMs: timeoutMs,
-    // A page of groups has a few MiB at most.
+    // Far more than a page of groups, which has a few MiB at most.
     readMaxBytes: 64 * 1024 * 1024,
     nodeOptions: {
       ...(ca !== undefined && { ca }),
@@ -42,7 +42,6 @@ export function openTransport(connection: Connection, options: TransportOptions)
   });
 }
 
-/** Adds the token and the signal to every call. */
 function presenting({ token, signal }: TransportOptions): Interceptor {
   return (next) => (request) => {
     request.header.set("user-agent", `ugs/${packageJson.version}`);

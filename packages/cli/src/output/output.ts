@@ -7,25 +7,23 @@ import type { Shell } from "../shell.ts";
 import { jsonLine, printable, printableLines } from "./printable.ts";
 import { type Column, Table } from "./table.ts";
 
-/** A credential to write. */
+/** A credential, and the texts that are shown with it. */
 export interface Secret {
   readonly token: string;
-  /** A sentence about the change. It ends with the name of the credential, such as `Its token`. */
+  /** A sentence about the change, with the name of the credential at the end, such as `Created the user group a. Its token`. */
   readonly sentence: string;
-  /** What to do if the credential cannot be written. */
+  /** Advice for the case that the credential cannot be written. */
   readonly ifLost: string;
-  /** The file to write to. Undefined: standard output. */
+  /** Undefined for standard output. */
   readonly file: string | undefined;
 }
 
-/** A label and a text about a resource. */
 export type Fact = Pick<FieldFact, "label" | "text">;
 
-/** Writes results to standard output, and everything else to standard error. */
+/** Writes results to standard output, and all other text to standard error. */
 export class Output {
   /** Whether results are JSON, one object per line. */
   readonly isJson: boolean;
-  /** Whether standard output is a terminal. */
   readonly isTerminal: boolean;
   readonly #shell: Pick<Shell, "stdout" | "stderr" | "env">;
 
@@ -35,7 +33,7 @@ export class Output {
     this.isTerminal = shell.stdout.isTTY === true;
   }
 
-  /** Writes a list page by page: as a table, or with `--json` each message on a line. @returns whether it has items */
+  /** Writes a list page by page: as a table, or with `--json` as one message per line. @returns whether the list has items */
   async list<S extends DescMessage>(
     schema: S,
     columns: readonly Column<MessageShape<S>>[],
@@ -44,7 +42,12 @@ export class Output {
     return this.rows(columns, pages, (message) => toJson(schema, message));
   }
 
-  /** Writes a list whose items are not messages. @param jsonOf the JSON of an item @returns whether it has items */
+  /**
+   * Writes a list whose items are not protobuf messages.
+   *
+   * @param jsonOf converts an item to JSON
+   * @returns whether the list has items
+   */
   async rows<T>(
     columns: readonly Column<T>[],
     pages: AsyncIterable<readonly T[]> | readonly (readonly T[])[],
@@ -67,7 +70,7 @@ export class Output {
   }
 
   /**
-   * Writes one resource: a line for each fact, or with `--json` its message.
+   * Writes a resource: one fact per line, or with `--json` the message on one line.
    *
    * @param first facts that are not in the message
    */
@@ -78,7 +81,6 @@ export class Output {
     await this.line(facts.map(({ label, text }) => `${label.padEnd(width)}  ${printable(text)}`).join("\n"));
   }
 
-  /** Writes a message as one line of JSON. */
   async message<S extends DescMessage>(schema: S, message: MessageShape<S>): Promise<void> {
     await this.line(jsonLine(toJson(schema, message)));
   }
@@ -86,22 +88,21 @@ export class Output {
   /**
    * Writes a line to standard output.
    *
-   * @throws OutputClosed if the reader closed it
-   * @throws Error of the system, such as a full disk
+   * @throws OutputClosed if the reader has closed the pipe
+   * @throws Error for a system error, such as a full disk
    */
   line(text: string): Promise<void> {
     return this.text(`${text}\n`);
   }
 
   /**
-   * Writes a text to standard output without adding a line break. Throws as `line` does. It escapes unsafe characters if
-   * standard output is a terminal.
+   * Writes a text to standard output without a line break. On a terminal, it escapes unsafe characters. Throws as `line` does.
    */
   text(text: string): Promise<void> {
     return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
   }
 
-  /** Writes a line, in bold on a terminal unless NO_COLOR is set (https://no-color.org). */
+  /** Writes a line: in bold on a terminal, unless NO_COLOR is set (https://no-color.org). */
   heading(text: string): Promise<void> {
     const { NO_COLOR = "", TERM } = this.#shell.env;
     if (!this.isTerminal || NO_COLOR !== "" || TERM === "dumb") return this.line(text);
@@ -109,9 +110,9 @@ export class Output {
   }
 
   /**
-   * Writes a credential to a file or to standard output: alone on a line, or with `--json` the message that contains it.
+   * Writes a credential to a file or to standard output: alone on a line, or with `--json` inside its message.
    *
-   * @throws Failure if it cannot be written
+   * @throws Failure if the credential cannot be written
    */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
     const { token, sentence, ifLost, file } = secret;
@@ -133,7 +134,7 @@ export class Output {
       );
   }
 
-  /** Writes a remark to standard error, except with `--json`. */
+  /** Writes a note to standard error, except with `--json`. */
   note(text: string): void {
     if (!this.isJson) this.#shell.stderr.write(`${printable(text)}\n`);
   }
@@ -143,7 +144,7 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
   return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/** Writes to a stream and waits for it, so that `ugs` reads pages no faster than it writes them. */
+/** Writes to a stream, and waits until the stream accepts more. So `ugs` reads pages no faster than it writes them. */
 async function write(stream: Writable, text: string): Promise<void> {
   try {
     const written = new Promise<void>((resolve, reject) => {

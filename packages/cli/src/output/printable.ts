@@ -1,11 +1,11 @@
 /**
- * Characters that control a terminal, reorder text or are invisible: the Unicode categories Cc, Cf, Cs, Zl and Zp, and all
- * ignorable code points. They include ESC, the bidirectional controls (https://www.unicode.org/reports/tr9/) and the
+ * Matches characters that control a terminal, reorder text or are invisible: the Unicode categories Cc, Cf, Cs, Zl and Zp, and
+ * all ignorable code points. Examples are ESC, the bidirectional controls (https://www.unicode.org/reports/tr9/) and the
  * zero-width characters.
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** Escapes unsafe characters as `\x1b`, `\u202e` or `\u{e0001}`. The result is one line. */
+/** Escapes unsafe characters as `\x1b`, `\u202e` or `\u{e0001}`. Line breaks are escaped as well. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (unsafe) => {
     const hex = (unsafe.codePointAt(0) ?? 0).toString(16);
@@ -19,7 +19,7 @@ export function printableLines(text: string): string {
   return text.split("\n").map(printable).join("\n");
 }
 
-/** JSON on one line, with unsafe characters escaped. */
+/** Formats a value as one line of JSON with unsafe characters escaped. */
 export function jsonLine(value: unknown): string {
   const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(value).replace(UNSAFE, (unsafe) => unsafe.split("").map(escaped).join(""));

@@ -29,7 +29,7 @@ it("cuts names first, and then the widest column, to the width of the terminal",
 it("cuts a text in the middle, between the characters that a terminal shows", () => {
   expect(cut("customer-0001", 9)).toBe("cust\u20260001");
   expect(cut("customer-0001", 13)).toBe("customer-0001");
-  // Each of these characters takes two cells.
+  // Each Han character takes two cells; a letter and its accent take one cell.
   expect(cut("\u6f22\u5b57\u6f22\u5b57", 7)).toBe("\u6f22\u2026\u6f22\u5b57");
   expect(cut("ne\u0301e\u0301e\u0301e\u0301n", 4)).toBe("ne\u0301\u2026n");
 });

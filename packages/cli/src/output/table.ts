@@ -3,19 +3,18 @@ import truncatedWidth from "fast-string-truncated-width";
 import { cellOf, fieldOf, labelOf } from "../../../operator/src/fields.ts";
 import { printable } from "./printable.ts";
 
-/** A column of a table. */
 export interface Column<T> {
   readonly name: string;
-  /** The text of a cell. Undefined shows as `-`. */
+  /** Returns the text of a cell. The table shows undefined as `-`. */
   readonly of: (value: T) => string | undefined;
-  /** Whether the column is shortened before the others, such as names before ids. Default: no. */
+  /** Whether the table shortens this column before the others, such as names before ids. Default: no. */
   readonly isFree?: boolean;
 }
 
-/** A column of a table of messages: the name of a field, or a column that the table defines. */
+/** A column of a table of messages: the name of a field, or a definition. */
 export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
 
-/** The columns for a message. The labels of the fields are their names. */
+/** Returns the columns for messages of a type. The heading of a field is the name of the field. */
 export function columnsOf<S extends DescMessage>(
   schema: S,
   columns: readonly ColumnOf<S>[],
@@ -33,15 +32,13 @@ export function columnsOf<S extends DescMessage>(
 
 const GAP = "  ";
 const ELLIPSIS = "…";
-/** The minimum width of a shortened column. */
+/** The minimum width of a shortened column, in terminal cells. */
 const NARROWEST = 8;
 
-/**
- * Formats a table page by page. A column is as wide as its widest cell so far, unless the terminal is too narrow.
- */
+/** Formats a table page by page. A column is as wide as the widest cell so far, unless the terminal is too narrow. */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
-  /** The width of the terminal. Undefined: nothing is shortened. */
+  /** The width of the terminal. Undefined to shorten no column. */
   readonly #width: number | undefined;
   /** The widest cell of each column so far. Undefined before the first page. */
   #widest: readonly number[] | undefined;
@@ -51,7 +48,7 @@ export class Table<T> {
     this.#width = width;
   }
 
-  /** Formats the rows of a page. The first page begins with the names of the columns. */
+  /** Formats the rows of a page. The result for the first page begins with the heading. */
   lines(rows: readonly T[]): string[] {
     const cells = rows.map((row) => this.#columns.map((column) => printable(column.of(row) || "-")));
     if (!this.#widest) cells.unshift(this.#columns.map(({ name }) => name));
@@ -62,7 +59,7 @@ export class Table<T> {
     return cells.map((row) => line(row, widths));
   }
 
-  /** Shortens the widest free column, then the widest of all, until the line fits. */
+  /** Shortens the widest `isFree` column repeatedly, then the widest of all columns, until a line fits. */
   #fit(widths: number[]): number[] {
     if (this.#width === undefined) return widths;
     const gaps = GAP.length * (widths.length - 1);
@@ -80,7 +77,7 @@ export class Table<T> {
   }
 }
 
-/** The width of a printable text, in cells of a terminal. */
+/** Returns the width of a printable text, in terminal cells. */
 export function widthOf(text: string): number {
   return truncatedWidth(text).width;
 }
@@ -94,7 +91,7 @@ function line(cells: readonly string[], widths: readonly number[]): string {
   return padded.join(GAP).trimEnd();
 }
 
-/** Shortens a printable text in its middle to a width. Long ids often differ only at their ends. */
+/** Shortens a printable text to a width. The middle is cut, because long ids often differ only at their ends. */
 export function cut(text: string, width: number): string {
   const whole = widthOf(text);
   if (whole <= width) return text;
@@ -102,7 +99,6 @@ export function cut(text: string, width: number): string {
   return text.slice(0, lengthWithin(text, width - 1 - widthOf(end))) + ELLIPSIS + end;
 }
 
-/** The length of the longest beginning that fits into a width. */
 function lengthWithin(text: string, limit: number): number {
   return truncatedWidth(text, { limit }).index;
 }

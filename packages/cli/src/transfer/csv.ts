@@ -16,15 +16,15 @@ import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LO
  * rejected, and reading continues with its second line.
  */
 
-/** The cells of a record. Undefined: unset. */
+/** The cells of a record. Undefined for an unset field. */
 type Cells = readonly (string | undefined)[];
 
-/** The columns of a file. Undefined: unknown. */
+/** The columns of a file. Undefined for an unknown column. */
 type Columns = readonly (string | undefined)[];
 
-/** Reads groups from CSV, after the line that names its columns. */
+/** Reads groups from the lines of a CSV file after the heading. */
 export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: Columns): AsyncGenerator<GroupRecord> {
-  /** The other lines of a malformed record. */
+  /** Lines of a malformed record that are read again. */
   const left: Line[] = [];
   const next = async () => left.shift() ?? (await lines.next()).value;
   for (;;) {
@@ -37,7 +37,7 @@ export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: C
     if (cells) {
       yield { line, raw, content: contentOf(raw.length, () => rowOf(cells, columns)) };
     } else {
-      // The first line most likely has the surplus quote.
+      // A quote that is not closed is most likely in the first line.
       left.unshift(...taken.slice(1));
       const problem = isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV;
       yield { line, raw: isTooLong ? undefined : first.bytes, content: { problem } };
@@ -45,12 +45,11 @@ export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: C
   }
 }
 
-/** The first lines of an export. @param header as JSON */
+/** Returns the first lines of an export. @param header in JSON */
 export function csvFirstLines(header: string, hasTokens: boolean): string {
   return `${REMARK}${header}\n${COLUMNS.filter((column) => column !== "token" || hasTokens).join(",")}\n`;
 }
 
-/** The lines of groups in an export. */
 export function csvOf(rows: readonly Row[]): string {
   const cells = rows.map((row) =>
     Object.entries(row).map(([column, value]) =>
@@ -60,18 +59,14 @@ export function csvOf(rows: readonly Row[]): string {
   return stringify(cells, { cast: { string: quotedWhereNeeded } });
 }
 
-/** Quotes values that mean something else without quotes. The library quotes values with a comma or a quote. */
+/** Quotes a value that has another meaning without quotes. The library quotes values that contain a comma or a quote. */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
     ? { value, quoted: true, quoted_empty: true }
     : value;
 }
 
-/**
- * Parses the line that names the columns.
- *
- * @throws Failure if it is not valid
- */
+/** Parses the heading: the line with the names of the columns. @throws Failure if the line is not valid */
 export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Columns {
   const refuse = (problem: string, hint: string) => usageFailure(`the CSV's line ${number} ${problem}`, hint);
   const text = textOf(bytes);
@@ -93,14 +88,16 @@ export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOption
 
 const RULE = `it must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
-/** Formats the line with the columns. It shortens long texts: without columns, the line may contain a token. */
+/**
+ * Shortens the heading for a message. It cuts long texts, because a file without a heading may have a token in its first line.
+ */
 function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
 
 const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with one";
 
-/** Reads lines until all quotes are closed. It skips blank lines and remarks between records. */
+/** Reads the lines of the next record, until all quotes are closed. Before the record, it skips blank lines and remarks. */
 async function nextRecord(next: () => Promise<Line | undefined>): Promise<readonly Line[]> {
   const taken: Line[] = [];
   let [quotes, bytes] = [0, 0];
@@ -138,7 +135,7 @@ function rawOf(lines: readonly Line[]): Buffer {
   );
 }
 
-/** Parses a record. @returns undefined if it is not CSV */
+/** Parses a record. @returns undefined if the record is not CSV */
 function cellsOf(text: string | undefined): Cells | undefined {
   if (text === undefined) return undefined;
   try {

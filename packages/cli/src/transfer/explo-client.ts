@@ -8,15 +8,10 @@ import { parsedJson } from "../json.ts";
 import { urlText } from "../settings.ts";
 import { Patience, type PatienceOptions } from "./patience.ts";
 
-/*
- * The customer list of the hosted service: https://docs.explo.co/api-reference/customer-api/customers-v2 and
- * https://docs.explo.co/security/rate-limits
- */
-
-/** A page of the list. */
+/** A page of the customer list. */
 interface ExploPage {
   readonly customers: readonly unknown[];
-  /** The number of all customers. Undefined: not given. */
+  /** The number of all customers. Undefined if the response does not contain it. */
   readonly total: number | undefined;
 }
 
@@ -26,29 +21,32 @@ export interface ExploClientOptions {
   readonly pageSize: number;
   readonly signal: AbortSignal;
   readonly unusedProxy: string | undefined;
-  /** Called before each pause after a failure. */
+  /** Receives the length and the reason of each pause after a failed request. */
   readonly onPause?: PatienceOptions["onPause"];
 }
 
-/** The largest accepted page, in bytes. */
+/** The maximum size of a page, in bytes. */
 const MAX_PAGE_BYTES = 128 * 1024 * 1024;
-/** The timeout of a page, in milliseconds. */
+/** The timeout of the request for a page, in milliseconds. */
 const TIMEOUT_MS = 120_000;
 
 /**
- * The request rate: a burst, then a pause between requests, in milliseconds. The hosted service allows 180 requests per
- * minute and address, and other programs need some of them.
+ * The request rate: the first `BURST` requests have no pause, and the others a pause of `PACE_MS` milliseconds. The hosted
+ * service allows 180 requests per minute and address, and other programs need some of them.
  */
 const BURST = 30;
 const PACE_MS = 500;
 
 /** The maximum number of rate-limit responses per page. */
 const MAX_REFUSALS = 30;
-/** The default and the longest wait after a rate-limit response, in milliseconds. */
+/** The pause after a rate-limit response, in milliseconds: the default, and the maximum. */
 const LIMITED_MS = 60_000;
 const MAX_LIMITED_MS = 15 * 60_000;
 
-/** Reads pages of the customer list. */
+/**
+ * Reads pages of the customer list: https://docs.explo.co/api-reference/customer-api/customers-v2. The rate limit:
+ * https://docs.explo.co/security/rate-limits
+ */
 export class ExploClient {
   readonly #options: ExploClientOptions;
   #hasAnswered = false;
@@ -59,7 +57,7 @@ export class ExploClient {
     this.#options = options;
   }
 
-  /** Reads a page, counted from 1. @returns undefined after the last page @throws Failure */
+  /** Reads a page of the list. The first page has the number 1. @returns undefined after the last page @throws Failure */
   async page(number: number): Promise<ExploPage | undefined> {
     const { url, pageSize, signal, onPause } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
@@ -83,7 +81,7 @@ export class ExploClient {
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },
-        // Do not follow redirects, because another host would receive the token.
+        // A redirect would send the token to another host.
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
@@ -103,7 +101,7 @@ export class ExploClient {
       const failure = found
         ? failed(found.message, found.hint)
         : failed(`cannot reach ${where}: ${(error as Error).message}`, "try again");
-      // Before the first response the URL may be wrong, so a retry would not help.
+      // Before the first response, the URL may be wrong, and a retry would not help.
       const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
       return { status: 0, failure, retryMs: isFinal ? undefined : 0 };
     }
@@ -118,7 +116,10 @@ export class ExploClient {
   }
 }
 
-/** JSON, or a failure. `retryMs`: when to retry, in milliseconds; 0: soon; undefined: never. */
+/**
+ * The JSON of a response, or a failure. `retryMs` is the minimum pause before a retry in milliseconds. Undefined if no retry
+ * helps.
+ */
 type Answer =
   | { readonly value: unknown }
   | { readonly status: number; readonly failure: Failure; readonly retryMs: number | undefined };

@@ -11,7 +11,7 @@ import { count } from "./progress.ts";
 import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";
 import { SeenIds } from "./seen-ids.ts";
 
-/** The options of `ugs import --from-explo`. */
+/** The options of `ugs import` that concern the hosted service. */
 export interface ExploFlags {
   readonly exploTokenFile?: string;
   readonly exploUrl?: string;
@@ -19,10 +19,10 @@ export interface ExploFlags {
   readonly exploPageSize?: string;
 }
 
-/** The largest page of the hosted service. */
+/** The maximum page size of the hosted service. */
 const MAX_PAGE_SIZE = 1000;
 
-/** Opens the customer list. @throws Failure if an option is not valid */
+/** Opens the customer list of the hosted service. @throws Failure if an option is not valid */
 export async function openExplo(
   flags: ExploFlags,
   { env, ...options }: Pick<ExploClientOptions, "signal" | "onPause"> & { readonly env: Shell["env"] },
@@ -44,12 +44,11 @@ export async function openExplo(
   return listedCustomers(client, flags.exploValues !== "own");
 }
 
-/** The maximum number of passes over the list. */
 const MAX_PASSES = 5;
 
 /**
- * Reads the list page by page. If a customer is added or removed in the meantime, the others move: a customer may appear
- * twice or on no page. So the list is read again until no customer has moved. Each customer is yielded once.
+ * Reads the list page by page, and yields each customer once. If a customer is added or removed during a pass, other customers
+ * move between the pages, and a pass may miss them. So the list is read again until no customer has moved.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
@@ -78,7 +77,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
           yield { line, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
         }
         read += page.customers.length;
-        // Without a total, the list ends with a page that has no new customers.
+        // If the response has no total, the list ends with a page without new customers.
         if (page.total === undefined ? fresh === 0 : read >= page.total) break;
       }
       isSettled = !isMoved && (total === undefined || pass.size >= total);
@@ -109,9 +108,8 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
   };
 }
 
-/** A customer as a row. */
 interface Row {
-  /** Identifies the customer in all passes. */
+  /** Identifies the customer in every pass. */
   readonly key: string;
   readonly token: unknown;
   readonly fields: { readonly [name: string]: unknown };
@@ -131,7 +129,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   const content = contentOf(text.length, () => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
     if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
-    // Omits the unset fields.
+    // Drops the undefined fields.
     return JSON.parse(text) as typeof fields;
   });
   return {
@@ -143,12 +141,12 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   };
 }
 
-/** The values with those of the parents, or the own values if the parents add none. */
+/** Returns the values that include the values of the parents. Returns the own values if the parents add none. */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
 }
 
-/** Converts the values of a mapping to texts: the hosted service may return ids as numbers. */
+/** Converts the values of a mapping to texts, because the hosted service may return ids as numbers. */
 function textValues(mapping: unknown): unknown {
   if (!isObject(mapping)) return mapping;
   return Object.fromEntries(

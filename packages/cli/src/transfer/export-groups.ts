@@ -15,7 +15,6 @@ import type { FileFormat } from "./records.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, openTarget, type Target } from "./target.ts";
 
-/** The options of `ugs export`. */
 export interface ExportFlags {
   readonly env?: string;
   readonly format?: FileFormat;
@@ -25,23 +24,22 @@ export interface ExportFlags {
   readonly restart?: boolean;
 }
 
-/** The state of an unfinished export. */
 interface ExportState {
   readonly binding: Binding;
   readonly pageToken: string;
   readonly groups: number;
   readonly bytes: number;
-  /** The snapshot time of the first page. */
+  /** The time in the first page of the response at which the groups were read. */
   readonly snapshotTime: string;
 }
 
 type Page = Promise<ExportUserGroupsResponse>;
 
 const PAGE_SIZE = 1000;
-/** The timeout of a page, in milliseconds. */
+/** The timeout of the request for a page, in milliseconds. */
 const TIMEOUT_MS = 60_000;
 
-/** Runs `ugs export`. @param path `-` or undefined: standard output @throws Failure */
+/** Runs `ugs export`. @param path `-` or undefined for standard output @throws Failure */
 export async function exportGroups(session: Session, path: string | undefined, flags: ExportFlags): Promise<void> {
   const { out } = session;
   const file = path === "-" ? undefined : path;
@@ -58,14 +56,14 @@ export async function exportGroups(session: Session, path: string | undefined, f
   await out.line(`exported ${count(groups)} groups of ${target.name} to ${file}`);
 }
 
-/** Writes all pages. It requests the next page while it writes one. @returns the number of groups */
+/** Writes all pages. While it writes a page, it requests the next page. @returns the number of groups */
 async function writeAll(given: {
   readonly session: Session;
   readonly flags: ExportFlags;
   readonly format: FileFormat;
   readonly target: Target;
   readonly state: StateFile<ExportState> | undefined;
-  /** Undefined: standard output. An export to it cannot continue. */
+  /** Undefined for standard output. An export to standard output cannot be continued. */
   readonly output: OutputFile | undefined;
 }): Promise<number> {
   const { session, flags, format, target, state, output } = given;
@@ -79,7 +77,7 @@ async function writeAll(given: {
   const read = (pageToken: string): Page => {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
     const page = patiently(patience, () => admin.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
-    // The caller awaits the page later, and handles its failure then.
+    // The caller awaits this promise later. Without this handler, an earlier rejection would crash the process.
     page.catch(() => {});
     return page;
   };

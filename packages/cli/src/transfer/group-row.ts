@@ -5,38 +5,37 @@ import { isJsonField, isTimeField, valueIn } from "../../../operator/src/fields.
 
 const FIELDS = ImportedUserGroupSchema.fields;
 const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
-/** Whether a file has the protobuf JSON of a field: a time, or a message of this service. */
+/** Returns whether a file contains the field as protobuf JSON. Such a field is a time, or a message of this service. */
 const isConverted = (field: DescField) => field.fieldKind === "message" && !isJsonField(field);
 const JSON_COLUMNS: ReadonlySet<string> = new Set(
   FIELDS.filter((field) => isJsonField(field) || (isConverted(field) && !isTimeField(field))).map(({ name }) => name),
 );
 
-/** The columns of a group in a file: the fields of the message that imports it, in their order. */
+/** The columns of a file of groups, in the order of the fields of `ImportedUserGroup`. */
 export const COLUMNS: readonly string[] = FIELDS.map(({ name }) => name);
 
-/** The values of a group in a file, by column. Null is an unset field. */
+/** The values of a group in a file, by column. Null for an unset field. */
 export type Row = { readonly [column: string]: unknown };
 
-/** The error for a row that is not a group. The message says why. */
+/** The error for a row that is not a valid group. Its message is the reason. */
 export class BadRow extends Error {}
 
-/** The column with a name in snake case or camel case; undefined for an unknown name. */
+/** Returns the column with a name in snake case or camel case, or undefined if no column has the name. */
 export function columnOf(name: string): string | undefined {
   return FIELDS.find((field) => field.name === name || field.jsonName === name)?.name;
 }
 
-/** Whether a column holds JSON. */
 export function isJsonColumn(column: string): boolean {
   return JSON_COLUMNS.has(column);
 }
 
-/** Reads the group of a row. @throws BadRow */
+/** Converts a row to a group. @throws BadRow */
 export function groupOf(row: Row): ImportedUserGroup {
   requireSendable(row, -1);
   if ((row["provided_id"] ?? undefined) === undefined) throw new BadRow("provided_id: is missing");
   const group = parsed(row);
   if (group) return group;
-  // The message of protobuf-es may quote the value, perhaps a token.
+  // The error of protobuf-es may quote the value, and the value may be a token.
   const bad = FIELDS.find(({ name }) => name in row && !parsed({ [name]: row[name] })) as DescField;
   throw new BadRow(`${bad.name}: must be ${formOf(bad)}`);
 }
@@ -56,10 +55,15 @@ function formOf(field: DescField): string {
   return JSON_COLUMNS.has(field.name) ? "an object as in an export" : "a string";
 }
 
-/** How many levels properties may have. */
+/** The maximum nesting of properties. */
 const MAX_DEPTH = 32;
 
-/** Refuses values that the service would not receive unchanged. @param depth the level of the value; -1 for a row @throws BadRow */
+/**
+ * Rejects a value that the service would receive changed.
+ *
+ * @param depth the nesting of the value; -1 for a whole row
+ * @throws BadRow
+ */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed()) throw new BadRow("has half of a surrogate pair");
   if (typeof value !== "object" || value === null) return;
@@ -71,14 +75,18 @@ function requireSendable(value: unknown, depth: number): void {
   }
 }
 
-/** The row of an exported group: its columns in order, maps sorted by key. @param hasToken whether it has the token */
+/**
+ * Converts an exported group to a row. The columns are in the order of `COLUMNS`, and the keys of maps are sorted.
+ *
+ * @param hasToken whether the row contains the token
+ */
 export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
   const fields = hasToken ? FIELDS : FIELDS_WITHOUT_TOKEN;
   return Object.fromEntries(fields.map((field) => [field.name, exported(field, valueIn(group, field))])) as JsonObject;
 }
 
 function exported(field: DescField, value: unknown): unknown {
-  // JSON omits an undefined field.
+  // `JSON.stringify` drops an undefined value.
   if (field.message && isConverted(field)) return value && toJson(field.message, value as never);
   if (field.fieldKind !== "map") return value ?? null;
   return Object.fromEntries(Object.entries(value as object).sort(([a], [b]) => (a < b ? -1 : 1)));

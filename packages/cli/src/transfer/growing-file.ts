@@ -4,26 +4,25 @@ import { unwritable } from "../files.ts";
 
 const RESTART = "give --restart to start again";
 
-/** A file that grows at its end, and that another run can continue. Only its owner can read it. */
+/** A file that a run appends to, and that a later run can continue. Only its owner can read it. */
 export class GrowingFile {
   readonly path: string;
   readonly #then: string;
   #file: FileHandle | undefined;
   #bytes = 0;
 
-  /** @param then the hint if it cannot be written */
+  /** @param then advice for the case that a write fails */
   constructor(path: string, then: string) {
     this.path = path;
     this.#then = then;
   }
 
-  /** The length, in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
 
   /**
-   * Opens the file of an earlier run, and discards everything after a length.
+   * Opens the file of an earlier run, and removes all content after a length in bytes.
    *
    * @throws Failure if the file is shorter
    */
@@ -42,7 +41,7 @@ export class GrowingFile {
     this.#bytes = bytes;
   }
 
-  /** Writes at the end of the file. The first write creates it. @throws Failure if it cannot be written */
+  /** Appends to the file. The first call creates the file. @throws Failure if the write fails */
   async append(content: string | Uint8Array): Promise<void> {
     const bytes = Buffer.from(content as Uint8Array);
     try {
@@ -66,7 +65,6 @@ export class GrowingFile {
     this.#file = undefined;
   }
 
-  /** Explains an error of this file. */
   protected unwritable(error: unknown): unknown {
     return unwritable(this.path, error, this.#then);
   }

@@ -4,37 +4,38 @@ import { isObject } from "../../../operator/src/fields.ts";
 import { parsedJson } from "../json.ts";
 import type { Line } from "./lines.ts";
 
-/*
- * The first line of an export contains its time and content. In JSON Lines it is an object with `snapshot_time` and without
- * `provided_id`; in CSV it is `#ugs ` and this object. A line that starts with `#ugs ` is never a group.
- */
-
-/** The start of a line that is not a group. */
+/** The prefix of a line that is never a group. */
 export const REMARK = "#ugs ";
 const REMARK_BYTES = Buffer.from(REMARK);
 
-/** The first line of a file. */
+/**
+ * The first line of an export: the time and the content of the file. In JSON Lines, it is an object with `snapshot_time` and
+ * without `provided_id`. In CSV, it is `#ugs ` and this object.
+ */
 export interface FileHeader {
-  /** When the groups were read, in RFC 3339. */
+  /** The time at which the groups were read, in RFC 3339. */
   readonly snapshotTime?: string | undefined;
-  /** The environment of the groups. */
+  /** The environment that the groups belong to. */
   readonly environment?: string | undefined;
-  /** The prefix of all ids. Empty: all groups of the environment. */
+  /** The prefix that all ids have. Empty for all groups of the environment. */
   readonly prefix?: string | undefined;
 }
 
-/** Formats the header as JSON. */
 export function headerText({ snapshotTime = "", environment = "", prefix = "" }: FileHeader): string {
   return JSON.stringify({ snapshot_time: snapshotTime, environment, provided_id_prefix: prefix });
 }
 
-/** Whether a line is blank or a remark. */
+/** Returns whether a line is blank or a remark. */
 export function isSkipped({ bytes, isTooLong }: Line): boolean {
   if (bytes.subarray(0, REMARK_BYTES.length).equals(REMARK_BYTES)) return true;
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
 }
 
-/** Reads the lines before the content of a file: the header, blank lines and remarks. @returns also the first line after them */
+/**
+ * Reads the lines before the groups: the header, blank lines and remarks.
+ *
+ * @returns the header, these lines, and the first line after them
+ */
 export async function readHeader(lines: AsyncIterator<Line, undefined>) {
   let header: FileHeader | undefined;
   const firstLines: string[] = [];
@@ -52,11 +53,7 @@ export async function readHeader(lines: AsyncIterator<Line, undefined>) {
   return { header: header ?? {}, firstLines, first };
 }
 
-/**
- * Parses a header.
- *
- * @returns undefined if the value is not a header
- */
+/** Parses a header. @returns undefined if the value is not a header */
 function headerOf(value: unknown): FileHeader | undefined {
   if (!isObject(value) || !("snapshot_time" in value) || "provided_id" in value) return undefined;
   const text = (name: keyof typeof value & string) => {

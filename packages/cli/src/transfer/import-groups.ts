@@ -16,7 +16,6 @@ import type { ImportSettings } from "./sender.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
-/** The options of `ugs import`. */
 export interface ImportFlags extends ExploFlags {
   readonly env?: string;
   readonly format?: FileFormat;
@@ -33,13 +32,12 @@ export interface ImportFlags extends ExploFlags {
   readonly fromExplo?: boolean;
 }
 
-/** The state of an unfinished import, in a file beside the input. */
+/** The state of an unfinished import. A file beside the input contains it. */
 interface ImportState {
   readonly binding: Binding;
-  /** The number of processed records. */
   readonly records: number;
   readonly counts: Counts;
-  /** The length of the file of rejects. */
+  /** The length of the file of rejected groups, in bytes. */
   readonly rejectsBytes: number;
 }
 
@@ -76,7 +74,7 @@ export async function importGroups(session: Session, file: string | undefined, f
     };
     const shown = groupReport(session, flags, rejects !== undefined);
 
-    /** Imports the groups, or continues an interrupted run. */
+    /** Imports the groups, or continues an interrupted import. */
     const run = async () => {
       const before = await state?.claim(binding, flags.restart === true);
       const skip = before?.records ?? 0;
@@ -92,7 +90,7 @@ export async function importGroups(session: Session, file: string | undefined, f
           }
           await rejects?.add(rejectsOf(done));
           const rejectsBytes = rejects?.bytes ?? 0;
-          // Without rejects, the run that continues may name another file.
+          // While no group is rejected, a later run may use another file for rejected groups.
           const bound = rejectsBytes === 0 ? { ...binding, rejects: undefined } : binding;
           await state?.note({ binding: bound, records, counts, rejectsBytes });
           progress.show({ groups: records - skip, fraction: source.fraction() });
@@ -122,7 +120,7 @@ export async function importGroups(session: Session, file: string | undefined, f
   }
 }
 
-/** Reports groups that only the service has. @returns their number */
+/** Reports the groups that exist only in the service. @returns the number of these groups */
 async function reportExtra(
   target: Target,
   { header }: GroupSource,
@@ -174,14 +172,14 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
   };
 }
 
-/** The settings that must be the same to continue the import, as text. */
+/** Formats the settings that a later run must not change if it continues the import. */
 function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
   const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
   const time = snapshotTime && timestampDate(snapshotTime as Timestamp).toISOString();
   return JSON.stringify({ snapshotTime: time, upsert, replaceNewerTokens, previousTokenTtl, ignoreUnknown, format });
 }
 
-/** @throws Failure if it is not a valid time */
+/** Parses a snapshot time. @throws Failure if the time is not valid */
 function snapshotTimeOf(text: string, isOfFile: boolean): Timestamp {
   const time = parseTime(text);
   if (time) return time;
@@ -196,7 +194,7 @@ function maxRejectsOf(text: string): number {
   return Number(text);
 }
 
-/** The file of rejects. A run that changes nothing writes it only if the user names it. */
+/** Returns the file of rejected groups. A run that changes nothing writes this file only if an option names it. */
 function rejectsFile(
   file: string | undefined,
   { rejects }: ImportFlags,

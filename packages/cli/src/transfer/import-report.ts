@@ -7,21 +7,21 @@ import type { RejectsFile } from "./rejects.ts";
 import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";
 
-/** The number of groups by outcome. `onlyHere`: groups that only the service has, if they are counted. */
+/** The number of groups by outcome. `onlyHere` counts the groups that exist only in the service, if the run counts them. */
 export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, suspended: 0, rejected: 0 };
 
-/** The maximum number of reasons to show without a file of rejects. */
+/** The maximum number of shown reasons if no file contains the reasons. */
 const REASONS_SHOWN = 20;
 
-/** The options of the import that the report depends on. */
+/** The options of the import that change the report. */
 interface ReportFlags {
   readonly dryRun?: boolean;
   readonly verify?: boolean;
 }
 
-/** Reports single groups. @param hasFile whether a file has the reasons of rejections */
+/** Creates the report about single groups. @param hasFile whether a file contains the reasons of rejections */
 export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, hasFile: boolean) {
   let noted = 0;
   const note = (text: string) => {
@@ -43,7 +43,7 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
       note(`${where}: ${what}`);
     },
 
-    /** Reports a group that only the service has. */
+    /** Reports a group that exists only in the service. */
     async onlyHere(providedId: string): Promise<void> {
       if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
       else note(`${JSON.stringify(providedId)}: is only here`);
@@ -51,10 +51,10 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
   };
 }
 
-/** Differences that an import does not change. */
+/** Differences that an import leaves unchanged. */
 const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
 
-/** The fields that differ. */
+/** Formats the names of the fields that differ. */
 function differing({ fate, changedFields }: Done["result"]): string {
   return [...changedFields, ...(KEPT[fate] ? [KEPT[fate]] : [])].join(", ");
 }
@@ -69,17 +69,17 @@ const WORDS: { readonly [fate in keyof Counts]-?: readonly [done: string, would:
   onlyHere: ["", "", "only here"],
 };
 
-/** Reports the result. @throws Failure if groups were rejected, or the sides differ */
+/** Reports the result of the import. @throws Failure if groups were rejected, or if the two sides differ */
 export async function report(
   { out }: Session,
   given: {
     readonly counts: Counts;
-    /** The number of records that earlier runs had processed. */
+    /** The number of records that earlier runs processed. */
     readonly resumed: number;
     readonly flags: ReportFlags;
     readonly target: Target;
     readonly rejects: RejectsFile | undefined;
-    /** The path of the file, if it was changed during the import. */
+    /** The path of the input, if the file changed during the import. */
     readonly changed: string | undefined;
   },
 ): Promise<void> {

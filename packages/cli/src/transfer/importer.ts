@@ -3,14 +3,13 @@ import type { GroupContent, GroupRecord, GroupSource } from "./records.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 
-/** The maximum number of groups and bytes of a request. The service accepts 1 MiB. */
+/** The maximum number of groups and of bytes in a request. The service accepts at most 1 MiB. */
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 
-/** The number of requests in flight. Each id is sent once, so their order does not matter. */
+/** The number of requests in flight. The order of the requests does not matter, because an import sends each id once. */
 const IN_FLIGHT = 4;
 
-/** A processed record. */
 export interface Done {
   readonly record: GroupRecord;
   readonly result: GroupResult;
@@ -19,21 +18,21 @@ export interface Done {
 /** Consecutive records in one request. */
 interface Chunk {
   readonly done: Promise<readonly Done[]>;
-  /** The number of records so far, including skipped ones. */
+  /** The number of records of the source up to the end of the chunk, including skipped records. */
   readonly records: number;
 }
 
 export interface ImportRecordsOptions extends Sending {
   readonly seen: SeenIds;
-  /** The number of records that an earlier run has processed. */
+  /** The number of records that earlier runs processed. */
   readonly skip: number;
 }
 
 /**
- * Imports the groups of a source with several requests in flight. It yields results in the order of the source, and reads no
- * more than the requests need. If a request fails, it first yields the results of the earlier requests.
+ * Imports the groups of a source with several requests in flight. Yields results in the order of the source, and reads no more
+ * records than the requests need. If a request fails, the function yields the results of the requests before it first.
  *
- * @throws what the source or the sender throws
+ * @throws the error of the source or of the sender
  */
 export async function* importRecords(source: GroupSource, options: ImportRecordsOptions) {
   const flying: Chunk[] = [];
@@ -52,12 +51,12 @@ export async function* importRecords(source: GroupSource, options: ImportRecords
   }
 }
 
-/** Sends records in chunks. If the source fails, the last chunk fails. */
+/** Sends the records of a source in chunks. If the source fails, the last chunk rejects with the error. */
 async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): AsyncGenerator<Chunk> {
   let records: GroupRecord[] = [];
   let [bytes, count] = [0, 0];
   const chunk = (done: Chunk["done"]): Chunk => {
-    // The caller awaits the results later, and handles their failure then.
+    // The caller awaits this promise later. Without this handler, an earlier rejection would crash the process.
     done.catch(() => {});
     [records, bytes] = [[], 0];
     return { done, records: count };
@@ -82,13 +81,13 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
     }
     if (records.length > 0) yield chunk(send(records, options));
   } catch (error) {
-    // The records before the failure are still imported.
+    // The records before the failure must still be imported.
     if (records.length > 0) yield chunk(send(records, options));
     yield chunk(Promise.reject(error));
   }
 }
 
-/** Rejects a record whose id is not new. */
+/** Rejects a record whose id an earlier record has. */
 function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
   if (!content.group || seen.add(content.group.providedId)) return content;
   return { problem: "provided_id: an earlier group has this id" };

@@ -9,15 +9,15 @@ import { readJsonLines } from "./jsonl.ts";
 import { linesOf } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** The length of the two parts that identify a file, at its start and at its end, in bytes. */
+/** The length of the part at the start and of the part at the end that identify a file, in bytes. */
 const END_BYTES = 64 * 1024;
 
 /**
  * Opens a file of groups.
  *
  * @param path `-` for standard input
- * @param format default: by the file name, or the first byte
- * @throws Failure if it cannot be read, or has another format
+ * @param format default: the format of the file name, otherwise of the first byte
+ * @throws Failure if the file cannot be read, or has another format
  */
 export async function openInputFile(
   path: string,
@@ -31,7 +31,8 @@ export async function openInputFile(
     const stat = await file.stat();
     if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
-    // A pipe has no position. If a file grows, only its current content is read, and its last line may be incomplete.
+    // A pipe has no position. A file may grow during the import: only its content at the start is read, so its last line may be
+    // incomplete.
     const part = stat.isFile() && { start: 0, end: Math.max(0, stat.size - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
     return {
@@ -47,7 +48,7 @@ export async function openInputFile(
   }
 }
 
-/** The format of a file name. Undefined: unknown. */
+/** Returns the format of a file name, or undefined if the extension is unknown. */
 export function formatOf(path: string): FileFormat | undefined {
   if (/\.csv$/i.test(path)) return "csv";
   return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;
@@ -64,7 +65,7 @@ async function readGroups(stream: Readable, options: ReadOptions, named: FileFor
   return { header, firstLines, records: readJsonLines(first, lines, options), format };
 }
 
-/** The format of a text. @throws Failure if it is neither JSON Lines nor CSV */
+/** Returns the format of a text. @throws Failure if the text is neither JSON Lines nor CSV */
 function formatIn(text: string): FileFormat {
   if (text.startsWith("["))
     throw usageFailure("the input is a JSON array, not JSON Lines", "write one object per line: jq -c '.[]' FILE");
@@ -73,7 +74,7 @@ function formatIn(text: string): FileFormat {
   return text.startsWith("{") ? "jsonl" : "csv";
 }
 
-/** The size of a file, and a digest of its first and last bytes. */
+/** Identifies the content of a file by its size, and by a digest of its first and last bytes. */
 async function identityOf(file: FileHandle, bytes: number): Promise<string> {
   const digest = createHash("sha256");
   for (const position of [0, Math.max(0, bytes - END_BYTES)]) {

@@ -5,7 +5,7 @@ import { isSkipped } from "./header.ts";
 import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, type ReadOptions, TOO_LONG } from "./records.ts";
 
-/** Reads groups from JSON Lines, one object per line. It skips blank lines and remarks. @param first the first line */
+/** Reads groups from JSON Lines: one object per line. Skips blank lines and remarks. */
 export async function* readJsonLines(
   first: Line | undefined,
   lines: AsyncIterator<Line, undefined>,

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { type Line, linesOf, textOf } from "./lines.ts";
 
-/** The lines of bytes that come in chunks of a size. */
+/** Splits bytes into lines. The bytes arrive in chunks of `size` bytes. */
 async function linesIn(bytes: Buffer, size: number, maxBytes = 8) {
   async function* chunks() {
     for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);

@@ -1,12 +1,11 @@
 import { Buffer } from "node:buffer";
 
-/** A line of a file. */
 export interface Line {
   /** Counted from 1. */
   readonly number: number;
-  /** Without the line ending. Empty if the line is too long. */
+  /** The line without its line ending. Empty if the line is too long. */
   readonly bytes: Buffer;
-  /** `\n`, `\r\n`, or empty at the end of the file. */
+  /** The line ending: `\n`, `\r\n`, or empty at the end of the file. */
   readonly ending: string;
   readonly isTooLong: boolean;
 }
@@ -16,9 +15,9 @@ const CR = 13;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * Reads a stream line by line. It buffers one chunk and one line, and skips a byte order mark of UTF-8.
+ * Reads a stream line by line. Buffers at most one chunk and one line. Skips a UTF-8 byte order mark.
  *
- * @param maxBytes the longest line. The content of longer lines is dropped
+ * @param maxBytes the maximum length of a line. The content of a longer line is dropped
  * @throws the errors of the stream
  */
 export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line, undefined> {
@@ -39,7 +38,7 @@ export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: numb
       end = chunk.indexOf(LF, start);
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       length += part.length;
-      // The bytes of a line that is too long are only counted.
+      // The content of a line that is too long is not kept.
       if (length <= maxBytes + 1) parts.push(part);
       else parts = [];
       if (end !== -1) yield line("\n");
@@ -51,7 +50,7 @@ export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: numb
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Decodes UTF-8. @returns undefined if the bytes are not valid */
+/** Decodes UTF-8. @returns undefined if the bytes are not valid UTF-8 */
 export function textOf(bytes: Uint8Array): string | undefined {
   try {
     return UTF8.decode(bytes);

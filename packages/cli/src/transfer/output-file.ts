@@ -4,35 +4,39 @@ import { CONTINUE } from "../failures.ts";
 import { refusePresent, unwritable } from "../files.ts";
 import { GrowingFile } from "./growing-file.ts";
 
-/** The file of an export. Its name ends in `.part` until it is complete. */
+/** The file of an export. While the export is incomplete, the name of the file ends in `.part`. */
 export class OutputFile extends GrowingFile {
   readonly #whole: string;
   readonly #mayReplace: boolean;
 
-  /** @param mayReplace whether to replace an existing file */
   constructor(path: string, mayReplace: boolean) {
     super(`${path}.part`, CONTINUE);
     this.#whole = path;
     this.#mayReplace = mayReplace;
   }
 
-  /** @param bytes the length to continue at; 0: a new file @throws Failure if it cannot be written */
+  /**
+   * Starts or continues the file.
+   *
+   * @param bytes the length at which the export continues; 0 for a new file
+   * @throws Failure if the file cannot be written
+   */
   async begin(bytes: number): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);
-    // An existing file may be a link, or readable by other users.
+    // An existing file may be a link, or other users may be able to read it.
     await rm(this.path, { force: true }).catch((error: unknown) => {
       throw this.unwritable(error);
     });
   }
 
-  /** Renames the complete file, which must be flushed. @throws Failure */
+  /** Gives the complete file its final name. Flush the file first. @throws Failure */
   async finish(): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     await this.close();
     try {
       await rename(this.path, this.#whole);
-      // This flushes the new name to disk.
+      // Flushes the directory entry to disk.
       const folder = await open(dirname(this.#whole), "r");
       await folder.sync().finally(() => folder.close());
     } catch (error) {

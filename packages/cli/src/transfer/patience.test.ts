@@ -4,11 +4,7 @@ import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/err
 import { Interrupted } from "../shell.ts";
 import { Patience, patiently } from "./patience.ts";
 
-/**
- * An error of the service.
- *
- * @param retryMs the delay that the service requests
- */
+/** Creates an error of the service. @param retryMs the delay that the service requests */
 function failing(code: Code, reason: string, retryMs?: number): ConnectError {
   const error = new ConnectError("what went wrong", code);
   error.details.push({ desc: ErrorInfoSchema, value: { reason, domain: "user-group-service" } });
@@ -17,7 +13,7 @@ function failing(code: Code, reason: string, retryMs?: number): ConnectError {
   return error;
 }
 
-/** Waits for the same error again and again. */
+/** Waits for the same error until `wait` throws. */
 async function waitForever(patience: Patience, error: ConnectError): Promise<never> {
   for (;;) await patience.wait(error);
 }
@@ -29,7 +25,7 @@ afterEach(() => void vi.restoreAllMocks());
 describe("Patience", () => {
   it("fails after too long without a success, but not while it waits for the time that the service requests", async () => {
     const pauses: [number, string][] = [];
-    // Only the pauses take time. Each one is a little longer than requested, as on a busy machine.
+    // Only the pauses take time. Each pause is a little longer than requested, as on a busy machine.
     let now = 0;
     vi.spyOn(performance, "now").mockImplementation(() => now);
     const onPause = (ms: number, reason: string) => {

@@ -2,12 +2,11 @@ import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { failureDetails, type Reason, reasonOf, retryAfterMs } from "@user-group-service/client";
 
-/** How long to retry after the last success, in milliseconds. */
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
 
-/** Codes that a retry does not change. */
+/** Codes of errors that a retry does not remove. */
 const FINAL: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.NotFound,
@@ -20,18 +19,18 @@ const FINAL: ReadonlySet<Code> = new Set([
   Code.Unauthenticated,
 ]);
 
-/** Reasons of RESOURCE_EXHAUSTED that a retry does not change. */
+/** Reasons of RESOURCE_EXHAUSTED errors that a retry does not remove. */
 const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
 
 export interface PatienceOptions {
   readonly signal: AbortSignal;
-  /** How long to retry after the last success, in milliseconds. Default: 5 minutes. */
+  /** The time after the last success during which calls are retried, in milliseconds. Default: 5 minutes. */
   readonly patienceMs?: number | undefined;
-  /** Called before each pause, with its length in milliseconds and its reason. */
+  /** Receives the length in milliseconds and the reason of each pause, before the pause. */
   readonly onPause?: (pauseMs: number, reason: string) => void;
 }
 
-/** Pauses between retries. The pauses grow, or follow the `Retry-After` of the service. */
+/** Pauses between retries. The pauses grow, or follow the `Retry-After` header of the service. */
 export class Patience {
   readonly #options: PatienceOptions;
   #failures = 0;
@@ -41,20 +40,20 @@ export class Patience {
     this.#options = options;
   }
 
-  /** Call after a success. */
+  /** Call this after each success. */
   reset(): void {
     this.#failures = 0;
     this.#failingSince = undefined;
   }
 
-  /** Pauses before a retry. @throws the error, if a retry does not help or the time is up */
+  /** Pauses before a retry. @throws the error, if a retry does not help or the time is over */
   async wait(error: unknown): Promise<void> {
     const { signal } = this.#options;
     if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
     await this.pause(error, failureDetails(error)?.reason ?? Code[error.code], retryAfterMs(error) ?? 0);
   }
 
-  /** Pauses before a retry. @param atLeastMs the pause that the service requests @throws the error, if the time is up */
+  /** Pauses before a retry. @param atLeastMs the delay that the service requests @throws the error, if the time is over */
   async pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
     const { signal, patienceMs = PATIENCE_MS, onPause } = this.#options;
     const now = performance.now();
@@ -64,7 +63,7 @@ export class Patience {
     const pauseMs = Math.max(growing, atLeastMs);
     this.#failures += 1;
     onPause?.(pauseMs, reason);
-    // A pause that the service requests does not count.
+    // A requested delay does not count as time without success.
     if (atLeastMs > 0) this.#failingSince += pauseMs;
     await setTimeout(pauseMs, undefined, { signal }).catch(() => {
       throw signal.reason;
@@ -72,7 +71,7 @@ export class Patience {
   }
 }
 
-/** Retries a call until it succeeds. @throws an error that a retry does not change, or the last error */
+/** Repeats a call until it succeeds. @throws the last error, if a retry does not help or the time is over */
 export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
   const patience = new Patience(options);
   for (;;) {

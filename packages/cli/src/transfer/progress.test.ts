@@ -2,12 +2,11 @@ import { PassThrough } from "node:stream";
 import { expect, it } from "vitest";
 import { Progress } from "./progress.ts";
 
-/** A progress of 1,000 groups on a terminal or elsewhere, at a time in seconds that the test sets. */
+/** Creates a progress for 1,000 groups. `at` sets the clock in seconds, and returns the new output. */
 function newProgress(isTTY: boolean, columns = 60) {
   const clock = { seconds: 100 };
   const stream = Object.assign(new PassThrough(), { isTTY, columns });
   const progress = new Progress(stream, "imported", { now: () => clock.seconds * 1000 });
-  /** The output after a number of seconds, with a number of processed groups. */
   const at = (seconds: number, groups: number, fraction: number | null = groups / 1000) => {
     clock.seconds = 100 + seconds;
     progress.show({ groups, fraction: fraction ?? undefined });

@@ -1,19 +1,18 @@
 import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
-/** The pause between two updates on a terminal, and between two lines elsewhere, in milliseconds. */
+/** The minimum time between two updates, in milliseconds: on a terminal, and on other streams. */
 const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
-/** The progress of a transfer. */
 interface Position {
   /** The number of groups that this run has processed. */
   readonly groups: number;
-  /** From 0 to 1. Undefined: unknown. */
+  /** The processed part of the input, from 0 to 1. Undefined if unknown. */
   readonly fraction: number | undefined;
 }
 
-/** Shows progress: one line that changes on a terminal, or a line every ten seconds elsewhere. */
+/** Shows the progress of a transfer: on a terminal as one line that changes, on other streams as one line every ten seconds. */
 export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
@@ -25,10 +24,7 @@ export class Progress {
   #note = "";
   #shown = 0;
 
-  /**
-   * @param what such as `imported`
-   * @param options `now`: a monotonic clock in milliseconds
-   */
+  /** @param what the verb in the line, such as `imported` @param options `now`: a monotonic clock in milliseconds */
   constructor(stream: Shell["stderr"], what: string, { now = () => performance.now() } = {}) {
     this.#stream = stream;
     this.#what = what;
@@ -38,7 +34,7 @@ export class Progress {
     this.#shownAt = this.#begun;
   }
 
-  /** Shows a position, if the pause since the last update has passed. */
+  /** Shows a position, unless the last update was too recent. */
   show(position: Position): void {
     this.#beganAt ??= position.fraction;
     const now = this.#now();
@@ -48,7 +44,7 @@ export class Progress {
     this.#note = "";
   }
 
-  /** Shows the reason of a pause. */
+  /** Shows a pause of at least one second with its reason. */
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;
@@ -68,7 +64,7 @@ export class Progress {
     if (fraction !== undefined) {
       parts.push(`${Math.floor(Math.min(1, fraction) * 100)} %`);
       const gained = fraction - (this.#beganAt ?? 0);
-      // An early estimate would be wrong.
+      // Before this time, an estimate would be too inaccurate.
       if (gained > 0 && seconds > 2) parts.push(`${duration(((1 - fraction) / gained) * seconds)} left`);
     }
     return parts.join(", ") + this.#note;
@@ -83,12 +79,12 @@ export class Progress {
   }
 }
 
-/** Formats a number for people. */
+/** Formats a number for a person, such as `1,234`. */
 export function count(value: number): string {
   return value.toLocaleString("en-US");
 }
 
-/** Formats a duration for people. */
+/** Formats a duration for a person, such as `1 min 30 s`. */
 export function duration(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;

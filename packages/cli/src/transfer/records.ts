@@ -3,18 +3,17 @@ import type { ImportedUserGroup } from "../../../../gen/usergroup/admin/v1/user_
 import { BadRow, groupOf, type Row } from "./group-row.ts";
 import type { FileHeader } from "./header.ts";
 
-/** A record of the input. */
 export interface GroupRecord {
-  /** Its first line, counted from 1. */
+  /** The number of the first line of the record. The first line of the input has the number 1. */
   readonly line: number;
-  /** The record in the file, without its last line ending. Undefined: too long. */
+  /** The bytes of the record without the last line ending. Undefined if the record is too long. */
   readonly raw: Buffer | undefined;
   readonly content: GroupContent;
 }
 
-/** A group, or the reason why the record is not a group. */
+/** A group, or the reason for which a record is not a group. */
 export type GroupContent =
-  /** `size`: about its bytes in a request. */
+  /** `size` is the approximate number of bytes of the group in a request. */
   | { readonly group: ImportedUserGroup; readonly size: number; readonly problem?: undefined }
   | { readonly group?: undefined; readonly problem: string };
 
@@ -23,32 +22,32 @@ export type FileFormat = "jsonl" | "csv";
 /** An input: a file, standard input or the hosted service. */
 export interface GroupSource {
   readonly header: FileHeader;
-  /** The lines before the groups. A file of rejects begins with them. */
+  /** The lines before the groups. A file of rejected groups begins with these lines. */
   readonly firstLines: readonly string[];
   readonly records: AsyncIterable<GroupRecord>;
   readonly format: FileFormat;
   /** Identifies the content of a file. Undefined if the input is not a regular file. */
   readonly identity?: string | undefined;
-  /** The part that was read, from 0 to 1. Undefined: unknown. */
+  /** Returns the part of the input that has been read, from 0 to 1. Returns undefined if the size is unknown. */
   readonly fraction: () => number | undefined;
-  /** The warnings after the last record. */
+  /** Returns the warnings. Call it after the last record. */
   readonly warnings?: () => readonly string[];
-  /** Whether a file has changed since it was opened. */
+  /** Returns whether the file has changed since it was opened. */
   readonly hasChanged?: () => Promise<boolean>;
   readonly close?: () => Promise<void>;
 }
 
 export interface ReadOptions {
-  /** Whether to ignore unknown fields. Otherwise groups with unknown fields are rejected. */
+  /** Whether to ignore unknown fields. If false, a group with an unknown field is rejected. */
   readonly ignoreUnknown: boolean;
 }
 
-/** The longest record, in bytes: more than the largest group with everything escaped. */
+/** The maximum length of a record, in bytes. It is more than the largest group with every character escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so it is left out here`;
 
-/** Reads the group of a record. @param read may throw BadRow */
+/** Converts a record to a group, or to the reason of its rejection. @param read may throw BadRow */
 export function contentOf(rowBytes: number, read: () => Row): GroupContent {
   try {
     return { group: groupOf(read()), size: rowBytes };

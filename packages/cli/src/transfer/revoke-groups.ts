@@ -12,27 +12,25 @@ import { patiently } from "./patience.ts";
 import { count } from "./progress.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
-/** A filter for the tokens to revoke. */
 export interface Revocations {
   readonly environment: EnvironmentName | undefined;
-  /** The prefix of the ids. Undefined: all groups of the environment. */
+  /** The prefix of the ids. Undefined to select all groups of the environment. */
   readonly prefix: string | undefined;
-  /** Only tokens created before this time. Undefined: now. */
+  /** Selects tokens that were created before this time. Undefined stands for the current time. */
   readonly before: Timestamp | undefined;
-  /** How long replaced tokens stay valid. Undefined: they are revoked at once. */
+  /** The time for which a replaced token stays valid. Undefined to revoke it at once. */
   readonly grace: Duration | undefined;
   readonly isSure: boolean;
 }
 
-/** The number of calls in flight. */
 const AT_ONCE = 8;
 
-/** The maximum number of unreadable groups that a message names. */
+/** The maximum number of unreadable groups that a message lists. */
 const MAX_NAMED = 10;
 
 /**
- * Revokes the tokens of many groups that were created before a time. To continue an interrupted run, pass its time: the tokens
- * that it created are newer.
+ * Revokes the tokens that were created before a time, for many groups. To continue an interrupted run, pass the same time
+ * again: the run skips the new tokens, because they were created later.
  *
  * @throws Failure
  */
@@ -53,8 +51,9 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
-   * Whether a group has a valid token that may be older than the time. The service does not store when a token in its grace
-   * period was created. A grace period up to the given one may come from an interrupted run, so it does not count.
+   * Returns whether a group has a valid token that may be older than the time. The service does not store the creation time of
+   * a token in its grace period. If the remaining grace period is at most the given one, an interrupted run may have started
+   * it. Such a token does not count.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||
@@ -94,7 +93,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   );
 }
 
-/** Revokes the tokens of a group. A retry has the same request id. @returns whether its record can be read */
+/** Revokes the tokens of a group. All retries have the same request id. @returns false if the stored group cannot be read */
 async function revoke(
   { admin, environment, patience }: Target,
   userGroupId: string,

@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
 
 /**
- * A set of ids. It stores 66 bits of the SHA-256 of each id. An id may be long, and the string of an id may keep the
- * text of the whole record in memory. With ten million ids, two collide in one of a million runs.
+ * A set of ids. It stores 66 bits of the SHA-256 of each id. The id itself would need more memory: it may be long, and its
+ * string may keep the text of the whole record in memory. With ten million ids, the probability of a collision is below one in
+ * a million.
  */
 export class SeenIds {
   readonly #digests = new Set<string>();
@@ -11,7 +12,7 @@ export class SeenIds {
     return this.#digests.size;
   }
 
-  /** Adds an id. @returns whether it is new */
+  /** Adds an id. @returns whether the id is new */
   add(id: string): boolean {
     const { size } = this.#digests;
     return this.#digests.add(digestOf(id)).size > size;

@@ -11,23 +11,20 @@ import {
 import { EXIT, Failure } from "../failures.ts";
 import { Patience, type PatienceOptions } from "./patience.ts";
 
-/** The outcome of a group. */
 export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "suspended" | "rejected";
 
 export interface GroupResult {
   readonly fate: Fate;
-  /** The fields that the import changes. */
+  /** The fields that the import changes in the service. */
   readonly changedFields: readonly string[];
-  /** The reason of a rejection. */
   readonly reason?: string;
 }
 
 type Results = Map<ImportedUserGroup, GroupResult>;
 
-/** The fields of the requests, without the groups. */
 export type ImportSettings = Omit<Partial<ImportUserGroupsRequest>, "$typeName" | "userGroups">;
 
-/** The timeout of a request, in milliseconds. After a timeout, the sender sends each half of its groups alone. */
+/** The timeout of a request, in milliseconds. After a timeout, the sender splits the request into two halves. */
 const TIMEOUT_MS = 120_000;
 
 const FATES: { readonly [outcome in Outcome]?: Fate } = {
@@ -38,10 +35,9 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
   [Outcome.SUSPENDED]: "suspended",
 };
 
-/** Codes of failed groups that a retry may import. */
+/** Codes of failed groups that may succeed in a retry. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
-/** How to send groups. */
 export interface Sending {
   readonly admin: Client<typeof AdminService>;
   readonly settings: ImportSettings;
@@ -49,11 +45,11 @@ export interface Sending {
 }
 
 /**
- * Imports at most 500 groups, until each is imported or rejected. It retries temporary failures: importing a group again
- * changes nothing.
+ * Imports at most 500 groups, until each group is imported or rejected. Retries temporary failures. A retry is safe, because
+ * importing the same group again changes nothing.
  *
  * @returns the results in the order of the groups
- * @throws ConnectError if the service rejects all of them, or is unavailable for too long
+ * @throws ConnectError if the service rejects the whole request, or is unavailable for too long
  * @throws Failure if a response lacks results
  */
 export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
@@ -89,7 +85,7 @@ async function sendAll(groups: readonly ImportedUserGroup[], results: Results, s
   }
 }
 
-/** Sends groups once. @returns the failure of a group that must be sent again. Undefined: all have a result */
+/** Sends groups once. @returns the failure of a group that must be sent again, or undefined if all groups have a result */
 async function sendOnce(
   userGroups: ImportedUserGroup[],
   results: Results,
@@ -112,7 +108,7 @@ async function sendOnce(
   return again;
 }
 
-/** Rejects the groups that the error of a request names. @returns false if the error names no groups */
+/** Rejects the groups that the error of a request names. @returns false if the error names no group */
 function rejectNamed(error: ConnectError, groups: readonly ImportedUserGroup[], results: Results): boolean {
   if (error.code !== Code.InvalidArgument) return false;
   const problems = new Map<ImportedUserGroup, string[]>();

@@ -5,10 +5,10 @@ import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, writeAtomically } from "../files.ts";
 import { parsedJson } from "../json.ts";
 
-/** The input, the destination and the options of a transfer. Only a run with the same binding can continue it. */
+/** The input, the destination and the options of a transfer. A run can continue a transfer only with the same binding. */
 export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
 
-/** Texts for an unfinished transfer with another binding. */
+/** Texts for the differences between the bindings of two runs. */
 const DIFFERENCES = {
   input: () => "of another version of the file",
   url: (url: string) => `with the service ${url}`,
@@ -22,8 +22,8 @@ interface State {
 }
 
 /**
- * A file with the state of a transfer, so that another process can continue it. The file belongs to the run that
- * claimed it last. Of two concurrent runs, the earlier run stops.
+ * A file with the state of an unfinished transfer, so that a later process can continue the transfer. The file belongs to the
+ * last run that claimed it. If two runs are concurrent, the earlier run stops.
  */
 export class StateFile<T extends State> {
   readonly path: string;
@@ -31,7 +31,7 @@ export class StateFile<T extends State> {
   readonly #run = randomUUID();
   #state: T | undefined;
 
-  /** @param sync flushes the files of the transfer to disk. It is called before a state is written */
+  /** @param sync flushes the other files of the transfer to disk. It is called before each write of the state */
   constructor(path: string, sync: () => Promise<void>) {
     this.path = path;
     this.#sync = sync;
@@ -40,8 +40,8 @@ export class StateFile<T extends State> {
   /**
    * Claims the file for this run.
    *
-   * @returns the state of an unfinished transfer. Undefined: no transfer is unfinished, or the run starts again
-   * @throws Failure if the unfinished transfer has another binding, or the file cannot be read or written
+   * @returns the state of an unfinished transfer. Undefined if there is none, or if `isRestart` is set
+   * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
    */
   async claim(binding: Binding, isRestart: boolean): Promise<T | undefined> {
     const before = isRestart ? undefined : await this.#read();
@@ -58,7 +58,7 @@ export class StateFile<T extends State> {
     return this.#state;
   }
 
-  /** Writes a state. @throws Failure if it cannot be written, or another run has claimed the file */
+  /** Writes the state. @throws Failure if the file cannot be written, or if another run has claimed it */
   async note(state: T): Promise<void> {
     this.#state = state;
     await this.requireOwn();
@@ -66,12 +66,12 @@ export class StateFile<T extends State> {
     await this.#write();
   }
 
-  /** Deletes the file if it has no state of an unfinished transfer. */
+  /** Deletes the file, unless it contains the state of an unfinished transfer. */
   async stop(): Promise<void> {
     if (!this.#state) await this.remove();
   }
 
-  /** @throws Failure if another run has claimed the file */
+  /** Requires that the file still belongs to this run. @throws Failure if another run has claimed it */
   async requireOwn(): Promise<void> {
     if (await this.#isOwn()) return;
     throw new Failure(`another run of the same command has claimed ${this.path}`, {
@@ -80,7 +80,7 @@ export class StateFile<T extends State> {
     });
   }
 
-  /** Deletes the file of a complete transfer. */
+  /** Deletes the file after the transfer is complete. */
   async remove(): Promise<void> {
     if (!(await this.#isOwn())) return;
     await rm(this.path, { force: true });

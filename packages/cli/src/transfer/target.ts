@@ -12,27 +12,27 @@ import type { Connection } from "../settings.ts";
 import { type PatienceOptions, patiently } from "./patience.ts";
 import { Progress } from "./progress.ts";
 
-/** A task of many calls, such as an import. */
+/** A task that needs many calls, such as an import. */
 export interface Task {
-  /** The client. Its calls fail with a ConnectError after one attempt: `Patience` retries them. */
+  /** A client whose calls make one attempt and throw a ConnectError. `Patience` retries them. */
   readonly admin: Client<typeof AdminService>;
   readonly connection: Connection;
   readonly progress: Progress;
-  /** The pauses between retries, which the progress shows. */
+  /** The options of the retries. The progress shows their pauses. */
   readonly patience: PatienceOptions;
 }
 
-/** A task for one environment. */
+/** A task for the groups of one environment. */
 export interface Target extends Task {
-  /** The name in requests. Undefined: the environment of the API token. */
+  /** The environment in requests. Undefined stands for the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
-  /** The name in messages. */
+  /** The name of the environment in messages. */
   readonly name: string;
-  /** The number of its groups. */
+  /** The number of groups in the environment. */
   readonly count: number;
 }
 
-/** @param what names the progress, such as `imported` @throws Failure if a setting is not valid */
+/** Opens a task. @param what the verb in the progress, such as `imported` @throws Failure if a setting is not valid */
 export async function openTask({ settings, shell }: Session, what: string): Promise<Task> {
   const [connection, token] = [await settings.connection(), await settings.token()];
   const { signal } = shell;
@@ -42,7 +42,7 @@ export async function openTask({ settings, shell }: Session, what: string): Prom
   return { admin: createClient(AdminService, transport), connection, progress, patience: { signal, onPause } };
 }
 
-/** Looks up the environment of a task. @throws Failure if it does not exist, or the call fails */
+/** Opens a task for an environment. @throws Failure if the environment does not exist, or if the call fails */
 export async function openTarget(
   session: Session,
   environment: EnvironmentName | undefined,
@@ -57,14 +57,14 @@ export async function openTarget(
   };
 }
 
-/** Lists the groups of the environment page by page, in the order of their ids. */
+/** Lists the groups of the environment page by page, sorted by id. */
 export async function* groupPages({ admin, environment, patience }: Target, prefix: string) {
   const list: typeof admin.listUserGroups = (request) => patiently(patience, () => admin.listUserGroups(request));
   const request = { environment, providedIdPrefix: prefix, pageSize: MAX_PAGE_SIZE };
   for await (const { userGroups } of pages(list, request)) yield userGroups;
 }
 
-/** Runs a task, and clears its progress. If it fails, it reports how to continue. */
+/** Runs a task, and clears its progress at the end. If the task fails, the failure contains the advice to continue it. */
 export async function continuable<T>(
   { out, shell }: Session,
   { connection, progress }: Task,
@@ -79,7 +79,7 @@ export async function continuable<T>(
     if (!(failure instanceof Failure)) throw failure;
     const { detail, message } = failure;
     if (detail.exitCode === EXIT.usage || detail.exitCode === EXIT.conflict) throw failure;
-    // The outcome does not matter, because the task is safe to repeat.
+    // The unknown outcome of a call does not matter, because the user can safely repeat the task.
     const hint = detail.outcome === undefined ? detail.hint : undefined;
     throw new Failure(message, {
       ...detail,
