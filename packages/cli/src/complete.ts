@@ -3,11 +3,10 @@ import { Output } from "./output/output.ts";
 import { Profiles } from "./profiles.ts";
 import type { Shell } from "./shell.ts";
 
-/** A completion and its description. The description may be empty. */
 type Candidate = readonly [word: string, description: string];
 
 /**
- * Writes the completions of the last word to standard output. Each line has a completion, a tab and its description.
+ * Writes the completions of the last word, one per line. A tab separates a completion from its description.
  *
  * @param words the unexpanded words after `ugs`; the last word may be empty
  */

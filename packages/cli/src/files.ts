@@ -21,9 +21,8 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Rejects a file that other users can read. If the file belongs to this user, its group must not read it either. If it belongs
- * to another user, such as a mounted Kubernetes secret, its group may read it, because this user may be a member. Pipes are
- * accepted.
+ * Rejects a file that other users can read. Accepts pipes, and a file of another user that a group can read, such as a mounted
+ * Kubernetes secret: this user may be a member of the group.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();
@@ -49,17 +48,12 @@ export function unreadable(path: string, error: unknown): unknown {
   return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
 }
 
-/**
- * Converts a system error to a failure that explains why a file cannot be written. Returns any other error unchanged.
- *
- * @param hint advice for the user
- */
+/** Does the same as `unreadable` for an error of a write. @param hint advice for the user */
 export function unwritable(path: string, error: unknown, hint: string): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot write ${path}: ${words}`, hint);
 }
 
-/** Describes a system error, such as `no space left on device (ENOSPC)`. Returns undefined for any other error. */
 function systemWords(error: unknown): string | undefined {
   const { errno = 0 } = error as { readonly errno?: number };
   const [code, words] = getSystemErrorMap().get(errno) ?? [];

@@ -7,19 +7,15 @@ interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
   /** Receives a message when the service becomes unavailable, and when the service is available again. */
   readonly warn: (text: string) => void;
-  /**
-   * The pause between two reads, in milliseconds. While the service is unavailable, the pause doubles up to 30 s. Default:
-   * 2000.
-   */
+  /** The pause between two reads, in milliseconds. It doubles up to 30 s while the service is unavailable. Default: 2000. */
   readonly intervalMs?: number;
 }
 
 /**
- * Yields the last events, the oldest first, and then each new event once, until the signal aborts. While the service is
- * unavailable, the function retries. No event is missed.
+ * Yields the last events, the oldest first, and then each new event once, until the signal aborts. Retries while the service is
+ * unavailable.
  *
  * @throws Failure if the first read fails, or if a later read fails although the service is available
- * @throws the reason of the signal
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { signal, warn, intervalMs } = options;

@@ -40,12 +40,7 @@ export class Profiles {
     return join(this.#folder, "profiles", `${name}.json`);
   }
 
-  /**
-   * Reads a profile.
-   *
-   * @returns undefined if the profile does not exist
-   * @throws Failure if its file is malformed, or if other users can read it
-   */
+  /** @returns undefined if the profile does not exist @throws Failure if its file is malformed or readable by others */
   async read(name: string): Promise<Profile | undefined> {
     const path = this.pathOf(name);
     if (!(await this.names()).includes(name)) return undefined;
@@ -69,7 +64,6 @@ export class Profiles {
     return present;
   }
 
-  /** Returns the sorted names of all profiles. */
   async names(): Promise<string[]> {
     const files = await readdir(join(this.#folder, "profiles")).catch(() => []);
     const found = files.filter((file) => file.endsWith(".json")).map((file) => file.slice(0, -".json".length));

@@ -3,9 +3,7 @@ import packageJson from "../../../package.json" with { type: "json" };
 import { COMMANDS } from "./commands/all.ts";
 import type { Shell } from "./shell.ts";
 
-/**
- * Creates the tree of commands. The program writes only help texts. On an error, it throws a CommanderError instead of exiting.
- */
+/** Creates the tree of commands. Instead of exiting or reporting an error, it throws a CommanderError. */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");
   program

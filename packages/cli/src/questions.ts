@@ -12,7 +12,6 @@ export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): bool
 /**
  * Prompts the user on the terminal.
  *
- * @param question the prompt, without a colon
  * @param options `isSecret`: the terminal does not show the answer
  * @throws Interrupted at Ctrl-C
  * @throws Failure if the terminal is closed
@@ -53,12 +52,7 @@ export interface Confirmation {
   readonly consequence: string;
 }
 
-/**
- * Prompts the user to type an id as confirmation.
- *
- * @param isSure skips the prompt, as with `--yes`
- * @throws Failure if the user does not confirm, or if no terminal is available
- */
+/** Prompts the user to type an id. @throws Failure if the user does not confirm, or if no terminal is available */
 export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))

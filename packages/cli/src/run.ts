@@ -25,7 +25,6 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
   }
 }
 
-/** Converts an error to the failure that `ugs` reports. @param reason the reason of the signal, if the signal has aborted */
 function failureOf(error: unknown, reason: unknown): Failure {
   const interrupted = error instanceof Interrupted ? error : reason instanceof Interrupted ? reason : undefined;
   if (interrupted) {

@@ -60,7 +60,6 @@ export class Settings {
     this.profiles = new Profiles(env);
   }
 
-  /** Returns the name of the requested profile, otherwise of the current profile. */
   async profileName(): Promise<string> {
     return this.#given("profile", "UGS_PROFILE").text ?? (await this.profiles.current());
   }
@@ -71,11 +70,7 @@ export class Settings {
     return text === undefined ? undefined : parseUrl(source, text);
   }
 
-  /**
-   * Returns the settings for a connection to the service.
-   *
-   * @throws Failure if the URL is missing, or if a setting is not valid
-   */
+  /** @throws Failure if the URL is missing, or if a setting is not valid */
   async connection(): Promise<Connection> {
     const given = this.givenUrl();
     const profile = await this.#profileFor(given);
@@ -139,11 +134,7 @@ export class Settings {
     });
   }
 
-  /**
-   * Returns the profile if its URL is the URL in use. `ugs` sends a token only to the service that accepted the token at login.
-   *
-   * @throws Failure if the requested profile does not exist
-   */
+  /** Returns the profile if its URL is in use: `ugs` sends a token only to the service that accepted the token at login. */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();
     const profile = await this.profiles.read(name);
@@ -162,10 +153,7 @@ export class Settings {
     return ms;
   }
 
-  /**
-   * Returns the text of an option, otherwise of an environment variable, with the name of the source. An empty variable counts
-   * as unset.
-   */
+  /** Returns the text of an option, otherwise of a variable, and the name of the source. An empty variable counts as unset. */
   #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
     const text = this.#options[option];
     if (text !== undefined) return { source: `--${option}`, text };
@@ -193,19 +181,14 @@ export function isLoopback({ hostname }: URL): boolean {
 }
 
 interface TokenSources {
-  /** The path from an option. */
   readonly file: string | undefined;
-  /** The name of the environment variable with the token. */
   readonly variable: string;
-  /** The name of the environment variable with the path of a file. */
   readonly fileVariable: string;
 }
 
 /**
- * Reads a token from the first source that is set: the file of the option, the variable, or the file of the other variable. An
- * empty variable counts as unset.
+ * Reads a token from the first source that is set: `file`, `variable`, `fileVariable`. An empty variable counts as unset.
  *
- * @returns undefined if no source is set
  * @throws Failure if the text is not a token, or if its file cannot be read
  */
 export async function tokenFrom(env: Shell["env"], { file, variable, fileVariable }: TokenSources) {
@@ -215,11 +198,7 @@ export async function tokenFrom(env: Shell["env"], { file, variable, fileVariabl
   return path === undefined ? undefined : parseToken(path, await readSecretFile(path));
 }
 
-/**
- * Parses a token from the content of a file or variable.
- *
- * @throws Failure if the content is empty, or has more than one token
- */
+/** @throws Failure if the text is empty, or has more than one token */
 export function parseToken(source: string, text: string): string {
   const token = text.trim();
   if (token === "") throw usageFailure(`${source} is empty`, "it must contain the token");

@@ -12,7 +12,6 @@ export interface Shell {
 
 interface TerminalSize {
   readonly isTTY?: boolean;
-  /** The width of the terminal, in characters. */
   readonly columns?: number;
 }
 

@@ -52,7 +52,6 @@ export const auditCommand: DefineCommand = (audit, shell) => {
   });
 };
 
-/** Returns the group or API token that an event is about, or an empty text if the event is about the environment. */
 function subject({ userGroupId, apiTokenId, apiTokenDisplayName }: AuditEvent): string {
   if (userGroupId !== "") return userGroupId;
   return apiTokenDisplayName === "" ? apiTokenId : `${apiTokenId} (${apiTokenDisplayName})`;

@@ -6,11 +6,7 @@ import type { Shell } from "../shell.ts";
 /** Adds the arguments, options and action to a command, or adds its subcommands. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
-/**
- * Defines a command with subcommands. The description of the command lists them.
- *
- * @param what the subject of the subcommands, such as `environments`
- */
+/** Defines a command with subcommands. @param what their subject in the description, such as `environments` */
 export function commandGroup(what: string, commands: { readonly [name: string]: DefineCommand }): DefineCommand {
   return (parent, shell) => {
     parent.description(`${what}: ${Object.keys(commands).join(", ")}`);
@@ -18,7 +14,6 @@ export function commandGroup(what: string, commands: { readonly [name: string]: 
   };
 }
 
-/** The action of a command. @param args the arguments of the command, then its options */
 type Run<Args extends readonly unknown[]> = (session: Session, ...args: Args) => Promise<void>;
 
 /** Sets the action of a command. Each run of the command opens a session. */

@@ -44,11 +44,7 @@ export const envCommands = commandGroup("environments", {
   },
 });
 
-/**
- * Deletes an environment with as many calls as necessary.
- *
- * @param progress receives the number of remaining user groups after each call
- */
+/** Deletes an environment with as many calls as necessary. @param progress receives the number of remaining user groups */
 async function deleteAll(
   { admin }: Clients,
   request: Omit<MessageShape<typeof deleteEnvironment.input>, "$typeName">,

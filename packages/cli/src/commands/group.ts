@@ -39,12 +39,7 @@ const REQUEST_ID = new FieldOption(
   "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
 );
 
-/**
- * Returns the token of a group.
- *
- * @param done a clause about the completed call, for the message
- * @throws Failure if the group is suspended
- */
+/** @param done a clause about the completed call, for the message @throws Failure if the group is suspended */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
   if (!suspension) return token;
   throw new Failure(`${done}, but the user group ${providedId} is suspended, so its token is not shown`, {

@@ -16,7 +16,6 @@ import { continuable, openTask, type Task } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentNames } from "./token-lookup.ts";
 
-/** The maximum number of groups with undecryptable tokens that a message lists. */
 const MAX_FAILED = 10;
 
 export const keysCommands: DefineCommand = (keys, shell) => {

@@ -66,11 +66,7 @@ async function confirmReplacement(
   await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
 }
 
-/**
- * Returns the URL to log in to: from an option or the environment, otherwise from the profile, otherwise from a prompt.
- *
- * @throws Failure if no URL is given
- */
+/** Returns the first URL that is given: by option, environment, profile or prompt. @throws Failure if no URL is given */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();
   if (given) return given;

@@ -30,11 +30,7 @@ export function environmentOption(): Option {
   return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
-/**
- * Returns the environment of the option or of UGS_ENV, or undefined for the environment of the token.
- *
- * @throws Failure if the name is not valid
- */
+/** Returns undefined for the environment of the token. @throws Failure if the name is not valid */
 export function environmentOf({ shell }: Session, { env }: Options): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);
@@ -60,11 +56,7 @@ export function withOut(command: Command): Command {
     .option("--force", "replace the file of --out if it exists");
 }
 
-/**
- * Returns the path of the file for a secret, or undefined for standard output.
- *
- * @throws Failure if the file cannot be written. The check comes before the secret is created
- */
+/** Returns the path of the file for a secret, or undefined for standard output. @throws Failure if it cannot be written */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;

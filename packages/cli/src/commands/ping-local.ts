@@ -5,14 +5,11 @@ import { EXIT, Failure, usageFailure } from "../failures.ts";
 import type { Session } from "../session.ts";
 import type { Shell } from "../shell.ts";
 
-/** The `HOST` values that bind all interfaces of the machine. */
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the local service. The address comes from the settings of the service in the environment:
- * `METRICS_PORT` or `PORT`. The health check of the container uses this function.
+ * Requests a health endpoint of the service whose settings are in the environment. The container's health check calls it.
  *
- * @param path such as `/readyz`
  * @returns the URL, and whether the response is 200
  * @throws Failure if the service does not respond
  */

@@ -41,7 +41,6 @@ export const pingCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** Requests the readiness from the gRPC health service. */
 async function check({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
   const connection = await settings.connection();
   const transport = explaining(connection, openTransport(connection, { token: undefined, signal, isRetrying: false }));

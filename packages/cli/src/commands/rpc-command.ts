@@ -31,15 +31,12 @@ import {
   yesOption,
 } from "./options.ts";
 
-/** How a command reads the value of a field. */
 interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
   /** For a time field: whether a duration is added to the current time (1) or subtracted from it (-1). Default: 1. */
   readonly sign?: 1 | -1;
-  /**
-   * For a credential: the name of the credential in the prompt. The value of the option is a file, or `-` for standard input.
-   */
+  /** For a credential: its name in the prompt. The option names a file with the credential, or is `-` for standard input. */
   readonly secret?: string;
   /** For a credential: whether to read it from the terminal or standard input if no option gives it. Default: no. */
   readonly isAsked?: boolean;
@@ -158,7 +155,6 @@ export function addInputs(command: Command, schema: DescMessage, fields: FieldIn
     );
 }
 
-/** A field of a request, with the value from the command line. */
 interface Input extends Traits {
   readonly field: DescField;
   /** The option or argument, such as `--grace` or `ID`. */
@@ -226,7 +222,6 @@ function pathsOf(inputs: readonly Input[]): string[] {
   return paths;
 }
 
-/** Parses the value of a field. @throws Failure with the name of the option */
 async function parse(session: Session, { field, label, value, isFilled, sign = 1 }: Input): Promise<unknown> {
   if (field.name === "environment") {
     const environment = environmentOf(session, { env: value as string | undefined });
@@ -252,14 +247,12 @@ function entryIn(label: string, text: string): [string, string] {
   return entry;
 }
 
-/** Parses a JSON object from a text, or from the file that the text names. */
 async function objectIn(label: string, given: string) {
   const isJson = /^\s*[{[]/.test(given);
   const text = isJson ? given : await readPlainFile(given);
   return inputFailure(() => parseObject(text, isJson ? label : given));
 }
 
-/** Reads the credentials of a request from files, the terminal or standard input. @throws Failure */
 async function readSecrets({ shell }: Session, request: object, inputs: readonly Input[]): Promise<void> {
   for (const { field, secret, isAsked, value } of inputs) {
     if (secret === undefined) continue;
@@ -271,9 +264,7 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
   }
 }
 
-/**
- * Makes a call. If the outcome of a call is unknown, the failure contains the option to repeat it safely: the same request id.
- */
+/** Makes a call. If the outcome is unknown, the failure contains the option to repeat the call with the same request id. */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
   call: () => Promise<T>,

@@ -15,8 +15,6 @@ const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 /**
  * Shows each user group that has a token or viewer session, and the command that revokes it. An imported token may belong to
  * groups in several environments.
- *
- * @throws Failure if no group has the token or session
  */
 export async function showGroupsOf(
   { out }: Pick<Session, "out">,
@@ -51,7 +49,6 @@ export async function showGroupsOf(
   throw new Failure("no environment has this token: it may have expired or been revoked", { exitCode: EXIT.notFound });
 }
 
-/** Returns the environments that the caller can use. Undefined stands for the environment of the API token. */
 async function environmentsOf(admin: Clients["admin"]): Promise<(EnvironmentName | undefined)[]> {
   return (await admin.getCaller({})).environment ? [undefined] : environmentNames(admin);
 }

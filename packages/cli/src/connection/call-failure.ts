@@ -67,9 +67,9 @@ const HINTS: { readonly [reason: string]: string } = {
 };
 
 /**
- * Converts the error of a call to a failure with a message and advice for the user.
+ * Converts the error of a call.
  *
- * @param options `mayRepeat`: whether a retry is safe even if the service has already executed the call
+ * @param options `mayRepeat`: whether a retry is safe even after the service executed the call
  */
 export function callFailure(
   error: ConnectError,
@@ -80,7 +80,6 @@ export function callFailure(
   return details ? answered(error, details) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
 }
 
-/** Converts an error response of the service. */
 function answered(error: ConnectError, { reason, outcome, violations }: FailureDetails): Failure {
   return new Failure(error.rawMessage, {
     exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
@@ -94,7 +93,6 @@ function answered(error: ConnectError, { reason, outcome, violations }: FailureD
   });
 }
 
-/** Returns the hint for an error whose reason is not in `HINTS`. */
 function hintOf(
   code: Code,
   { outcome, violations }: Pick<FailureDetails, "outcome" | "violations">,
@@ -106,11 +104,6 @@ function hintOf(
   return "try again";
 }
 
-/**
- * Converts an error of a call that got no response from the service.
- *
- * @param outcome whether the change is committed, if the call may have reached the service
- */
 function unanswered(error: ConnectError, connection: Connection, outcome: "unknown" | undefined): Failure {
   const { url, timeoutMs } = connection;
   const where = urlText(connection);

@@ -7,7 +7,6 @@ import type { Shell } from "../shell.ts";
 import { jsonLine, printable, printableLines } from "./printable.ts";
 import { type Column, Table } from "./table.ts";
 
-/** A credential, and the texts that are shown with it. */
 export interface Secret {
   readonly token: string;
   /** A sentence about the change, with the name of the credential at the end, such as `Created the user group a. Its token`. */
@@ -42,12 +41,7 @@ export class Output {
     return this.rows(columns, pages, (message) => toJson(schema, message));
   }
 
-  /**
-   * Writes a list whose items are not protobuf messages.
-   *
-   * @param jsonOf converts an item to JSON
-   * @returns whether the list has items
-   */
+  /** Writes a list whose items are not protobuf messages. @returns whether the list has items */
   async rows<T>(
     columns: readonly Column<T>[],
     pages: AsyncIterable<readonly T[]> | readonly (readonly T[])[],
@@ -69,11 +63,7 @@ export class Output {
     return hasItems;
   }
 
-  /**
-   * Writes a resource: one fact per line, or with `--json` the message on one line.
-   *
-   * @param first facts that are not in the message
-   */
+  /** Writes a resource: one fact per line, or with `--json` one message. @param first facts that are not in the message */
   async record<S extends DescMessage>(schema: S, message: MessageShape<S>, first: readonly Fact[] = []): Promise<void> {
     if (this.isJson) return this.message(schema, message);
     const facts: readonly Fact[] = [...first, ...factsOf(schema, message)];
@@ -96,7 +86,7 @@ export class Output {
   }
 
   /**
-   * Writes a text to standard output without a line break. On a terminal, it escapes unsafe characters. Throws as `line` does.
+   * Writes a text to standard output without a line break. On a terminal, unsafe characters are escaped. Throws as `line` does.
    */
   text(text: string): Promise<void> {
     return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
@@ -109,11 +99,7 @@ export class Output {
     return write(this.#shell.stdout, `\u001b[1m${printable(text)}\u001b[0m\n`);
   }
 
-  /**
-   * Writes a credential to a file or to standard output: alone on a line, or with `--json` inside its message.
-   *
-   * @throws Failure if the credential cannot be written
-   */
+  /** Writes a credential on one line, or with `--json` its message. @throws Failure if the credential cannot be written */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
     const { token, sentence, ifLost, file } = secret;
     const text = this.isJson ? jsonLine(toJson(schema, message)) : token;

@@ -1,8 +1,4 @@
-/**
- * Matches characters that control a terminal, reorder text or are invisible: the Unicode categories Cc, Cf, Cs, Zl and Zp, and
- * all ignorable code points. Examples are ESC, the bidirectional controls (https://www.unicode.org/reports/tr9/) and the
- * zero-width characters.
- */
+/** Characters that control a terminal, reorder text (https://www.unicode.org/reports/tr9/) or are invisible. */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** Escapes unsafe characters as `\x1b`, `\u202e` or `\u{e0001}`. Line breaks are escaped as well. */

@@ -22,7 +22,6 @@ export function reportOf(failure: Failure, isJson: boolean): string {
   return `${lines.map(printable).join("\n")}\n`;
 }
 
-/** Converts an unexpected error to a failure. */
 export function unexpected(error: unknown): Failure {
   const text = error instanceof Error ? error.message : String(error);
   return new Failure(text, {

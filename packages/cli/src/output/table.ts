@@ -32,7 +32,6 @@ export function columnsOf<S extends DescMessage>(
 
 const GAP = "  ";
 const ELLIPSIS = "…";
-/** The minimum width of a shortened column, in terminal cells. */
 const NARROWEST = 8;
 
 /** Formats a table page by page. A column is as wide as the widest cell so far, unless the terminal is too narrow. */

@@ -24,7 +24,6 @@ type Columns = readonly (string | undefined)[];
 
 /** Reads groups from the lines of a CSV file after the heading. */
 export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: Columns): AsyncGenerator<GroupRecord> {
-  /** Lines of a malformed record that are read again. */
   const left: Line[] = [];
   const next = async () => left.shift() ?? (await lines.next()).value;
   for (;;) {
@@ -88,9 +87,7 @@ export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOption
 
 const RULE = `it must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
-/**
- * Shortens the heading for a message. It cuts long texts, because a file without a heading may have a token in its first line.
- */
+/** Shortens a heading for a message. If the file has no heading, its first line may contain a token, so long texts are cut. */
 function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
@@ -135,7 +132,6 @@ function rawOf(lines: readonly Line[]): Buffer {
   );
 }
 
-/** Parses a record. @returns undefined if the record is not CSV */
 function cellsOf(text: string | undefined): Cells | undefined {
   if (text === undefined) return undefined;
   try {

@@ -8,7 +8,6 @@ import { parsedJson } from "../json.ts";
 import { urlText } from "../settings.ts";
 import { Patience, type PatienceOptions } from "./patience.ts";
 
-/** A page of the customer list. */
 interface ExploPage {
   readonly customers: readonly unknown[];
   /** The number of all customers. Undefined if the response does not contain it. */
@@ -25,19 +24,16 @@ export interface ExploClientOptions {
   readonly onPause?: PatienceOptions["onPause"];
 }
 
-/** The maximum size of a page, in bytes. */
 const MAX_PAGE_BYTES = 128 * 1024 * 1024;
-/** The timeout of the request for a page, in milliseconds. */
 const TIMEOUT_MS = 120_000;
 
 /**
- * The request rate: the first `BURST` requests have no pause, and the others a pause of `PACE_MS` milliseconds. The hosted
- * service allows 180 requests per minute and address, and other programs need some of them.
+ * The first `BURST` requests have no pause between them. The hosted service allows 180 requests per minute and address, and
+ * other programs need some of them.
  */
 const BURST = 30;
 const PACE_MS = 500;
 
-/** The maximum number of rate-limit responses per page. */
 const MAX_REFUSALS = 30;
 /** The pause after a rate-limit response, in milliseconds: the default, and the maximum. */
 const LIMITED_MS = 60_000;
@@ -116,10 +112,7 @@ export class ExploClient {
   }
 }
 
-/**
- * The JSON of a response, or a failure. `retryMs` is the minimum pause before a retry in milliseconds. Undefined if no retry
- * helps.
- */
+/** `retryMs` is the minimum pause before a retry, in milliseconds. Undefined if no retry helps. */
 type Answer =
   | { readonly value: unknown }
   | { readonly status: number; readonly failure: Failure; readonly retryMs: number | undefined };

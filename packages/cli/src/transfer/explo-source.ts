@@ -19,7 +19,6 @@ export interface ExploFlags {
   readonly exploPageSize?: string;
 }
 
-/** The maximum page size of the hosted service. */
 const MAX_PAGE_SIZE = 1000;
 
 /** Opens the customer list of the hosted service. @throws Failure if an option is not valid */

@@ -29,14 +29,12 @@ interface ExportState {
   readonly pageToken: string;
   readonly groups: number;
   readonly bytes: number;
-  /** The time in the first page of the response at which the groups were read. */
   readonly snapshotTime: string;
 }
 
 type Page = Promise<ExportUserGroupsResponse>;
 
 const PAGE_SIZE = 1000;
-/** The timeout of the request for a page, in milliseconds. */
 const TIMEOUT_MS = 60_000;
 
 /** Runs `ugs export`. @param path `-` or undefined for standard output @throws Failure */

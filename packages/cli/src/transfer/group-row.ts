@@ -55,15 +55,9 @@ function formOf(field: DescField): string {
   return JSON_COLUMNS.has(field.name) ? "an object as in an export" : "a string";
 }
 
-/** The maximum nesting of properties. */
 const MAX_DEPTH = 32;
 
-/**
- * Rejects a value that the service would receive changed.
- *
- * @param depth the nesting of the value; -1 for a whole row
- * @throws BadRow
- */
+/** Rejects a value that would reach the service changed. @param depth the nesting; -1 for a whole row @throws BadRow */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed()) throw new BadRow("has half of a surrogate pair");
   if (typeof value !== "object" || value === null) return;
@@ -75,11 +69,7 @@ function requireSendable(value: unknown, depth: number): void {
   }
 }
 
-/**
- * Converts an exported group to a row. The columns are in the order of `COLUMNS`, and the keys of maps are sorted.
- *
- * @param hasToken whether the row contains the token
- */
+/** Converts an exported group to a row with its columns in the order of `COLUMNS`, and sorted maps. */
 export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
   const fields = hasToken ? FIELDS : FIELDS_WITHOUT_TOKEN;
   return Object.fromEntries(fields.map((field) => [field.name, exported(field, valueIn(group, field))])) as JsonObject;

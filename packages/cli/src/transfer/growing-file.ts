@@ -11,7 +11,6 @@ export class GrowingFile {
   #file: FileHandle | undefined;
   #bytes = 0;
 
-  /** @param then advice for the case that a write fails */
   constructor(path: string, then: string) {
     this.path = path;
     this.#then = then;
@@ -21,11 +20,7 @@ export class GrowingFile {
     return this.#bytes;
   }
 
-  /**
-   * Opens the file of an earlier run, and removes all content after a length in bytes.
-   *
-   * @throws Failure if the file is shorter
-   */
+  /** Opens the file of an earlier run, and cuts it to a length in bytes. @throws Failure if the file is shorter */
   async continueAt(bytes: number): Promise<void> {
     try {
       this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND);
@@ -53,7 +48,6 @@ export class GrowingFile {
     this.#bytes += bytes.length;
   }
 
-  /** Flushes the file to disk. @throws Failure */
   async sync(): Promise<void> {
     await this.#file?.datasync().catch((error: unknown) => {
       throw this.unwritable(error);

@@ -9,8 +9,8 @@ export const REMARK = "#ugs ";
 const REMARK_BYTES = Buffer.from(REMARK);
 
 /**
- * The first line of an export: the time and the content of the file. In JSON Lines, it is an object with `snapshot_time` and
- * without `provided_id`. In CSV, it is `#ugs ` and this object.
+ * The first line of an export. In JSON Lines it is an object with `snapshot_time` and without `provided_id`. In CSV it is `#ugs
+ * ` and this object.
  */
 export interface FileHeader {
   /** The time at which the groups were read, in RFC 3339. */
@@ -31,11 +31,7 @@ export function isSkipped({ bytes, isTooLong }: Line): boolean {
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
 }
 
-/**
- * Reads the lines before the groups: the header, blank lines and remarks.
- *
- * @returns the header, these lines, and the first line after them
- */
+/** Reads the header, blank lines and remarks. @returns these lines, and the first line after them */
 export async function readHeader(lines: AsyncIterator<Line, undefined>) {
   let header: FileHeader | undefined;
   const firstLines: string[] = [];

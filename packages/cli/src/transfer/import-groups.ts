@@ -74,7 +74,6 @@ export async function importGroups(session: Session, file: string | undefined, f
     };
     const shown = groupReport(session, flags, rejects !== undefined);
 
-    /** Imports the groups, or continues an interrupted import. */
     const run = async () => {
       const before = await state?.claim(binding, flags.restart === true);
       const skip = before?.records ?? 0;

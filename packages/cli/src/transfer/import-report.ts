@@ -12,10 +12,8 @@ export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, suspended: 0, rejected: 0 };
 
-/** The maximum number of shown reasons if no file contains the reasons. */
 const REASONS_SHOWN = 20;
 
-/** The options of the import that change the report. */
 interface ReportFlags {
   readonly dryRun?: boolean;
   readonly verify?: boolean;
@@ -43,7 +41,6 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
       note(`${where}: ${what}`);
     },
 
-    /** Reports a group that exists only in the service. */
     async onlyHere(providedId: string): Promise<void> {
       if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
       else note(`${JSON.stringify(providedId)}: is only here`);
@@ -54,7 +51,6 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
 /** Differences that an import leaves unchanged. */
 const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
 
-/** Formats the names of the fields that differ. */
 function differing({ fate, changedFields }: Done["result"]): string {
   return [...changedFields, ...(KEPT[fate] ? [KEPT[fate]] : [])].join(", ");
 }
@@ -74,7 +70,6 @@ export async function report(
   { out }: Session,
   given: {
     readonly counts: Counts;
-    /** The number of records that earlier runs processed. */
     readonly resumed: number;
     readonly flags: ReportFlags;
     readonly target: Target;

@@ -24,15 +24,12 @@ interface Chunk {
 
 export interface ImportRecordsOptions extends Sending {
   readonly seen: SeenIds;
-  /** The number of records that earlier runs processed. */
   readonly skip: number;
 }
 
 /**
  * Imports the groups of a source with several requests in flight. Yields results in the order of the source, and reads no more
- * records than the requests need. If a request fails, the function yields the results of the requests before it first.
- *
- * @throws the error of the source or of the sender
+ * records than the requests need. If a request fails, the results of the earlier requests are yielded first.
  */
 export async function* importRecords(source: GroupSource, options: ImportRecordsOptions) {
   const flying: Chunk[] = [];
@@ -87,7 +84,6 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   }
 }
 
-/** Rejects a record whose id an earlier record has. */
 function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
   if (!content.group || seen.add(content.group.providedId)) return content;
   return { problem: "provided_id: an earlier group has this id" };

@@ -16,7 +16,7 @@ const END_BYTES = 64 * 1024;
  * Opens a file of groups.
  *
  * @param path `-` for standard input
- * @param format default: the format of the file name, otherwise of the first byte
+ * @param format default: by the file name, otherwise by the first byte
  * @throws Failure if the file cannot be read, or has another format
  */
 export async function openInputFile(

@@ -18,7 +18,6 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
  * Reads a stream line by line. Buffers at most one chunk and one line. Skips a UTF-8 byte order mark.
  *
  * @param maxBytes the maximum length of a line. The content of a longer line is dropped
- * @throws the errors of the stream
  */
 export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line, undefined> {
   let parts: Buffer[] = [];

@@ -15,12 +15,7 @@ export class OutputFile extends GrowingFile {
     this.#mayReplace = mayReplace;
   }
 
-  /**
-   * Starts or continues the file.
-   *
-   * @param bytes the length at which the export continues; 0 for a new file
-   * @throws Failure if the file cannot be written
-   */
+  /** @param bytes the length at which the export continues; 0 for a new file @throws Failure if the write fails */
   async begin(bytes: number): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);

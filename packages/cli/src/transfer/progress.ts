@@ -6,7 +6,6 @@ const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
 interface Position {
-  /** The number of groups that this run has processed. */
   readonly groups: number;
   /** The processed part of the input, from 0 to 1. Undefined if unknown. */
   readonly fraction: number | undefined;

@@ -7,8 +7,8 @@ import { REMARK } from "./header.ts";
 import type { GroupRecord } from "./records.ts";
 
 /**
- * The file of rejected records. It begins with the first lines of the input. Before each record, a remark contains the line
- * number and the reason. A user can correct the file and import it. The first rejected record creates the file.
+ * The file of rejected records: the first lines of the input, then for each record a remark with the line number and the
+ * reason, and the record itself. A user can correct the file and import it. The first rejected record creates the file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];
@@ -18,11 +18,7 @@ export class RejectsFile extends GrowingFile {
     this.#firstLines = firstLines;
   }
 
-  /**
-   * Starts the file, and renames the file of an earlier import.
-   *
-   * @param bytes the length at which the import continues; 0 for a new file
-   */
+  /** Renames the file of an earlier import. @param bytes the length at which the import continues; 0 for a new file */
   async begin(bytes: number): Promise<void> {
     if (bytes > 0) return this.continueAt(bytes);
     try {
@@ -35,7 +31,6 @@ export class RejectsFile extends GrowingFile {
     }
   }
 
-  /** Appends rejected records. @throws Failure if the file cannot be written */
   async add(rejects: readonly { readonly record: GroupRecord; readonly reason: string }[]): Promise<void> {
     if (rejects.length === 0) return;
     const parts: Uint8Array[] = this.bytes === 0 ? this.#firstLines.map((line) => Buffer.from(`${line}\n`)) : [];

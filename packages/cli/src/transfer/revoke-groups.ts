@@ -25,14 +25,10 @@ export interface Revocations {
 
 const AT_ONCE = 8;
 
-/** The maximum number of unreadable groups that a message lists. */
 const MAX_NAMED = 10;
 
 /**
- * Revokes the tokens that were created before a time, for many groups. To continue an interrupted run, pass the same time
- * again: the run skips the new tokens, because they were created later.
- *
- * @throws Failure
+ * Revokes the tokens of many groups that were created before a time. To continue an interrupted run, pass the time of that run.
  */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
@@ -51,9 +47,8 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
-   * Returns whether a group has a valid token that may be older than the time. The service does not store the creation time of
-   * a token in its grace period. If the remaining grace period is at most the given one, an interrupted run may have started
-   * it. Such a token does not count.
+   * The service does not store the creation time of a token in its grace period. If the rest of the grace period is at most the
+   * given one, an interrupted run may have started it, so the group is not due.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||
@@ -105,7 +100,6 @@ async function revoke(
   } catch (error) {
     const reason = error instanceof ConnectError ? reasonOf(error) : undefined;
     if (reason === "RECORD_UNREADABLE") return false;
-    // A deleted group has no tokens.
     if (reason !== "USER_GROUP_NOT_FOUND") throw error;
   }
   return true;

@@ -1,9 +1,8 @@
 import { hash } from "node:crypto";
 
 /**
- * A set of ids. It stores 66 bits of the SHA-256 of each id. The id itself would need more memory: it may be long, and its
- * string may keep the text of the whole record in memory. With ten million ids, the probability of a collision is below one in
- * a million.
+ * A set of ids. It stores 66 bits of the SHA-256 of each id, because an id may be long, and its string may keep a whole record
+ * in memory. With ten million ids, the probability of a collision is below one in a million.
  */
 export class SeenIds {
   readonly #digests = new Set<string>();
@@ -12,7 +11,6 @@ export class SeenIds {
     return this.#digests.size;
   }
 
-  /** Adds an id. @returns whether the id is new */
   add(id: string): boolean {
     const { size } = this.#digests;
     return this.#digests.add(digestOf(id)).size > size;

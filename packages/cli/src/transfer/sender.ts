@@ -45,12 +45,11 @@ export interface Sending {
 }
 
 /**
- * Imports at most 500 groups, until each group is imported or rejected. Retries temporary failures. A retry is safe, because
+ * Imports at most 500 groups, until each group is imported or rejected. Retries temporary failures, which is safe, because
  * importing the same group again changes nothing.
  *
  * @returns the results in the order of the groups
  * @throws ConnectError if the service rejects the whole request, or is unavailable for too long
- * @throws Failure if a response lacks results
  */
 export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
   const results: Results = new Map();

@@ -40,7 +40,7 @@ export class StateFile<T extends State> {
   /**
    * Claims the file for this run.
    *
-   * @returns the state of an unfinished transfer. Undefined if there is none, or if `isRestart` is set
+   * @returns the state of an unfinished transfer, if any and if `isRestart` is not set
    * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
    */
   async claim(binding: Binding, isRestart: boolean): Promise<T | undefined> {
@@ -58,7 +58,6 @@ export class StateFile<T extends State> {
     return this.#state;
   }
 
-  /** Writes the state. @throws Failure if the file cannot be written, or if another run has claimed it */
   async note(state: T): Promise<void> {
     this.#state = state;
     await this.requireOwn();

@@ -28,7 +28,6 @@ export interface Target extends Task {
   readonly environment: EnvironmentName | undefined;
   /** The name of the environment in messages. */
   readonly name: string;
-  /** The number of groups in the environment. */
   readonly count: number;
 }
 
