@@ -8,7 +8,7 @@ const event = (id: string): AuditEvent => create(AuditEventSchema, { id });
 const idsOf = ({ value }: IteratorResult<readonly AuditEvent[], void>) => (value ?? []).map(({ id }) => id);
 const unavailable = () => new Failure("the service is away", { exitCode: EXIT.unavailable });
 
-/** Creates a trail, and a call that follows it. Each read fails with the next failure, if any. */
+/** Starts to follow a trail. Each read throws the next of `failures`, if any. */
 function newTrail() {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];
@@ -28,7 +28,7 @@ function newTrail() {
   return { events, failures, warnings, controller, next: async () => idsOf(await following.next()) };
 }
 
-it("yields the last events, the oldest first, then new events until the signal aborts", async () => {
+it("followEvents yields the last events, the oldest first, then new events until the signal aborts", async () => {
   const { events, controller, next } = newTrail();
   events.push(event("1"), event("2"));
   expect(await next()).toEqual(["1", "2"]);
@@ -38,7 +38,7 @@ it("yields the last events, the oldest first, then new events until the signal a
   await expect(next()).rejects.toThrow("stopped");
 });
 
-it("retries while the service is unavailable, and misses no event", async () => {
+it("followEvents retries while the service is unavailable, and misses no event", async () => {
   const { events, failures, warnings, next } = newTrail();
   events.push(event("1"));
   await next();
@@ -51,7 +51,7 @@ it("retries while the service is unavailable, and misses no event", async () => 
 it.each([
   ["the first read fails", 0, unavailable()],
   ["a later read is denied", 1, new Failure("the token was revoked", { exitCode: EXIT.denied })],
-])("throws if %s", async (_, reads, failure) => {
+])("followEvents throws if %s", async (_, reads, failure) => {
   const { failures, next } = newTrail();
   for (let i = 0; i < reads; i++) await next();
   failures.push(failure);

@@ -7,14 +7,14 @@ import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { jsonLinesIn, linesIn, TIME, ugs, usersOf } from "./support/ugs.ts";
 
-/** A setting's credential may have the form of a viewer session. */
+/** A token from API_TOKENS may have the form of a viewer session. */
 const JWT_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJhIjoxfQ.c2lnbmF0dXJl";
 
-describe("the commands", () => {
+describe("ugs", () => {
   const server = suiteServer({ env: { ...ADMIN_ENV, ADMIN_TOKEN: `${ADMIN_TOKEN},${JWT_TOKEN}` } });
   const { as, root, newEnvironment } = usersOf(server);
 
-  it("env: create, get, list, delete", async () => {
+  it("creates, shows, lists and deletes environments", async () => {
     const created = await root("env create life/Customer");
     expect(created.stdout).toMatch(new RegExp(`^environment  life/Customer\ncreated      ${TIME}\n$`));
     expect(await root("env create life/Customer")).toMatchObject({
@@ -40,7 +40,7 @@ describe("the commands", () => {
     expect(await root("env get")).toMatchObject({ code: 2, stderr: expect.stringContaining("give --env NAME") });
   });
 
-  it("group: suspend and resume, with the state in get and list, and no token in between", async () => {
+  it("suspends a user group, shows its state but not its token, and resumes it", async () => {
     const { admin } = await newEnvironment();
     const { stdout: token } = await admin("group create acme --expire-time 30d");
     const suspended = await admin("group suspend acme --reason unpaid --message Sorry. --until 7d");
@@ -83,7 +83,7 @@ describe("the commands", () => {
     expect((await admin("group suspend nobody")).code).toBe(3);
   });
 
-  it("token: create, list, update, rotate, lookup, revoke", async () => {
+  it("creates, lists, changes, rotates, looks up and revokes API tokens", async () => {
     const { name, admin } = await newEnvironment();
     const created = await root(`token create -e ${name} --role resolve --name dashboard --expires 90d`);
     const token = created.stdout.trimEnd();
@@ -143,7 +143,7 @@ describe("the commands", () => {
       "token create --role read",
       "token create --role read --name x --expires yesterday",
       "token create --role read --name x --expires 2020-01-01",
-      // Days and hours that do not exist.
+      // These days and hours do not exist.
       "token create --role read --name x --expires 2999-02-29",
       "token create --role read --name x --expires 2999-04-31T12:00:00Z",
       "token create --role read --name x --expires 2999-04-30T24:00:00Z",
@@ -155,7 +155,7 @@ describe("the commands", () => {
     }
   });
 
-  it("token lookup: user group tokens and viewer sessions, for root in any environment", async () => {
+  it("`token lookup` finds user group tokens and viewer sessions, for root in all environments", async () => {
     const { name, admin } = await newEnvironment();
     const { admin: other } = await newEnvironment();
     const { stdout: group } = await admin("group create acme --name Acme");
@@ -175,7 +175,7 @@ describe("the commands", () => {
       expect(ofViewer.stdout).toMatch(/^source +a viewer session\ngroup +acme\n(.*\n)*viewer +bob$/m);
       expect(ofViewer.stderr).toBe(`To revoke it: ugs viewer session revoke --env ${name} -- acme\n`);
     }
-    // Two environments have this token.
+    // Groups in two environments have this token.
     expect((await root("token lookup", { input: foreign })).stdout.match(/^group +globex$/gm)).toHaveLength(2);
     expect((await other("token lookup", { input: foreign })).stdout.match(/^group +globex$/gm)).toHaveLength(1);
     expect((await other("token lookup", { input: group })).code).toBe(3);
@@ -190,7 +190,7 @@ describe("the commands", () => {
     });
   });
 
-  it("--out writes a secret to a new file that only its owner can read, and creates no token if it cannot", async () => {
+  it("`--out` writes a secret to a new file that only its owner can read, and no token is created if the file is invalid", async () => {
     const { admin } = await newEnvironment();
     const folder = newFolder();
     const [file, groupFile] = [join(folder, "x.token"), join(folder, "group token")];
@@ -205,7 +205,6 @@ describe("the commands", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const bearer = as(token.trim());
     expect((await bearer("whoami")).stdout).toMatch(/^role +manage$/m);
-    // An existing file stays, and the token in it stays valid.
     const count = async () => linesIn((await admin("token list")).stdout).length;
     const before = await count();
     const id = /API token (\S+),/.exec(made.stderr)?.[1] ?? "";
@@ -226,7 +225,7 @@ describe("the commands", () => {
     expect((await admin(`token rotate ${id} --grace 1h --out ${file} --force`)).code).toBe(0);
     expect(readFileSync(file, "utf8")).not.toBe(token);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    // The bytes that standard output would get.
+    // The file gets the same bytes as standard output.
     const json = await ugs(["group", "create", "acme", "--json", "--out", groupFile], {
       env: { UGS_URL: server.url, UGS_TOKEN: token.trim() },
     });
@@ -240,7 +239,7 @@ describe("the commands", () => {
     expect(readdirSync(folder).sort()).toEqual(["group token", "x.token"]);
   });
 
-  it("group: create, get, list, update, rotate, revoke, delete; viewer resolve", async () => {
+  it("creates, shows, lists, changes, rotates, resolves, revokes and deletes user groups", async () => {
     const { admin, token: adminToken } = await newEnvironment();
     const folder = newFolder();
     const properties = join(folder, "properties.json");
@@ -321,7 +320,7 @@ describe("the commands", () => {
     expect(adminToken).toMatch(/^ugk_/);
   });
 
-  it("deletes a group only after its id is typed", async () => {
+  it("deletes a group only after the user types its id", async () => {
     const { admin } = await newEnvironment();
     await admin("group create acme");
     for (const [keys, code, words] of [
@@ -349,7 +348,7 @@ describe("the commands", () => {
     expect(await waiting).toMatchObject({ code: 130, stderr: "ugs: interrupted\n" });
   });
 
-  it("audit: lists the newest events first, filters them, and follows new ones until Ctrl-C", async () => {
+  it("`audit` lists the newest events first, filters events, and follows new events until Ctrl-C", async () => {
     const { admin } = await newEnvironment();
     await admin("group create a --name A");
     await admin("group update a --name B");
@@ -395,7 +394,7 @@ describe("the commands", () => {
     expect((await following).code).toBe(130);
   });
 
-  it("events: writes events as lines of JSON from each start, continues at a cursor, and follows until Ctrl-C", async () => {
+  it("`events` writes lines of JSON from each start, continues at a cursor, and follows new events until Ctrl-C", async () => {
     interface Line {
       readonly cursor: string;
       readonly event?: { readonly type: string; readonly userGroupId?: string };
@@ -441,7 +440,7 @@ describe("the commands", () => {
     expect((await following).code).toBe(130);
   });
 
-  it("metrics: the calls of the last hour, of all methods, of one, or of an environment", async () => {
+  it("`metrics` shows the calls of the last hour: of all methods, of one method, or of one environment", async () => {
     const { admin, name } = await newEnvironment();
     await admin("group get missing");
     const shown = await waitFor("there is a sample", async () => {

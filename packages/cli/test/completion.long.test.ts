@@ -7,27 +7,27 @@ import { describe, expect, it } from "vitest";
 import { newTerminal } from "../../../test/support/terminal.ts";
 import { UGS } from "./support/ugs.ts";
 
-/** How each shell starts without its settings and loads completion. */
+/** Commands that start a shell without the user's settings, and load the completion. */
 const SHELLS = {
   bash: ["bash --norc", "source <(ugs completion bash)"],
-  // By default, Tab in zsh first expands the word at the cursor, for every command.
+  // Without this binding, Tab in zsh expands the word at the cursor before any completion.
   zsh: ["zsh -f", "autoload -U compinit; compinit -u; source <(ugs completion zsh); bindkey '^I' complete-word"],
   fish: ["fish --no-config", "ugs completion fish | source"],
 } as const;
 
-/** Ctrl-U. Ctrl-C would discard the keys typed after it. */
+/** Ctrl-U, because Ctrl-C would discard the keys after it. */
 const KILL_LINE = "\u0015";
 
 type ShellName = keyof typeof SHELLS;
 
 const NAMES = Object.keys(SHELLS) as ShellName[];
 
-/** Writes its arguments to a file, one per line, and offers one option. */
+/** A script that appends its arguments to a file, one per line, and completes `--en`. */
 const RECORDING = `printf '%s\\n' "$@" >> "$HOME/requested"
 case "$*" in *--en) printf '%s\\t%s\\n' --env 'an environment';; esac`;
 
 /**
- * A shell on a terminal with completion loaded, or undefined if the shell is not installed.
+ * Opens a shell with completion on a terminal. Returns undefined if the shell is not installed.
  *
  * @param answer a script that answers `ugs complete`
  */
@@ -43,13 +43,12 @@ async function newShell(name: ShellName, answer = `exec '${UGS}' "$@"`) {
   const env = { PATH, HOME: home, XDG_CONFIG_HOME: home, PS1: "> " };
   const session = newTerminal(start, { env, cwd });
   let steps = 0;
-  /** Runs a command line, and waits until the shell has run it. */
   const run = async (line: string) => {
     steps += 1;
     session.type(`${line}; echo step''-${steps}-done\r`);
     await waitFor(`${name} has run ${line}`, () => session.screen().includes(`step-${steps}-done`));
   };
-  /** Types keys and waits until the screen shows a text. The screen may show typed keys in pieces. */
+  /** Types keys, and waits until the screen shows a text. The screen may receive the typed keys in several parts. */
   const typeUntil = async (keys: string, shown: string) => {
     const seen = session.screen().length;
     session.type(keys);
@@ -84,21 +83,21 @@ describe.each(NAMES)("completion in %s", (name) => {
     writeFileSync(join(shell.cwd, "precious"), "precious\n");
     for (const word of HOSTILE) {
       for (const end of [" ", " --en", " --env=$(:>hit)="]) {
-        // When the shell shows the next key, it has handled Tab. If Tab led to a question, the first key answers the
-        // question.
+        // When the screen shows `Q`, the shell has handled both Tabs. If the shell asked a question after a Tab, `n` answered
+        // it.
         await shell.typeUntil(`${KILL_LINE}ugs group get ${word}${end}\t\tnQ`, "Q");
         expect(readdirSync(shell.cwd), `Tab behind ${word}${end}`).toEqual(["precious"]);
         expect(readFileSync(join(shell.cwd, "precious"), "utf8"), `Tab behind ${word}${end}`).toBe("precious\n");
       }
     }
-    // The shell waits for the rest of the command, and completes the second line alone.
+    // After the first line, the quote is open: the shell waits, and completes only the second line.
     await shell.typeUntil(`${KILL_LINE}ugs group get 'a\rb;touch hit' \t\tnQ`, "Q");
     expect(readdirSync(shell.cwd), "Tab in the second line").toEqual(["precious"]);
     expect(shell.requested()).toMatch(/^group\nget\n\$\(touch hit\)\n--en$/m);
   });
 });
 
-/** Words that would run a command or write a file if the shell evaluated them. */
+/** Words that would execute a command or write a file if the shell evaluated them. */
 const HOSTILE = [
   "$(touch hit)",
   "`touch hit`",

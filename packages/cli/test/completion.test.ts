@@ -20,7 +20,7 @@ it.each([
   [["group", "list", "--profile", "t"], "testing"],
   [["group", "get", "--token-file", ""], ""],
   [["group", "get", "$(touch x)", "--env"], "--env"],
-])("ugs complete offers for %j: %s", async (words, offered) => {
+])("ugs complete completes %j with: %s", async (words, offered) => {
   const config = newFolder();
   mkdirSync(join(config, "ugs/profiles"), { recursive: true });
   for (const name of ["production", "testing"]) symlinkSync("/nowhere", join(config, `ugs/profiles/${name}.json`));

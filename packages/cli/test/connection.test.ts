@@ -39,7 +39,7 @@ describe("ugs with a service", () => {
     expect(objects[0]).toMatchObject({ name: server.environment });
   });
 
-  it("exits with 4 for an unknown token or a role that is too low, and names the request", async () => {
+  it("exits with 4 for an unknown token or a role that is too low, and shows the request id", async () => {
     const unknown = await ugsBuilt(["whoami"], { env: { ...env(), UGS_TOKEN: "nobody-has-this-token" } });
     expect([unknown.code, unknown.stdout]).toEqual([4, ""]);
     expect(unknown.stderr).toMatch(/^ugs: the API token is unknown/);
@@ -76,7 +76,7 @@ describe("ugs with a TLS service", () => {
   const ping = (url: string, ...args: string[]) => ugs(["ping", "--url", url, ...args]);
   const shown = ["--cert-file", client.certFile, "--key-file", client.keyFile];
 
-  it("trusts the given CA and presents its client certificate", async () => {
+  it("verifies the service with `--ca-file`, and presents a client certificate", async () => {
     expect((await ping(mutual.url, "--ca-file", ca.certFile, ...shown)).code).toBe(0);
     for (const [args, words] of [
       [shown, /\n {2}give --ca-file FILE/],
@@ -120,7 +120,7 @@ describe("ugs with the settings of a local service", () => {
     });
   });
 
-  it("explains what is wrong if nothing answers or the settings name no port", async () => {
+  it("explains the failure if nothing answers, or if a port is not valid", async () => {
     for (const [env, code, words] of [
       [{ PORT: String(await freePort()) }, 6, /ECONNREFUSED\n.*METRICS_PORT/],
       [{ PORT: portOf(servers.tls.url) }, 6, /does not respond/],
@@ -153,7 +153,7 @@ describe("ugs with the settings of a local service", () => {
 });
 
 describe("ugs without a service", () => {
-  it("names the cause: connection refused, unknown host, timeout, not HTTP, another service", async () => {
+  it("reports the cause: connection refused, unknown host, timeout, not HTTP, another service", async () => {
     const silent = createTcpServer(() => {});
     const gibberish = createTcpServer((socket) => void socket.on("error", () => {}).end("220 ready\r\n"));
     const page = createServer(
@@ -177,7 +177,7 @@ describe("ugs without a service", () => {
     expect(runs[4]?.stderr).toMatch(/does not have this call\n {2}check the URL.*older than this ugs/);
   });
 
-  it("reports a configured proxy that it does not use", async () => {
+  it("reports a configured proxy that Node does not use", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const ping = (env: { readonly [name: string]: string }) => ugs(["ping", "--url", url, "--timeout", "60s"], { env });
     const proxy = "http://user:secret-word@proxy.invalid";
@@ -186,7 +186,7 @@ describe("ugs without a service", () => {
       ping({ HTTPS_PROXY: proxy, NODE_USE_ENV_PROXY: "1" }),
     ]);
     expect([set.code, set.stderr]).toEqual([6, expect.stringMatching(/proxy of HTTPS_PROXY.*NODE_USE_ENV_PROXY/)]);
-    // Node before 24.5 ignores the setting.
+    // Node before 24.5 ignores NODE_USE_ENV_PROXY.
     const isKnown = process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
     expect(used.stderr.includes("HTTPS_PROXY")).toBe(!isKnown);
     expect(set.stderr).not.toContain("secret-word");

@@ -7,14 +7,13 @@ import { EXIT } from "../src/failures.ts";
 import { createProgram } from "../src/program.ts";
 import { Interrupted } from "../src/shell.ts";
 
-/** The program with all its commands. */
 function newProgram(): Command {
   const streams = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() };
   const shell = { env: {}, ...streams, signal: new AbortController().signal };
   return createProgram(shell);
 }
 
-/** The help of a command and of all its subcommands. */
+/** Returns the help texts of a command and its subcommands. */
 function helpOf(command: Command): string {
   return [command.helpInformation(), ...command.commands.map(helpOf)].join("\n");
 }
@@ -29,13 +28,13 @@ it("the help names every environment variable that ugs reads", () => {
   expect([...read].filter((name) => !named.has(name))).toEqual([]);
 });
 
-it("the table of exit codes lists every code, and no other", () => {
+it("docs/cli.md lists every exit code of ugs, and no other code", () => {
   const codes = [...Object.values(EXIT), new Interrupted("SIGINT").exitCode, new Interrupted("SIGTERM").exitCode];
   const documented = rowsOf("docs/cli.md", "Exit codes").flatMap(([names = ""]) => names.split(", ").map(Number));
   expect(documented.sort()).toEqual(codes.sort());
 });
 
-it("commands that issue an API token give it a name and a role", () => {
+it("every documented `ugs token create` has a name and a role", () => {
   const docs = new URL("../../../docs/", import.meta.url);
   const texts = readdirSync(docs)
     .filter((name) => name.endsWith(".md"))

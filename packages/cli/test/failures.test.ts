@@ -10,7 +10,6 @@ import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.t
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ugs } from "./support/ugs.ts";
 
-/** An error of the service. */
 function failing(code: Code, reason: string, outcome?: string): ConnectError {
   const error = new ConnectError("what went wrong", code, { "x-request-id": "the-request" });
   const metadata: { [name: string]: string } = outcome === undefined ? {} : { outcome };
@@ -18,7 +17,7 @@ function failing(code: Code, reason: string, outcome?: string): ConnectError {
   return error;
 }
 
-/** A service that answers its first calls with the given failures and then succeeds, and `ugs` that calls it. */
+/** Starts a service whose first calls fail with `failures`. Later calls succeed. */
 async function newFailing(failures: (ConnectError | "break" | "succeed")[] = []) {
   const requestIds: string[] = [];
   let response: ServerResponse | undefined;
@@ -28,7 +27,6 @@ async function newFailing(failures: (ConnectError | "break" | "succeed")[] = [])
     if (failure === "break") response?.destroy();
     else if (failure instanceof ConnectError) throw failure;
   };
-  /** Fails or answers one call. */
   const answering =
     <T>(answer: T) =>
     (request: object): T => {
@@ -62,18 +60,18 @@ async function newFailing(failures: (ConnectError | "break" | "succeed")[] = [])
 }
 
 const unknown = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "unknown");
-/** A refusal with a time to retry after. The service sends it before it changes anything. */
+/** Creates a refusal with a `Retry-After`. The service returns such a refusal only before it changes anything. */
 const later = (reason: string) => {
   const error = failing(Code.ResourceExhausted, reason);
   error.metadata.set("retry-after", "0");
   return error;
 };
-/** The answer of a proxy that forwarded the call and got no answer from the service. */
+/** Creates the error of a proxy that forwarded the call and received no response. */
 const ofProxy = () => new ConnectError("HTTP 504", Code.Unavailable);
 const notMade = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "not_made");
 
 describe("a failed call", () => {
-  it("is retried if it is a read, certainly changed nothing, or has a request id", async () => {
+  it("is retried if it only reads, if it changed nothing, or if it has a request id", async () => {
     const cases: [args: string, failures: (ConnectError | "break")[]][] = [
       ["group list", [unknown(), "break"]],
       ["group update g --name x", [notMade(), notMade()]],
@@ -84,13 +82,12 @@ describe("a failed call", () => {
     const runs = cases.map(async ([args, failures]) => {
       const { run, requestIds } = await newFailing(failures);
       expect([args, await run(args)]).toEqual([args, expect.objectContaining({ code: 0, calls: 3 })]);
-      // All attempts have the same request id.
       expect(new Set(requestIds).size).toBe(1);
     });
     await Promise.all(runs);
   });
 
-  it("is not retried if the change may have been made, and ugs reports that", async () => {
+  it("is not retried if its change may have been made, and ugs reports this outcome", async () => {
     for (const args of ["group update g --name x", "group delete g --yes", "env delete e --yes"]) {
       for (const failure of [unknown(), ofProxy(), "break" as const]) {
         const { run } = await newFailing([failure]);
@@ -114,7 +111,7 @@ describe("a failed call", () => {
     });
   });
 
-  it("reports a change that may have been made if it is interrupted", async () => {
+  it("is reported as a possible change if the user interrupts it", async () => {
     const silent = createServer(() => {});
     const env = { UGS_URL: await newListener(silent), UGS_TOKEN: "a-token" };
     for (const [args, words] of [
@@ -129,14 +126,14 @@ describe("a failed call", () => {
     }
   });
 
-  it("reports no change if the command only reads", async () => {
+  it("is not reported as a possible change if it only reads", async () => {
     const { run } = await newFailing(["break", "break", "break", "break"]);
     const { code, stderr } = await run("group list");
     expect([code, stderr]).toEqual([6, expect.stringContaining("closed the connection")]);
     expect(stderr).not.toContain("may have been made");
   });
 
-  it("names the request id that makes a repeated rotation safe", async () => {
+  it("is reported with the request id that makes a repetition safe", async () => {
     const { run, requestIds } = await newFailing(Array.from({ length: 8 }, unknown));
     const { code, stderr } = await run("group rotate g");
     expect([code, stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
@@ -144,7 +141,7 @@ describe("a failed call", () => {
     expect([revoked.code, revoked.stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
   });
 
-  it("reports changes that were not made, and the request id for the service's log", async () => {
+  it("is reported with its request id, and as unchanged if the service changed nothing", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     expect(await run("group delete g --yes")).toMatchObject({
       code: 6,
@@ -163,7 +160,7 @@ describe("a failed call", () => {
   });
 });
 
-it("env delete continues until the environment is deleted, and treats a missing environment as deleted", async () => {
+it("env delete repeats the call until the environment is deleted, or until a later call no longer finds it", async () => {
   const late = failing(Code.NotFound, "ENVIRONMENT_NOT_FOUND");
   const steps = await newFailing(["succeed", "succeed", late]);
   expect(await steps.run("env delete e --force --yes")).toMatchObject({
@@ -175,7 +172,7 @@ it("env delete continues until the environment is deleted, and treats a missing 
   expect(await never.run("env delete e --force --yes")).toMatchObject({ code: 3, calls: 1 });
 });
 
-it("ping exits with 6 if the service is not ready, unless only liveness is checked", async () => {
+it("ping exits with 6 if the service is not ready, and with 0 if only liveness is checked", async () => {
   const { run, url } = await newFailing();
   expect(await run("ping")).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("is not ready") });
   expect(await run("ping --live")).toMatchObject({

@@ -11,7 +11,7 @@ import { summaryOf } from "./support/ugs.ts";
 
 const server = sharedServer();
 
-/** A hosted service with this many customers, and an import from it into a new environment. */
+/** Starts a hosted service with `count` customers, and returns an import from it into a new environment. */
 async function newMigration(count: number) {
   const hosted = await newHosted(count);
   const { environment, folder, run } = await newPlace(server);
@@ -23,7 +23,7 @@ async function newMigration(count: number) {
 }
 
 describe("ugs import --from-explo", () => {
-  it("keeps every token, can be repeated, and verifies both sides", async () => {
+  it("keeps every token, can be repeated, and `--verify` finds no difference", async () => {
     const { hosted, environment, run } = await newMigration(46);
     const mapping = { "1": "own", "2": "of the parent" };
     hosted.customers[7] = customer(7, {
@@ -50,7 +50,7 @@ describe("ugs import --from-explo", () => {
       userGroupId: "customer-7",
     });
     expect(userGroup).toMatchObject({ mapping, properties: { own: 1, inherited: 2 } });
-    // The same list with each customer's own values, without those of its parents.
+    // With `own`, the list has the same customers without the values of their parents.
     expect(summaryOf(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
       updated: 1,
     });
@@ -74,14 +74,14 @@ describe("ugs import --from-explo", () => {
     hosted.before = (page) => {
       reads += 1;
       if (page !== 2 || reads > 2) return false;
-      // A customer added to the front appears twice at a page border. A removed customer moves another customer across
-      // the border.
+      // Two new customers at the front move the customers behind them, so some appear on two pages. Three removed customers
+      // move others to an earlier page.
       hosted.customers.unshift(customer(9001), customer(9002));
       hosted.customers.splice(10, 3);
       return false;
     };
     const imported = summaryOf(await run("--json"));
-    // The removed customers were in the list when the first page was read.
+    // The first page was read before the removal, so the removed customers are imported as well.
     expect(imported).toMatchObject({ created: 52, rejected: 0 });
     hosted.before = () => false;
     const { stdout } = await run("--verify");
@@ -103,7 +103,7 @@ describe("ugs import --from-explo", () => {
       const next = page === 2 ? answers[i++] : undefined;
       if (!next) return false;
       response.writeHead(next[0], next[1]);
-      // One answer breaks off in the middle.
+      // The first response ends in the middle of the body.
       if (next[0] === 200) response.write("{", () => response.destroy());
       else response.end("{}");
       return true;
@@ -114,7 +114,7 @@ describe("ugs import --from-explo", () => {
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(990);
   });
 
-  it("reads a page again if it has another number, and stops if pages repeat endlessly", async () => {
+  it("reads the list again if a page repeats another page, and fails if the pages always repeat", async () => {
     const { hosted, run } = await newMigration(50);
     const pageOne = (response: Parameters<Hosted["before"]>[1]) => {
       const customers = hosted.customers.slice(0, 20);
@@ -160,7 +160,7 @@ describe("ugs import --from-explo", () => {
       /rejects the token \(401\)/,
     ],
     [
-      "a place that it has moved to",
+      "a redirect",
       (hosted: Hosted) => {
         hosted.before = (_, response) => Boolean(response.writeHead(308, { location: "http://127.0.0.1:9/" }).end());
       },
@@ -168,7 +168,7 @@ describe("ugs import --from-explo", () => {
       /308\n.*the new URL/,
     ],
     [
-      "a page for people",
+      "an HTML page",
       (hosted: Hosted) => {
         hosted.before = (_, response) => Boolean(response.end("<html>"));
       },
@@ -176,7 +176,7 @@ describe("ugs import --from-explo", () => {
       /did not return JSON\n {2}check --explo-url/,
     ],
     [
-      "another list",
+      "a list of another form",
       (hosted: Hosted) => {
         hosted.before = (_, response) => Boolean(response.end('{"customers":[]}'));
       },
@@ -189,7 +189,6 @@ describe("ugs import --from-explo", () => {
     const ended = await run();
     expect([ended.code, ended.stdout]).toEqual([code, ""]);
     expect(ended.stderr).toMatch(words);
-    // Permanent failures are not retried.
     const nowhere = await run("--explo-url", `http://127.0.0.1:${await freePort()}`);
     expect([nowhere.code, nowhere.stderr]).toEqual([
       6,

@@ -7,21 +7,20 @@ import { newTerminal } from "../../../test/support/terminal.ts";
 import { printable } from "../src/output/printable.ts";
 import { linesIn, type RunOptions, UGS, ugs, usersOf } from "./support/ugs.ts";
 
-/** ESC, BEL, CR, C1, bidirectional, zero-width, ignorable and tag characters, and a line separator. */
 const HOSTILE = "a\u001b]0;x\u0007\r\n\t\u009b31m\u202e\u200b\u200d\u2060\u00ad\ufe0f\u{e0041}\u2028b";
 
-/** Every character that must not reach a terminal, except line breaks. */
+/** The characters that must not reach a terminal: all unsafe characters except line breaks. */
 const RAW = /[^\n\P{Cc}]|[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
-/** Removes the carriage returns of the progress. In the hostile text, a line break follows the carriage return. */
+/** Removes the carriage returns that the progress writes. The hostile text has carriage returns only before line breaks. */
 const withoutProgress = (text: string) => text.replaceAll(/\r(?!\n)/g, "");
 
 const GROUPS = "groups.jsonl";
 
-describe("text that a terminal would execute or hide", () => {
+describe("a text that a terminal would execute or hide", () => {
   const server = sharedServer();
 
-  /** An environment with a group of hostile names, and `ugs` in a folder with `groups.jsonl`. */
+  /** Creates an environment with a group whose texts are hostile, and a folder with `groups.jsonl`. */
   async function newPlace() {
     const folder = newFolder();
     const { token } = await usersOf(server).newEnvironment();
@@ -62,7 +61,7 @@ describe("text that a terminal would execute or hide", () => {
     (args) => [printable(args.join(" ")), args] as const,
   );
 
-  it.each(TITLED)("is escaped on a terminal: ugs %s", async (_, args) => {
+  it.each(TITLED)("is escaped by ugs %s on a terminal", async (_, args) => {
     const { run } = await newPlace();
     const { stdout, stderr } = await run(args, { columns: 80, keys: "" });
     expect(stdout).not.toMatch(RAW);
@@ -70,7 +69,7 @@ describe("text that a terminal would execute or hide", () => {
     expect(stdout + stderr).not.toBe("");
   });
 
-  it("is exported unchanged if standard output is not a terminal", async () => {
+  it("is exported unchanged to a pipe and to a file", async () => {
     const { run, folder } = await newPlace();
     const [jsonl, csv] = [await run(["export"]), await run(["export", "--format", "csv"])];
     const [, line = ""] = linesIn(jsonl.stdout);

@@ -13,7 +13,7 @@ import { jsonLinesIn, linesIn } from "./support/ugs.ts";
 describe("ugs import", () => {
   const server = sharedServer();
 
-  it("imports the groups that a growing file had at the start, and reports the growth", async () => {
+  it("imports only the groups that a file had at the start, and reports that the file has grown", async () => {
     const { gate, folder, run, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 20));
     const held = hold(gate, "ImportUserGroups", 1);
@@ -57,7 +57,7 @@ describe("ugs import", () => {
   it.each([
     ["ImportUserGroups", []],
     ["ListUserGroups", ["--verify"]],
-  ])("explains a missing RPC by an older service: %s", async (missing, flags) => {
+  ])("explains that an older service has no %s RPC", async (missing, flags) => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 1));
     gate.before = ({ rpc, response }) => {
@@ -83,7 +83,7 @@ describe("ugs import", () => {
     expect([empty.code, empty.stderr]).toEqual([0, "warning: the input has no groups\n"]);
   });
 
-  it("waits for the time in Retry-After if the service limits the rate or is overloaded", async () => {
+  it("waits for the time in Retry-After if the service rejects a call as too frequent or is overloaded", async () => {
     const { gate, folder, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     const times: number[] = [];
@@ -99,7 +99,7 @@ describe("ugs import", () => {
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(690);
   });
 
-  it("stops if the service does not answer for every group, instead of repeating the request endlessly", async () => {
+  it("stops if a response lacks the results of some groups, and does not repeat the request", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     gate.before = ({ rpc, response }) => {

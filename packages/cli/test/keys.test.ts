@@ -23,7 +23,7 @@ it("ugs keys generate creates a random key for TOKEN_KEYS without a service", as
 });
 
 describeWithRedis("ugs keys", () => {
-  it("reports which groups need which key, re-encrypts them, and says when the old key may be removed", async () => {
+  it("counts the groups that need each key, encrypts their tokens again, and reports when the old key can be removed", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const start = (keys: string, like?: TestServer) =>
@@ -49,7 +49,7 @@ describeWithRedis("ugs keys", () => {
       const [checkValue] = (await operator.hget("ug:token-keys", "old"))?.split(" ") ?? [];
       await operator.hset("ug:token-keys", "old", `${checkValue} ${time}`);
     };
-    // A worker that encrypts with the old key may have written just now.
+    // A key that was in use a moment ago cannot be retired, because a worker may still encrypt with it.
     await noteUse(Date.now());
     const early = await ugs(["keys", "rotate"], { env });
     expect(early.stdout).toBe("Read 30 user groups, and encrypted 30 with new.\n");
@@ -76,7 +76,7 @@ describeWithRedis("ugs keys", () => {
       ["root", ["token"]],
     ]);
 
-    // The service is overloaded for a moment and then breaks a connection.
+    // The gate refuses the first call as overloaded, and then breaks a connection.
     const gate = await newGate(server);
     let calls = 0;
     gate.before = (call) => {
@@ -94,7 +94,7 @@ describeWithRedis("ugs keys", () => {
     expect(answers.map(({ userGroup }) => userGroup)).toEqual(tokens);
   });
 
-  it("a start without a needed key fails, and names an environment that needs the key", async () => {
+  it("the service does not start without a needed key, and names an environment that needs the key", async () => {
     const redis = await newRedis();
     const first = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: OLD } });
     for (const userGroupId of ["a", "b", "c"]) await grpcClients(first).groups.getUserGroup({ userGroupId });

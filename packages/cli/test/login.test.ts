@@ -9,7 +9,6 @@ import { ugs } from "./support/ugs.ts";
 describe("profiles", () => {
   const server = sharedServer();
 
-  /** `ugs` with an empty profile folder. */
   function newUser() {
     const config = newFolder();
     const run = (args: string, input = "", env: { readonly [name: string]: string } = {}) =>
@@ -56,11 +55,11 @@ describe("profiles", () => {
     expect(await run("whoami --profile customer")).toMatchObject({ code: 2 });
   });
 
-  it("login asks before it replaces the token or URL of a profile", async () => {
+  it("login prompts the user before the token or URL of a profile is replaced", async () => {
     const { run, fileOf, config } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const before = readFileSync(fileOf("default"), "utf8");
-    // The same token and URL replace nothing.
+    // With the same token and URL, nothing is replaced, so `login` does not prompt.
     expect((await run(`login --url ${server.url}`, ADMIN_TOKEN)).code).toBe(0);
     const unasked = await run("login", server.tokens.customer);
     expect([unasked.code, unasked.stderr]).toEqual([2, expect.stringMatching(/the profile default.*\n {2}give --yes/)]);
@@ -77,7 +76,7 @@ describe("profiles", () => {
     expect((await run("whoami")).stdout).toMatch(/^role +root$/m);
   });
 
-  it("a profile's token is sent to its own service only", async () => {
+  it("ugs sends the token of a profile only to the service of the profile", async () => {
     const { run } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const other = await run("whoami --url http://127.0.0.1:1");
@@ -88,7 +87,7 @@ describe("profiles", () => {
     expect((await run(`whoami --url ${server.url}/`)).code).toBe(0);
   });
 
-  it("refuses a malformed profile, or one that other users can read, and says what to do", async () => {
+  it("ugs rejects a profile that is malformed or readable by other users, and explains what to do", async () => {
     const { run, fileOf } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const file = fileOf("default");

@@ -13,13 +13,13 @@ import { customer, newHosted } from "./support/hosted.ts";
 const DOCUMENT = "docs/migrate-from-explo.md";
 const COUNT = 40;
 
-/** The output on a terminal, and the exit code of the last command. */
+/** The new output on the terminal, and the exit code of the last command. */
 interface Said {
   readonly text: string;
   readonly code: number;
 }
 
-/** bash on a terminal in an empty folder, with `ugs` on its PATH. */
+/** Starts bash on a terminal in an empty folder. `ugs` is on its PATH. */
 async function openBash() {
   const [folder, bin] = [newFolder(), newFolder()];
   symlinkSync(`${ROOT}/dist/ugs.js`, join(bin, "ugs"));
@@ -33,23 +33,23 @@ async function openBash() {
   return {
     folder,
     screen: bash.screen,
-    /** Types a line, then an answer to each question. */
+    /** Types a line, and answers each question. */
     async type(line: string, ...answers: readonly (readonly [question: string, keys: string])[]): Promise<Said> {
       const from = bash.screen().length;
       bash.type(`${line}\n`);
       for (const [question, keys] of answers) {
-        await waitFor(`${line} asks`, () =>
+        await waitFor(`a prompt of: ${line}`, () =>
           bash
             .screen()
             .slice(from + line.length)
             .includes(question),
         );
-        // Before a command takes the terminal, bash reads the typed keys itself.
-        await waitFor(`${line} runs`, () => descendants(bash.pid).length > processes);
+        // Before the command owns the terminal, bash would read the keys.
+        await waitFor(`the start of: ${line}`, () => descendants(bash.pid).length > processes);
         bash.type(keys);
       }
-      const [, code] = await waitFor(`the command exits: ${line}`, () => {
-        // The terminal shows the line itself first.
+      const [, code] = await waitFor(`the exit of: ${line}`, () => {
+        // The terminal echoes the line before the output.
         return bash.screen().length > from + line.length ? ready(from + line.length) : null;
       });
       return { text: bash.screen().slice(from), code: Number(code) };
@@ -63,12 +63,12 @@ it("the documented migration from the hosted service works, in both directions",
   const inherited = { properties: { own: 1 }, computed_properties: { own: 1, inherited: 2 } };
   hosted.customers[7] = customer(7, inherited);
   const bash = await openBash();
-  /** A documented line with this test's values. */
+  /** Replaces the example values of a documented line with the values of this test. */
   const here = (line: string) =>
     line
       .replace("https://groups.example.com", server.url)
       .replace("--from-explo ", `--from-explo --explo-url ${hosted.url} `);
-  /** Types the lines of a section and returns the output of each. */
+  /** Types the lines of a documented section. Returns the output of each line. */
   async function walk(section: string, answers: { readonly [line: string]: readonly [string, string] }) {
     const lines = blocksOf(DOCUMENT, section).flatMap(({ code }) => code.trimEnd().split("\n"));
     const said: { [line: string]: Said } = {};
@@ -79,7 +79,7 @@ it("the documented migration from the hosted service works, in both directions",
     }
     return said;
   }
-  /** Gets a group as a back end does. */
+  /** Requests a group with the old REST API, as a back end does. */
   async function ask(base: string, header: string, id: string): Promise<unknown> {
     const token = readFileSync(join(bash.folder, "back-ends.token"), "utf8").trim();
     const url = `${base}/api/user?user_group_id=${encodeURIComponent(id)}`;
@@ -108,7 +108,7 @@ it("the documented migration from the hosted service works, in both directions",
   expect(compared["ugs import --verify"]).toMatchObject({ code: 0, text: expect.stringMatching(/\n40 {2}equal\n/) });
   expect(compared["ugs viewer resolve"]).toMatchObject({ code: 0, text: expect.stringMatching(/group +customer-3\n/) });
 
-  // A second import brings the changes made until the switch.
+  // A second import updates the groups that changed after the first import.
   hosted.customers[5] = customer(5, { name: "Renamed" });
   expect((await walk(load, {}))["ugs import --upsert"]?.text).toMatch(/ 1 {2}updated\n39 {2}unchanged\n/);
   expect((await bash.type(here("ugs import --from-explo --explo-token-file explo.token --verify"))).code).toBe(0);

@@ -13,12 +13,12 @@ import { asRoot, linesIn, runProgram, startUgs, UGS, ugsBuilt } from "./support/
 
 const ESCAPE = "\u001b";
 
-describe("ugs, built", () => {
+describe("the built ugs", () => {
   const server = sharedServer();
   const env = () => ({ ...asRoot(server), UGS_ENV: server.environment });
 
   beforeAll(async () => {
-    // More bytes than a pipe buffers.
+    // The list must exceed the buffer of a pipe.
     const userGroups = Array.from({ length: 300 }, (_, i) => ({
       providedId: `group-${String(i).padStart(4, "0")}`,
       name: `\u6f22${ESCAPE}[31m${"long ".repeat(50)}`,
@@ -27,7 +27,7 @@ describe("ugs, built", () => {
     await adminOf(server.url).importUserGroups(request);
   });
 
-  /** Runs a bash command line in which `ugs` is the built program. */
+  /** Runs a bash command line. Its function `ugs` runs the built program. */
   function bash(command: string) {
     const functions = `ugs() { '${process.execPath}' '${UGS}' "$@"; }; set -o pipefail; `;
     return runProgram(["bash", "--norc", "-c", functions + command], { env: env() });
@@ -41,10 +41,10 @@ describe("ugs, built", () => {
     expect(linesIn(whole.stdout)).toHaveLength(301);
   });
 
-  it("explains what to do if it could not write a token that it created", async () => {
+  it("explains what to do if a new token could not be written", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
     expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*is lost\n {2}run: ugs token rotate \w+/)]);
-    // This command creates no token, and the group's token can be shown again.
+    // The group exists, so no token is lost: the same command shows it again.
     const shown = await bash(
       `unset UGS_ENV; UGS_TOKEN=${server.tokens.customer} ugs group create group-0001 > /dev/full`,
     );
@@ -55,7 +55,7 @@ describe("ugs, built", () => {
       code: 2,
       stderr: expect.stringMatching(/standard output: .*\(ENOSPC\)/),
     });
-    // Runs when the reader has closed the pipe.
+    // This loop ends when the reader has closed the pipe.
     const waiting = "trap '' PIPE; while echo; do sleep 0.01; done 2> /dev/null";
     const closed = await bash(`{ ${waiting}; ugs token create --role read --name lost; } | true`);
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/is lost\n {2}run: ugs token rotate/)]);
@@ -84,7 +84,7 @@ describe("ugs, built", () => {
     const terminal = (args: string, given: { readonly [name: string]: string } = {}) =>
       newTerminal(`${UGS} ${args}`, { env: { XDG_CONFIG_HOME: newFolder(), ...given } });
 
-    it("login asks for URL and token, and does not show the token", async () => {
+    it("login prompts the user for URL and token, and does not show the token", async () => {
       const session = terminal("login");
       await waitFor("it asks for the URL", () => session.screen().includes("URL of the service: "));
       session.type(`${server.url}\r`);
@@ -104,18 +104,18 @@ describe("ugs, built", () => {
       expect(plain.screen()).not.toContain(ESCAPE);
       const lines = linesIn(plain.screen());
       expect(lines).toHaveLength(4);
-      // A character of two cells counts as one character of the line.
+      // A character that takes two cells has the length 1.
       for (const line of lines) expect(line.length).toBeLessThan(80);
       expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[3.*\u2026.*long +active +never +20/);
     });
 
-    it("warns that the terminal keeps the token that it shows", async () => {
+    it("warns that a shown token stays in the scrollback of the terminal", async () => {
       const session = terminal("token create --role read --name shown", env());
       expect(await session.exited()).toBe(0);
       expect(session.screen()).toMatch(/cannot be shown again. Its secret:\nugk_\w{40}\nThe scrollback/);
     });
 
-    it("deletes nothing if Ctrl-C is typed instead of the id", async () => {
+    it("deletes nothing if the user presses Ctrl-C instead of typing the id", async () => {
       const session = terminal("group delete group-0007", env());
       await waitFor("it asks", () => session.screen().includes("To continue, type group-0007: "));
       session.type("\u0003");

@@ -11,7 +11,6 @@ const REVOKE = "RevokeUserGroupTokens";
 describe("ugs group revoke for many groups", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  /** The token of each group. */
   async function tokensOf({ run, folder }: Place): Promise<ReadonlyMap<string, string>> {
     const file = join(folder, "tokens.jsonl");
     expect((await run(["export", file, "--include-tokens", "--force"])).code).toBe(0);
@@ -20,16 +19,16 @@ describe("ugs group revoke for many groups", () => {
     return new Map(groups.flatMap(({ provided_id: id, token }) => (id === undefined ? [] : [[id, token]])));
   }
 
-  /** The groups whose token has changed. */
+  /** Returns the ids of the groups whose token has changed. */
   function changedIn(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
     return [...after].flatMap(([id, token]) => (before.get(id) === token ? [] : [id]));
   }
 
-  it("replaces each token once, even if it is interrupted and run again", async () => {
+  it("replaces each token once, even if the command is interrupted and run again", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 40));
     const { gate, run, environment } = place;
     const original = await tokensOf(place);
-    // From the third batch of eight on, no call reaches the service.
+    // After two batches of eight calls, no call reaches the service.
     gate.before = ({ rpc }) => rpc === REVOKE && callsOf(gate, REVOKE).length > 16;
     const controller = new AbortController();
     const running = run(["group", "revoke", "--all", "--yes"], { interrupt: controller.signal });
@@ -43,7 +42,7 @@ describe("ugs group revoke for many groups", () => {
     const done = changedIn(original, half);
     expect(done).toHaveLength(16);
 
-    // These answers are lost. A change that may have been made is not made twice.
+    // The responses of the third and the twelfth call are lost. A retry must not revoke the tokens again.
     gate.before = ({ rpc, response }) => {
       if (rpc !== REVOKE || ![3, 12].includes(callsOf(gate, REVOKE).length)) return;
       response.writeHead = () => response.destroy() as never;
@@ -61,7 +60,7 @@ describe("ugs group revoke for many groups", () => {
     expect(new Set(ids).size).toBe(24);
     expect(ids).toHaveLength(26);
 
-    // A group created later keeps its token.
+    // A group that is created after the time keeps its token.
     gate.before = () => false;
     await adminOf(server.url).importUserGroups({
       environment: { name: environment },
@@ -72,7 +71,7 @@ describe("ugs group revoke for many groups", () => {
     );
   });
 
-  it("revokes groups by prefix with a grace period, and revokes their old tokens in a later run without one", async () => {
+  it("replaces tokens by prefix with a grace period, and a later run without a grace period revokes the old tokens", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 12));
     const { run } = place;
     const original = await tokensOf(place);
@@ -93,7 +92,7 @@ describe("ugs group revoke for many groups", () => {
     expect(await stateOf(original.get("group-0000"))).toBe(0);
   });
 
-  it("revokes nothing unless the groups are named and the user confirms", async () => {
+  it("revokes nothing if no groups are selected, or if the user does not confirm", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 2));
     const { run, gate, environment } = place;
     for (const [args, words] of [

@@ -11,13 +11,13 @@ import { newTerminal } from "../../../test/support/terminal.ts";
 import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf } from "./support/place.ts";
 import { linesIn, summaryOf, UGS } from "./support/ugs.ts";
 
-/** The message at Ctrl-C, after the progress if the run took long. */
+/** The output after Ctrl-C. If the run takes long, lines of progress come first. */
 const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to continue\nugs: interrupted\n$/;
 
 describe("an interrupted ugs export", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  it("resumes after its last page if it is killed, and explains what to do if only its state is left", async () => {
+  it("resumes after the last stored page if it was killed, and explains what to do if only the state file exists", async () => {
     const { gate, folder, run, start } = await newPlace(server, GROUPS);
     const [file, whole] = [join(folder, "out.jsonl"), join(folder, "whole.jsonl")];
     expect((await run(["export", whole, "--include-tokens"])).code).toBe(0);
@@ -29,7 +29,7 @@ describe("an interrupted ugs export", () => {
     killed.signal("SIGKILL");
     expect(await killed.exited()).toBe(null);
     expect([existsSync(file), existsSync(`${file}.part`)]).toEqual([false, true]);
-    // Lines written after the last state are discarded.
+    // The next run must discard this line, because it is after the stored state.
     await appendFile(`${file}.part`, '{"provided_id":"half');
     const left = join(folder, "left.export-state");
     await copyFile(`${file}.export-state`, left);
@@ -44,7 +44,7 @@ describe("an interrupted ugs export", () => {
     expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
     expect((await run(["import", file, "--verify"])).code).toBe(0);
 
-    // Restores the state, as if `ugs` was killed while it wrote the state.
+    // A kill during a write of the state leaves the previous state.
     await copyFile(left, `${file}.export-state`);
     const again = await run(["export", file, "--include-tokens", "--force"]);
     expect([again.code, again.stderr]).toEqual([
@@ -75,7 +75,7 @@ describe("an interrupted ugs export", () => {
     expect((await run(["import", file, "--verify", "--json"])).code).toBe(0);
   });
 
-  it("stops if another export writes the same file, which then completes", async () => {
+  it("stops if a later export writes the same file, and the later export completes", async () => {
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.jsonl");
     const held = hold(gate, "ExportUserGroups", 1);
@@ -94,13 +94,13 @@ describe("an interrupted ugs export", () => {
 });
 
 describeWithRedis("ugs while the service's Redis is down", () => {
-  it("waits, then resumes an export and an import", async () => {
+  it("waits for Redis, then continues an export or import", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const server = await newServer({ redisUrl: proxy.url, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "500ms" } });
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.jsonl");
-    /** Stops Redis at the second call of an RPC until two calls have failed, and breaks a connection too. */
+    /** Stops Redis at the second call of an RPC, breaks the connection of the fifth call, and starts Redis at the sixth. */
     const disturb = (name: string) => {
       gate.calls.length = 0;
       gate.before = ({ rpc, response }) => {
@@ -146,7 +146,7 @@ describe("an interrupted ugs import", () => {
     expect(existsSync(`${file}.import-state`)).toBe(false);
   });
 
-  it("stops if another import reads the same file, and each group is imported once", async () => {
+  it("stops if a later import reads the same file, and each group is imported once", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, [{ provided_id: 7 }, ...GROUPS]);
     const held = hold(gate, "ImportUserGroups", 1);
@@ -163,7 +163,7 @@ describe("an interrupted ugs import", () => {
     expect((await run(["import", file, "--verify"])).code).toBe(0);
   });
 
-  it("shows its progress on a terminal in one line, and clears it at the end", async () => {
+  it("shows its progress in one line of the terminal, and clears the line at the end", async () => {
     const { gate, env, folder } = await newPlace(server);
     const file = await fileOf(folder, GROUPS);
     gate.before = async ({ rpc }) => {
@@ -181,7 +181,7 @@ describe("an interrupted ugs import", () => {
 describe("ugs on a full disk", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  /** Runs shell lines on a disk of this many KiB. `ugs` is the built program, and `more` enlarges the disk. */
+  /** Runs shell lines on a disk of `kib` KiB. `ugs` is the built program, and `more` enlarges the disk. */
   async function onDisk({ env, folder }: Place, kib: number, lines: readonly string[]): Promise<string[]> {
     const disk = newFolder();
     const script = [
@@ -207,7 +207,6 @@ describe("ugs on a full disk", () => {
     expect(full).toMatch(/^ugs: cannot write out\.jsonl\.\S+: .*\(ENOSPC\)\n.*run the same/);
     expect(full).toContain("\ncode 2\n");
     expect(again).toBe(`exported 1,200 groups of ${place.environment} to out.jsonl\ncode 0\n`);
-    // Only the second page was requested again.
     const requested = callsOf(place.gate, "ExportUserGroups").map(({ message }) => Boolean(message["pageToken"]));
     expect(requested).toEqual([false, true, true]);
     const whole = join(place.folder, "whole.jsonl");
@@ -216,7 +215,7 @@ describe("ugs on a full disk", () => {
     expect(groups).toEqual([...linesIn(await bodyOf(whole)), "out.jsonl"]);
   });
 
-  it("reports the full disk, and resumes an import when the disk has space again, with each reject once", async () => {
+  it("reports the full disk, and resumes an import when the disk has space again, without a duplicate reject", async () => {
     const place = await newPlace(server);
     const file = await fileOf(
       place.folder,
@@ -236,7 +235,7 @@ describe("ugs on a full disk", () => {
     expect(rejects.split("\n").slice(-3)).toEqual(["in.jsonl", "in.rejects.jsonl", ""]);
   });
 
-  it("keeps the existing profile", async () => {
+  it("keeps the existing profile if a new one cannot be written", async () => {
     const place = await newPlace(server);
     const [kept, , full, after] = await onDisk(place, 64, [
       `export XDG_CONFIG_HOME=$PWD; umask 077; echo "$UGS_TOKEN" > token; unset UGS_TOKEN; ugs login --token-file token`,

@@ -12,30 +12,24 @@ import { describeWithRedis, newRedis, newServer } from "../../../test/support/op
 import { newGate } from "./support/gate.ts";
 import { asRoot, linesIn, startUgs } from "./support/ugs.ts";
 
-/** Number of groups, and number of kills of the import. To test a large migration, set `TRANSFER_GROUPS=100000`. */
+/** The number of groups, and of kills of the import. Set `TRANSFER_GROUPS=100000` to test a large migration. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
 const KILLS = 5;
 
-/** Number of groups in one request of `ugs`. */
 const GROUPS_A_REQUEST = 500;
 
-/** Memory limit of a transfer in MiB, for any number of groups. */
+/** The limit of the peak memory of a transfer, in MiB. It does not depend on the number of groups. */
 const MAX_RSS_MIB = 250;
 
-/** Outcome of a run of `ugs`. */
 interface Ended {
   readonly code: number | null;
   readonly output: string;
   readonly seconds: number;
-  /** Peak memory in MiB. */
+  /** The peak memory, in MiB. */
   readonly rssMib: number;
 }
 
-/**
- * Runs the built `ugs`.
- *
- * @param onStart receives the process, and may end it
- */
+/** Runs the built `ugs`. @param onStart receives the process, and may kill it */
 async function run(args: readonly string[], url: string, onStart = (_: RunningProcess) => {}): Promise<Ended> {
   const begun = performance.now();
   const child = startUgs(args, asRoot({ url }));
@@ -59,13 +53,13 @@ function statusOf(pid: number): string {
   }
 }
 
-/** Number of groups that an unfinished import has processed, from its state file. */
+/** Returns the number of processed groups from the state file of an import. */
 function recordsOf(state: string): number {
   return existsSync(state) ? (JSON.parse(readFileSync(state, "utf8")) as { records: number }).records : 0;
 }
 
 describeWithRedis("many groups", () => {
-  it(`are imported although the import is killed, and exported again`, { timeout: 1_200_000 }, async () => {
+  it("are imported even if the import is killed, and are exported again", { timeout: 1_200_000 }, async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const folder = newFolder();
@@ -87,7 +81,7 @@ describeWithRedis("many groups", () => {
     let killed = 0;
     for (let i = 1; i <= KILLS; i++) {
       const part = (COUNT * i) / (KILLS + 2);
-      // Lines after this part arrive slowly, so the import writes its state before the end.
+      // The gate delays the requests after this part, so the state is written before the import ends.
       let sent = recordsOf(state);
       gate.before = async ({ rpc }) => {
         if (rpc !== "ImportUserGroups") return;
@@ -95,7 +89,7 @@ describeWithRedis("many groups", () => {
         if (sent > part) await pause(300);
       };
       const ended = await run(["import", file, "--env", "killed"], gate.url, (child) => {
-        // Each run processes a part, then the kernel kills it.
+        // The kernel kills each run after it has processed another part.
         void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.signal("SIGKILL"));
       });
       if (ended.code === null) killed += 1;
@@ -107,8 +101,7 @@ describeWithRedis("many groups", () => {
     expect(resumed.code).toBe(0);
     const { summary } = JSON.parse(linesIn(resumed.output).at(-1) ?? "") as { summary: { [name: string]: number } };
     expect(summary).toMatchObject({ updated: 0, tokenNewer: 0, rejected: 0, resumed: records });
-    // Requests in flight at a kill are sent again and find their groups: four requests, and groups missing from the
-    // state.
+    // A request in flight at a kill is sent again, and then finds its groups unchanged.
     expect((summary["created"] ?? 0) + (summary["unchanged"] ?? 0)).toBe(COUNT);
     expect(records).toBeGreaterThanOrEqual((COUNT * KILLS) / (KILLS + 2));
     expect(existsSync(state)).toBe(false);
@@ -120,7 +113,7 @@ describeWithRedis("many groups", () => {
     const exported = await run(["export", one, "--env", "killed", "--include-tokens"], server.url);
     await run(["export", other, "--env", "whole", "--include-tokens"], server.url);
     expect(exported.code).toBe(0);
-    // Both environments and the source file are equal.
+    // Compares the export of one environment with the other environment.
     const back = await run(["import", other, "--env", "killed", "--verify", "--json"], server.url);
     expect([back.code, back.output]).toEqual([0, expect.stringContaining(`"unchanged":${COUNT}`)]);
     const bodyOf = async (path: string) => (await readFile(path, "utf8")).split("\n").slice(1).sort();

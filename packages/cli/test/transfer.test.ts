@@ -10,13 +10,12 @@ import { newPlace } from "./support/place.ts";
 
 const server = sharedServer();
 
-/** A client that reads every string unchanged. protobuf-es drops a leading U+FEFF from strings in binary messages. */
+/** Creates a client for JSON, because protobuf-es drops a leading U+FEFF from strings in binary messages. */
 function readingJson() {
   const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1", useBinaryFormat: false });
   return createClient(AdminService, presenting(transport, ADMIN_TOKEN));
 }
 
-/** A group in a file. */
 interface Row {
   readonly provided_id: string;
   readonly name: string;
@@ -25,7 +24,6 @@ interface Row {
   readonly token: string;
 }
 
-/** Groups whose values are hard to encode. */
 const HOSTILE: readonly Row[] = [
   {
     provided_id: "plain",
@@ -73,8 +71,8 @@ const HOSTILE: readonly Row[] = [
   },
 ];
 
-describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
-  it("round-trips every byte", async () => {
+describe.each(["jsonl", "csv"])("ugs export and import in %s", (format) => {
+  it("change no byte", async () => {
     const { folder, run, counts } = await newPlace(server);
     const { environment: copy, ...other } = await newPlace(server);
     const first = join(folder, "first.jsonl");
@@ -104,8 +102,8 @@ describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
   });
 });
 
-describe.each(["jsonl", "csv"])("ugs export and import of %s with suspended groups", (format) => {
-  it("carry the state to another environment, and report groups that stay suspended", async () => {
+describe.each(["jsonl", "csv"])("ugs export and import of suspended groups in %s", (format) => {
+  it("copy the suspensions to another environment, and report groups that stay suspended", async () => {
     const { environment, folder, run, counts } = await newPlace(server);
     const { environment: copy, ...other } = await newPlace(server);
     const rows = [
@@ -139,7 +137,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of %s with suspended grou
     expect((await copied("dark"))?.suspension).toEqual(userGroup?.suspension);
   });
 
-  it("rejects invalid states, and imports the other groups", async () => {
+  it("reject groups with an invalid state, and import the other groups", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     const rows = [
@@ -165,7 +163,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of %s with suspended grou
 });
 
 describe("ugs import", () => {
-  it("writes rejected groups and the reasons to a file that can be corrected and imported", async () => {
+  it("writes rejected groups with the reasons to a file that a user can correct and import", async () => {
     const { folder, run, counts } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     const lines = [
@@ -190,7 +188,7 @@ describe("ugs import", () => {
       '{"provided_id":"n"}',
     ];
     const bytes = Buffer.from(lines.join("\n").replace('"n"', '"n\u00ff"'));
-    // The last line is not UTF-8.
+    // Makes the last line invalid UTF-8.
     bytes[bytes.indexOf(0xc3)] = 0xff;
     await writeFile(file, bytes);
     const { code, stdout, stderr } = await run(["import", file]);
@@ -235,7 +233,7 @@ describe("ugs import", () => {
       unchanged: 1,
       rejected: 16,
     });
-    // A file of an earlier import stays.
+    // The file of the earlier import is renamed.
     expect(await readFile(`${rejects}.old`, "utf8")).toContain("token.m");
   });
 
@@ -276,8 +274,8 @@ describe("ugs import", () => {
   });
 });
 
-describe("an ugs import that stops", () => {
-  it("resumes with the same file and options only, unless --restart is given", async () => {
+describe("ugs import", () => {
+  it("resumes only with the same file and options, or starts again with --restart", async () => {
     const { folder, run, counts } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     await writeFile(file, '{"provided_id":"a"}\nnone\n');
@@ -314,7 +312,7 @@ describe("an ugs import that stops", () => {
     ],
     ["invisible characters", "x.csv", "provided\u200b_id,name\na,b\n", /no column provided_id: provided\\u200b_id,/],
     [
-      "a file without a header, whose tokens it does not show",
+      "a CSV file without a heading, and hides its tokens",
       "x.csv",
       "acme,Acme Corporation,{},{},foreign-token-0123456789\n",
       /no column provided_id: acme,Acme Corporation,\{\},\{\},foreign-…\n/,
@@ -342,7 +340,7 @@ describe("an ugs import that stops", () => {
     expect((await run(["export", file, "--force"])).code).toBe(0);
   });
 
-  it("does not overwrite a file that is not its own", async () => {
+  it("overwrites no file that an import did not create", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.csv");
     await writeFile(file, "provided_id\na\n\u0007\n");

@@ -9,7 +9,7 @@ describe("viewer sessions and the keys that sign them", () => {
   const server = sharedServer();
   const { as, root, ...users } = usersOf(server);
 
-  /** A new environment with the group `acme`, its token, and an `admin` token. */
+  /** Creates an environment with the group `acme` and an API token of role `admin`. */
   async function newEnvironment() {
     const { name, admin } = await users.newEnvironment();
     const properties = join(newFolder(), "properties.json");
@@ -18,7 +18,6 @@ describe("viewer sessions and the keys that sign them", () => {
     return { env: name, admin, token };
   }
 
-  /** Creates a session. */
   async function newSession(run: ReturnType<typeof as>, args = ""): Promise<string> {
     const made = await run(`viewer session create --group acme --audience dashboards${args}`);
     expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+\n$/) });
@@ -104,7 +103,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session")).toMatchObject({ code: 2, stderr: expect.stringContaining("revoke") });
   });
 
-  it("revoke: revokes the sessions of one viewer or of the whole group after confirmation", async () => {
+  it("`viewer session revoke` revokes the sessions of one viewer or of the whole group after a confirmation", async () => {
     const { env, admin, token } = await newEnvironment();
     const [bob, eve, nobody] = [
       await newSession(admin, " --viewer bob"),
@@ -119,7 +118,7 @@ describe("viewer sessions and the keys that sign them", () => {
       code: 2,
       stderr: expect.stringContaining("give --yes"),
     });
-    // A script whose variable is unset revokes nothing.
+    // An empty viewer id, such as from an unset variable in a script, revokes nothing.
     expect(await admin("viewer session revoke acme --yes --viewer ")).toMatchObject({ code: 2 });
     expect(await admin("viewer session revoke acme --viewer bob", { keys: "acme\r" })).toMatchObject({ code: 2 });
     expect(await codes()).toEqual([0, 0, 0]);
@@ -138,7 +137,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session revoke nobody --yes")).toMatchObject({ code: 3 });
   });
 
-  it("signing-key: lists and rotates keys, and ends sessions on request after confirmation", async () => {
+  it("`signing-key` lists and rotates keys, and revokes all sessions after a confirmation", async () => {
     const { env, admin } = await newEnvironment();
     const none = await admin("signing-key list");
     expect([none.code, none.stdout, none.stderr]).toEqual([0, "", expect.stringContaining("There are no keys yet")]);

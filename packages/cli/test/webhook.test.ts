@@ -71,7 +71,7 @@ describe("ugs webhook", () => {
     }
   });
 
-  it("explains refused URLs and types", async () => {
+  it("explains why a URL or an event type is rejected", async () => {
     const { admin } = await newEnvironment();
     const create = (url: string, more = "") => admin(`webhook create ${url} --name a ${more}`.trim());
     expect((await create("http://example.com")).stderr).toContain("must start with https://");

@@ -21,7 +21,7 @@ export const envCommands = commandGroup("environments", {
   }),
   get: rpcCommand(
     getEnvironment,
-    "show an environment, by default that of the token, and how many groups and tokens it has",
+    "show an environment and its numbers of groups and tokens; default: the environment of the token",
     { fields: { environment: "[name]" } },
   ),
   delete: (command, shell) => {

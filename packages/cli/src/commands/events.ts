@@ -19,7 +19,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
     .addOption(environmentOption())
     .option(
       "--from <where>",
-      "`beginning`, `now`, `snapshot` for all user groups first, or the cursor of a line; default: beginning, and now with --follow",
+      "`beginning`, `now`, `snapshot` (all user groups first), or the cursor of a line; default: beginning, or now with --follow",
     )
     .option("-f, --follow", "wait for new events, and connect again if the connection is lost");
   runs(events, shell, async (session, { env, from, follow = false }: Options & { readonly from?: string }) => {

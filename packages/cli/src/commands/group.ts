@@ -22,7 +22,7 @@ const FIELDS: FieldInputs = Object.fromEntries(
   groupFieldsOf(updateUserGroup.input).map((field) => {
     const { name } = field;
     const [value, description] = isTimeField(field)
-      ? ["<when>", "suspend it from then on: a time, a date, a duration from now such as 14d, or `never`"]
+      ? ["<when>", "when to suspend the group: a time, a date, a duration from now such as 14d, or `never`"]
       : field.fieldKind === "map"
         ? ["<schema=source...>", `its whole ${name}, as entries`]
         : isJsonField(field)
@@ -79,7 +79,7 @@ export const groupCommands = commandGroup("user groups", {
         sentence: newUserGroup
           ? `Created the user group ${userGroupId}. Its token`
           : `The user group ${userGroupId} exists already and was not changed. Its token`,
-        ifLost: "run it again: it shows the same token",
+        ifLost: "run the same command again: it shows the same token",
       }),
     },
   ),
@@ -94,7 +94,7 @@ export const groupCommands = commandGroup("user groups", {
         user_group_id: "[id]",
         current_token: new FieldOption(
           "--current-token-file <file>",
-          "in place of the id: a file with the current token of the group; `-`: standard input",
+          "instead of the id: a file with the current token of the group, or `-` for standard input",
           { secret: "Current token" },
         ),
         previous_token_ttl: new FieldOption(
@@ -119,12 +119,12 @@ export const groupCommands = commandGroup("user groups", {
         message: new FieldOption("--message <text>", "the message for the page, at most 512 characters"),
         until: new FieldOption(
           "--until <when>",
-          "resume it at a time, a date, or a duration from now such as 7d; default: only `group resume` does",
+          "when the suspension ends: a time, a date, or a duration from now such as 7d; default: at `group resume`",
         ),
       },
     },
   ),
-  resume: rpcCommand(resumeUserGroup, "end the suspension of a user group. Its token and values stay the same"),
+  resume: rpcCommand(resumeUserGroup, "end the suspension of a user group; its token and values stay the same"),
   delete: rpcCommand(deleteUserGroup, "delete a user group, and revoke its tokens at once", {
     fields: { etag: ETAG },
     confirm: ({ userGroupId: id }) => ({
@@ -160,14 +160,14 @@ export const groupCommands = commandGroup("user groups", {
       const previousTokenTtl = ttlOf("--grace", options.grace);
       if (userGroupId === undefined) {
         if (options.requestId !== undefined)
-          throw usageFailure("--request-id is for one group", "to repeat it for many groups, give --before");
+          throw usageFailure("--request-id is for one group", "to repeat a revocation of many groups, give --before");
         const before = options.before === undefined ? undefined : timeOf("--before", options.before, -1);
         const which = { environment, prefix: prefix === undefined ? prefix : nonEmpty("--prefix", prefix) };
         return revokeGroups(session, { ...which, before, grace: previousTokenTtl, isSure: yes === true });
       }
       if (options.before !== undefined) throw usageFailure("--before needs --all or --prefix");
       const { admin } = await connect(session);
-      const consequence = `This revokes all tokens of the user group ${userGroupId}: dashboards that use one show nothing`;
+      const consequence = `This revokes all tokens of the user group ${userGroupId}: dashboards that use a revoked token show nothing`;
       await confirm(shell, { what: `the tokens of ${userGroupId}`, id: userGroupId, consequence }, yes);
       const request = { environment, userGroupId, requestId, previousTokenTtl };
       const { userGroup } = await repeatable(request, () => admin.revokeUserGroupTokens(request));

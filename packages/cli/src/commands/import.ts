@@ -12,7 +12,10 @@ export const importCommand: DefineCommand = (command, shell) => {
       new Option("--format <format>", "default: by the file name, or the first byte").choices(["jsonl", "csv"]),
     )
     .option("--upsert", "update existing groups; default: existing groups that differ are rejected")
-    .option("--snapshot-time <time>", "when the groups were read; default: the time in the first line of an export")
+    .option(
+      "--snapshot-time <time>",
+      "time at which the groups were read; default: the time in the first line of an export",
+    )
     .option("--replace-newer-tokens", "also replace tokens that are newer than the snapshot time")
     .option("--previous-token-ttl <duration>", "how long replaced tokens stay valid; default: they are revoked at once")
     .addOption(
@@ -21,9 +24,9 @@ export const importCommand: DefineCommand = (command, shell) => {
         "change nothing, and report what would change; with --json one object per group",
       ).conflicts("verify"),
     )
-    .option("--verify", "change nothing, and report whether both sides are equal")
+    .option("--verify", "change nothing, and report whether the input and the service are equal")
     .option("--rejects <file>", "file for rejected groups; default: beside the input")
-    .option("--max-rejects <n>", "stop after more than this many rejected groups; default: never")
+    .option("--max-rejects <n>", "stop if more groups than this are rejected; default: never")
     .option("--ignore-unknown", "ignore unknown fields and columns")
     .option("--restart", "start again instead of continuing an interrupted import")
     .option("--from-explo", "import the customers of the hosted service")
@@ -36,7 +39,7 @@ export const importCommand: DefineCommand = (command, shell) => {
     .addOption(
       new Option(
         "--explo-values <which>",
-        "include the values of parents, as dashboards show them, or only the own values",
+        "with the values that a customer inherits from its parents, or only its own values",
       )
         .choices(["inherited", "own"])
         .default("inherited"),

@@ -45,7 +45,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     if (lacking.length === 0) return;
     throw new Failure(`TOKEN_KEYS lacks keys that user groups need: ${lacking.map(([id]) => id).join(", ")}`, {
       exitCode: EXIT.conflict,
-      hint: "add them after the other keys in every worker: without them these groups cannot be read",
+      hint: "add these keys after the other keys in every worker: without them, the service cannot read these groups",
     });
   });
 

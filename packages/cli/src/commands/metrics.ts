@@ -21,7 +21,7 @@ function msText(duration: Duration | undefined): string | undefined {
 
 export const metricsCommand = rpcCommand(
   AdminService.method.getMetricsHistory,
-  "show the calls of the last hour: numbers, durations and errors, every ten seconds",
+  "show the numbers, durations and errors of the calls in the last hour, one line per ten seconds",
   {
     fields: {
       method: new FieldOption(

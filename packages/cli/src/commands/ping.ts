@@ -31,7 +31,7 @@ export const pingCommand: DefineCommand = (command, shell) => {
     if (!isReady && (!live || local))
       throw new Failure(`${where} responds, but is not ready: ${changes ? "changes" : "reads"} fail`, {
         exitCode: EXIT.unavailable,
-        hint: `it is shutting down, or its Redis ${changes ? "rejects changes" : "is unavailable"}: see its log`,
+        hint: `the service is shutting down, or its Redis ${changes ? "rejects changes" : "is unavailable"}: see the log of the service`,
       });
     const words = isReady ? (local && live ? "is alive" : "is ready") : "is alive, but not ready";
     const status = isReady ? Status.SERVING : Status.NOT_SERVING;

@@ -8,27 +8,35 @@ const { listSigningKeys, rotateSigningKey } = AdminService.method;
 const COLUMNS = ["id", "state", "active_time", "retire_time", "expire_time"];
 
 export const signingKeyCommands = commandGroup("keys that sign viewer sessions", {
-  list: rpcCommand(listSigningKeys, "list the keys that sign viewer sessions, and when each signs", {
-    columns: COLUMNS,
-    none: "There are no keys yet: the first viewer session creates them.",
-  }),
-  rotate: rpcCommand(rotateSigningKey, "let the next key sign viewer sessions, and revoke none; needs ADMIN_TOKEN", {
-    fields: {
-      end_sessions: new FieldOption(
-        "--end-sessions",
-        "if a key has leaked or is lost: replace all keys at once, and revoke every viewer session",
-      ),
+  list: rpcCommand(
+    listSigningKeys,
+    "list the keys that sign viewer sessions, and the times at which each key is in use",
+    {
+      columns: COLUMNS,
+      none: "There are no keys yet: the first viewer session creates them.",
     },
-    columns: COLUMNS,
-    confirm: ({ environment, endSessions }) => {
-      if (!endSessions) return undefined;
-      const id = environment ? formatEnvironmentName(environment) : "";
-      const consequence = `This revokes all viewer sessions of the environment ${id}: pages that use one need a new session`;
-      return { what: `the viewer sessions of ${id}`, id, consequence };
+  ),
+  rotate: rpcCommand(
+    rotateSigningKey,
+    "let the next key sign viewer sessions; no session is revoked; needs ADMIN_TOKEN",
+    {
+      fields: {
+        end_sessions: new FieldOption(
+          "--end-sessions",
+          "if a key has leaked or is lost: replace all keys at once, and revoke every viewer session",
+        ),
+      },
+      columns: COLUMNS,
+      confirm: ({ environment, endSessions }) => {
+        if (!endSessions) return undefined;
+        const id = environment ? formatEnvironmentName(environment) : "";
+        const consequence = `This revokes all viewer sessions of the environment ${id}: pages with a revoked session need a new session`;
+        return { what: `the viewer sessions of ${id}`, id, consequence };
+      },
+      note: (_, { environment, endSessions }) =>
+        endSessions && environment
+          ? `Revoked the viewer sessions of ${formatEnvironmentName(environment)}. A back end that verifies sessions by itself accepts these sessions until it reads the new keys, at most 10 minutes.`
+          : undefined,
     },
-    note: (_, { environment, endSessions }) =>
-      endSessions && environment
-        ? `Revoked the viewer sessions of ${formatEnvironmentName(environment)}. A back end that verifies sessions by itself accepts them until it reads the new keys, at most 10 minutes.`
-        : undefined,
-  }),
+  ),
 });

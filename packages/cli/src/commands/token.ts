@@ -32,7 +32,7 @@ export const tokenCommands = commandGroup("API tokens", {
         "--name <text>",
         "a name for people, such as the back end that will use it",
       ).makeOptionMandatory(),
-      role: new FieldOption("--role <role>", "what it may do").makeOptionMandatory(),
+      role: new FieldOption("--role <role>", "the permissions of the API token").makeOptionMandatory(),
       expire_time: new FieldOption(
         "--expires <when>",
         "a time, a date, or a duration from now such as 90d; default: when the token of the caller expires",
@@ -46,14 +46,14 @@ export const tokenCommands = commandGroup("API tokens", {
   }),
   list: rpcCommand(listApiTokens, "list API tokens without their secrets", {
     fields: {
-      creator: new FieldOption("--creator <id>", "only those that this API token created, or `root`"),
-      role: new FieldOption("--role <role>", "only those of this role"),
+      creator: new FieldOption("--creator <id>", "only API tokens created by the API token with this id, or by `root`"),
+      role: new FieldOption("--role <role>", "only API tokens of this role"),
     },
     columns: ["id", "display_name", "role", "last_use_time", "expire_time", "creator"],
   }),
   update: rpcCommand(updateApiToken, "change the name or the expiry time of an API token", {
     fields: {
-      display_name: new FieldOption("--name <text>", "its name for people"),
+      display_name: new FieldOption("--name <text>", "a name for people"),
       expire_time: new FieldOption("--expires <when>", "a time, a date, a duration from now such as 90d, or `never`"),
     },
   }),
@@ -70,7 +70,7 @@ export const tokenCommands = commandGroup("API tokens", {
       secret: ({ apiToken, token }, { apiTokenId }) => {
         const until = timeText(apiToken?.graceExpireTime);
         const old = until === undefined ? "The old secret is revoked" : `The old secret is valid until ${until}`;
-        const sentence = `${describe(apiToken)}. ${old}. The new one cannot be shown again. The new secret`;
+        const sentence = `${describe(apiToken)}. ${old}. The new secret cannot be shown again. The secret`;
         return { token, sentence, ifLost: rotateAgain(apiTokenId) };
       },
     },
@@ -79,7 +79,7 @@ export const tokenCommands = commandGroup("API tokens", {
     fields: {
       revoke_issued: new FieldOption(
         "--issued",
-        "also revoke the API tokens that it created or rotated, directly or indirectly",
+        "also revoke all API tokens that this API token created or rotated, directly or indirectly",
       ),
     },
     confirm: ({ apiTokenId: id, revokeIssued }) => ({

@@ -21,7 +21,7 @@ const SESSIONS = commandGroup("viewer sessions", {
           "--group <id>",
           "the user group; default: the group of a token from a prompt, or from standard input",
         ),
-        token: new FieldOption("--from-file <file>", "in place of --group: a file with the token of the group", {
+        token: new FieldOption("--from-file <file>", "instead of --group: a file with the token of the group", {
           secret: "User group token",
           isAsked: true,
         }),
@@ -39,12 +39,12 @@ const SESSIONS = commandGroup("viewer sessions", {
           "--property <key...>",
           "properties of the group that the session shows to its bearer; default: none",
         ),
-        claims: new FieldOption("--claims <json>", "further claims: a JSON object, or a file with one"),
+        claims: new FieldOption("--claims <json>", "further claims: a JSON object, or a file with a JSON object"),
       },
       secret: ({ session: token, id, expireTime, refreshTime }, { audience }) => ({
         token,
         sentence: `Created the viewer session ${id} for ${audience}. It expires at ${timeText(expireTime)}; create the next one at ${timeText(refreshTime)}. It cannot be shown again. The session`,
-        ifLost: "run it again: it creates another session",
+        ifLost: "run the same command again: it creates another session",
       }),
     },
   ),
@@ -62,24 +62,28 @@ const SESSIONS = commandGroup("viewer sessions", {
         return { what: `the viewer sessions of ${whose}`, id: viewerId || userGroupId, consequence };
       },
       done: ({ userGroupId, viewerId }) =>
-        `Revoked the viewer sessions of ${whoseSessions(userGroupId, viewerId)}. A back end that verifies sessions by itself accepts each until it expires.`,
+        `Revoked the viewer sessions of ${whoseSessions(userGroupId, viewerId)}. A back end that verifies sessions by itself accepts each session until the session expires.`,
     },
   ),
 });
 
 export const viewerCommands = commandGroup("viewers and their sessions", {
-  resolve: rpcCommand(resolveViewer, "show the user group of a token or a viewer session; exit code 3 if it has none", {
-    fields: {
-      token: new FieldOption(
-        "--from-file <file>",
-        "a file with the token or session; default: a prompt, or standard input",
-        { secret: "User group token or viewer session", isAsked: true },
-      ),
-      audience: new FieldOption("--audience <text>", "accept a viewer session only if it has this audience", {
-        isFilled: true,
-      }),
+  resolve: rpcCommand(
+    resolveViewer,
+    "show the user group of a token or a viewer session; exit code 3 if no group has it",
+    {
+      fields: {
+        token: new FieldOption(
+          "--from-file <file>",
+          "a file with the token or session; default: a prompt, or standard input",
+          { secret: "User group token or viewer session", isAsked: true },
+        ),
+        audience: new FieldOption("--audience <text>", "accept a viewer session only if it has this audience", {
+          isFilled: true,
+        }),
+      },
     },
-  }),
+  ),
   session: SESSIONS,
 });
 

@@ -29,7 +29,7 @@ export const webhookCommands = commandGroup("webhooks", {
       },
       secret: ({ webhook: created, secret }) => ({
         token: secret,
-        sentence: `${describe(created)}. The secret cannot be shown again. It`,
+        sentence: `${describe(created)}. The secret cannot be shown again. The secret`,
         ifLost: rotateAgain(created?.id ?? ""),
       }),
     },
@@ -44,25 +44,25 @@ export const webhookCommands = commandGroup("webhooks", {
         ? `The service cannot decrypt the secret, and sends no messages. Add its key to TOKEN_KEYS, or run: ugs webhook rotate-secret ${webhookId}`
         : undefined,
   }),
-  update: rpcCommand(updateWebhook, "change a webhook, and end its wait for the next attempt", {
+  update: rpcCommand(updateWebhook, "change a webhook; the next attempt follows at once", {
     fields: {
       // The global option `--url` is the URL of the service.
       url: new FieldOption("--to <url>", "the https URL that receives the events"),
-      display_name: new FieldOption("--name <text>", "its name for people"),
+      display_name: new FieldOption("--name <text>", "a name for people"),
       event_types: new FieldOption("--events <type...>", EVENTS),
     },
   }),
-  enable: rpcCommand(updateWebhook, "let a webhook receive events, from its first undelivered one", {
+  enable: rpcCommand(updateWebhook, "enable a webhook; it receives all undelivered events", {
     preset: { enabled: true },
   }),
-  disable: rpcCommand(updateWebhook, "let the events of a webhook wait", { preset: { enabled: false } }),
+  disable: rpcCommand(updateWebhook, "disable a webhook; its events wait", { preset: { enabled: false } }),
   "rotate-secret": rpcCommand(
     rotateWebhookSecret,
     "replace the secret; shows the new one once, or writes it to the file of --out",
     {
       secret: ({ webhook: rotated, secret }, { webhookId }) => ({
         token: secret,
-        sentence: `${describe(rotated)}. The old secret also signs for 24 hours. The new secret cannot be shown again. It`,
+        sentence: `${describe(rotated)}. The old secret also signs for 24 hours. The new secret cannot be shown again. The secret`,
         ifLost: rotateAgain(webhookId),
       }),
     },

@@ -48,16 +48,16 @@ const HINTS: { readonly [reason: string]: string } = {
   SIGNING_KEYS_CHANGED: "ugs signing-key list shows the new keys; run the command again",
   ENVIRONMENT_NOT_FOUND: "ugs env list shows all environments",
   API_TOKEN_NOT_FOUND: "ugs token list shows all API tokens",
-  ENVIRONMENT_NOT_EMPTY: "give --force to delete its user groups too",
-  ENVIRONMENT_BEING_DELETED: "run ugs env delete NAME --force until it is deleted, then create it again",
+  ENVIRONMENT_NOT_EMPTY: "give --force to delete the user groups of the environment as well",
+  ENVIRONMENT_BEING_DELETED:
+    "run ugs env delete NAME --force to complete the deletion, then create the environment again",
   ETAG_MISMATCH: "ugs group get ID shows its current etag",
-  API_TOKEN_CHANGED:
-    "API tokens of the environment were just revoked, maybe the one that you use; try again in 5 seconds",
-  API_TOKEN_OUTLIVES_CALLER: "revoke it, or use a token that expires no earlier than it does",
+  API_TOKEN_CHANGED: "API tokens of the environment were just revoked, maybe the token in use; try again in 5 seconds",
+  API_TOKEN_OUTLIVES_CALLER: "revoke the API token, or use a token that expires at the same time or later",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows when each was last used",
   WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",
   TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused ones",
-  TOO_MANY_FAILURES: "check the token first: too many calls from this address had no valid token",
+  TOO_MANY_FAILURES: "too many calls from this address had no valid token: check the token before you try again",
   OVERLOADED: "try again later; nothing was done",
   RATE_LIMITED: "try again later; nothing was done",
   TOO_FEW_REPLICAS:

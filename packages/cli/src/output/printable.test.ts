@@ -9,7 +9,7 @@ it("escapes characters that a terminal executes, reorders or does not show", () 
   );
 });
 
-it("writes JSON on one line without unsafe characters, and with the same value", () => {
+it("writes JSON on one line without unsafe characters, and keeps the value", () => {
   const line = jsonLine({ [HOSTILE]: HOSTILE });
   expect(printable(line)).toBe(line);
   expect(JSON.parse(line)).toEqual({ [HOSTILE]: HOSTILE });

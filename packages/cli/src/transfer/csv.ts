@@ -92,7 +92,7 @@ function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
 
-const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with one";
+const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with a quote";
 
 /** Reads the lines of the next record, until all quotes are closed. Before the record, it skips blank lines and remarks. */
 async function nextRecord(next: () => Promise<Line | undefined>): Promise<readonly Line[]> {

@@ -83,7 +83,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
       if (passes === MAX_PASSES && seen.size < (total ?? 0))
         throw new Failure(`the hosted service reports ${count(total ?? 0)} customers, and lists ${count(pass.size)}`, {
           exitCode: EXIT.unavailable,
-          hint: "its pages repeat, or it changes all the time: try again, or ask its support",
+          hint: "the pages repeat, or the list changes all the time: try again, or ask the support of the hosted service",
         });
     }
   }

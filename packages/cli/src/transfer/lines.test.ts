@@ -11,7 +11,7 @@ async function linesIn(bytes: Buffer, size: number, maxBytes = 8) {
   return lines;
 }
 
-it.each([1, 2, 3, 7, 1000])("reads lines that come in chunks of %i bytes", async (size) => {
+it.each([1, 2, 3, 7, 1000])("reads lines that arrive in chunks of %i bytes", async (size) => {
   const lines = await linesIn(Buffer.from("\ufeffa\r\n\nb\rc\n12345678\r\n123456789\nlast"), size);
   expect(lines.map(({ bytes, ending, isTooLong }) => [textOf(bytes), ending, isTooLong])).toEqual([
     ["a", "\r\n", false],

@@ -23,7 +23,7 @@ const { signal } = new AbortController();
 afterEach(() => void vi.restoreAllMocks());
 
 describe("Patience", () => {
-  it("fails after too long without a success, but not while it waits for the time that the service requests", async () => {
+  it("gives up after too long without a success, but does not count the delays that the service requests", async () => {
     const pauses: [number, string][] = [];
     // Only the pauses take time. Each pause is a little longer than requested, as on a busy machine.
     let now = 0;
@@ -54,7 +54,7 @@ describe("Patience", () => {
     [Code.InvalidArgument, "VALIDATION_FAILED"],
     [Code.ResourceExhausted, "ENVIRONMENT_FULL"],
     [Code.Unimplemented, ""],
-  ])("does not wait after an error that a retry cannot change: %i %s", async (code, reason) => {
+  ])("does not retry after an error that a retry cannot remove: %i %s", async (code, reason) => {
     let calls = 0;
     const error = failing(code, reason);
     const call = () => {

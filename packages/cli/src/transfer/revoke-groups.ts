@@ -42,7 +42,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   const before = Math.min(now, given.before ? timestampMs(given.before) : now);
   const time = new Date(before).toISOString();
   const whose = `user groups of ${target.name}${prefix && ` with ids that start with ${prefix}`}`;
-  const consequence = `This revokes the tokens of all ${whose} that were created before ${time}${grace ? "" : ": dashboards that use one show nothing until they have a new token"}`;
+  const consequence = `This revokes the tokens of all ${whose} that were created before ${time}${grace ? "" : ": dashboards with a revoked token show nothing until they have a new token"}`;
   await confirm(shell, { what: `the tokens of all ${whose}`, id: prefix || target.name, consequence }, given.isSure);
   out.note(`Revoking tokens created before ${time}.`);
 

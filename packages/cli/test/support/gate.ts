@@ -6,30 +6,28 @@ import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol
 import { newListener } from "@user-group-service/testing/opened";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 
-/** A call from `ugs` to the service. */
 export interface GateCall {
   readonly rpc: string;
-  /** The request body, if it was JSON. */
+  /** The request body if it is JSON, otherwise an empty object. */
   readonly message: { readonly [field: string]: unknown };
   readonly response: ServerResponse;
 }
 
-/** A proxy between `ugs` and the service that decides which calls pass. */
+/** A proxy between `ugs` and the service. A test decides which calls reach the service. */
 export interface Gate {
   readonly url: string;
-  /** Every call, in order. */
+  /** All calls, in the order of their arrival. */
   readonly calls: GateCall[];
-  /** Called for each call before it passes. Returns true if it has answered the call. */
+  /** Runs before a call is forwarded. If it returns true, it has answered the call, and the call is not forwarded. */
   before: (call: GateCall) => unknown;
 }
 
-/** Opens a gate in front of a service. */
 export async function newGate({ url }: { readonly url: string }): Promise<Gate> {
   const calls: GateCall[] = [];
   const gate = { calls, before: (_: GateCall): unknown => false };
   const server = createServer(async (incoming, response) => {
     const body = await buffer(incoming).catch(() => undefined);
-    // The caller may disconnect before the whole call has arrived.
+    // The client may disconnect before the whole request has arrived.
     if (!body) return;
     const isJson = incoming.headers["content-type"] === "application/json";
     const message = isJson ? (JSON.parse(body.toString()) as GateCall["message"]) : {};
@@ -49,16 +47,12 @@ function pass(
     response.writeHead(answer.statusCode ?? 502, answer.headers);
     answer.pipe(response);
   });
-  // The caller may have disconnected.
+  // The client may have disconnected.
   passing.on("error", () => response.destroy());
   passing.end(body);
 }
 
-/**
- * Answers a call with an error of the service.
- *
- * @param retryMs delay before a retry, in milliseconds
- */
+/** Answers a call with an error. @param retryMs the delay before a retry, in milliseconds */
 export function refuse(
   { response }: GateCall,
   { code, reason, retryMs }: { readonly code: Code; readonly reason: string; readonly retryMs?: number },
@@ -74,7 +68,6 @@ export function refuse(
   return true;
 }
 
-/** The refusal of a rate-limited call. */
 export function refuseRate(call: GateCall, reason: "RATE_LIMITED" | "OVERLOADED", retryMs: number): true {
   return refuse(call, { code: Code.ResourceExhausted, reason, retryMs });
 }

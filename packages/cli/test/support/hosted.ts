@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { newListener } from "@user-group-service/testing/opened";
 
-/** A customer in the list of the hosted service. */
 export interface Customer {
   readonly token: string;
   readonly name: string;
@@ -11,22 +10,22 @@ export interface Customer {
   readonly [field: string]: unknown;
 }
 
-/** An answer instead of a page. Undefined: the page. */
+/** Returns true if it has answered the request. Otherwise the server returns the page. */
 export type Answer = (page: number, response: ServerResponse) => boolean;
 
-/** A server that behaves as the documentation of the hosted service says. */
+/** A fake of the hosted service. It behaves as the documentation of the hosted service describes. */
 export interface Hosted {
   readonly url: string;
   readonly token: string;
-  /** The list of customers. Tests may change it while it is read. */
+  /** The customer list. A test may change the list between two requests. */
   readonly customers: Customer[];
-  /** The pages requested with the token, in order. */
+  /** The numbers of the pages that were requested with the token, in order. */
   readonly requested: number[];
-  /** Called before a page is answered. Returns true if it has answered the request. */
+  /** Runs before each response with a page. */
   before: Answer;
 }
 
-/** A customer with a 64-character token. */
+/** Creates a customer with a 64-character token. */
 export function customer(i: number, given: Partial<Customer> = {}): Customer {
   const mapping = { "40": "213", "134": i };
   const properties = i % 2 === 0 ? { region: `r${i % 7}` } : null;
@@ -47,7 +46,6 @@ export function customer(i: number, given: Partial<Customer> = {}): Customer {
   };
 }
 
-/** Starts a hosted service with this many customers. */
 export async function newHosted(count: number): Promise<Hosted> {
   const customers = Array.from({ length: count }, (_, i) => customer(i));
   const requested: number[] = [];
@@ -61,7 +59,7 @@ function answer(hosted: Omit<Hosted, "url">, request: IncomingMessage, response:
   const json = (status: number, value: object) => {
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
   };
-  // Without the slash at the end of the path, the hosted service answers with this error.
+  // The hosted service returns this error if the path has no trailing slash.
   if (request.method !== "GET" || url.pathname !== "/v2/api/customers/") {
     json(405, { detail: "Method not allowed" });
   } else if (request.headers["explo-authorization"] !== `Token ${hosted.token}`) {

@@ -8,7 +8,7 @@ import { adminOf, newName } from "../../../../test/support/admin.ts";
 import { type Gate, type GateCall, newGate } from "./gate.ts";
 import { asRoot, type Run, type RunOptions, startUgs, summaryOf, ugs } from "./ugs.ts";
 
-/** Enough groups for two pages of an export and three requests of an import. */
+/** Groups for two pages of an export, and for three requests of an import. */
 export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
   provided_id: `group-${String(i).padStart(4, "0")}`,
   name: `Group ${i}`,
@@ -16,16 +16,15 @@ export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
   properties: { seats: i },
 }));
 
-/** A gate, an environment behind it, and `ugs` that calls it through the gate. */
+/** A new environment, a gate in front of the service, and `ugs` that sends its calls to the gate. */
 export interface Place {
   readonly gate: Gate;
   readonly env: { readonly [name: string]: string };
   readonly environment: string;
   readonly folder: string;
   run(args: readonly string[], options?: RunOptions): Promise<Run>;
-  /** Runs `ugs` with `--json`, and returns the counts of an import or a verification. */
+  /** Runs `ugs` with `--json`, and returns the last line of its output. */
   counts(args: readonly string[], options?: RunOptions): Promise<{ readonly [name: string]: unknown }>;
-  /** Starts the built `ugs`. */
   start(args: readonly string[]): RunningProcess;
 }
 
@@ -40,19 +39,19 @@ export async function newPlace(server: { readonly url: string }, groups: readonl
   return { gate, env, environment, folder, run, counts, start: (args) => startUgs(args, env) };
 }
 
-/** A file of groups. */
+/** Writes groups to a JSON Lines file. */
 export async function fileOf(folder: string, groups: readonly object[]): Promise<string> {
   const file = join(folder, "groups.jsonl");
   await writeFile(file, groups.map((group) => `${JSON.stringify(group)}\n`).join(""));
   return file;
 }
 
-/** The calls of an RPC that reached the gate. */
+/** Returns the calls of an RPC that reached the gate. */
 export function callsOf({ calls }: Gate, name: string): GateCall[] {
   return calls.filter(({ rpc }) => rpc === name);
 }
 
-/** Holds calls of an RPC back, from the `nth` on, until they are released. */
+/** Delays the calls of an RPC from the `nth` call on, until the test calls `letGo`. */
 export function hold(gate: Gate, name: string, nth: number) {
   let letGo = () => {};
   const free = new Promise<void>((resolve) => {
@@ -64,13 +63,13 @@ export function hold(gate: Gate, name: string, nth: number) {
   return { letGo, isReached: () => callsOf(gate, name).length >= nth };
 }
 
-/** The groups in a file, without the first line. */
+/** Returns a file without its first line. */
 export async function bodyOf(path: string): Promise<string> {
   const text = await readFile(path, "utf8");
   return text.slice(text.indexOf("\n") + 1);
 }
 
-/** The stored state as JSON, or undefined if no state is stored. */
+/** Parses the state file of a transfer. Returns undefined if the file does not exist. */
 export function stateOf(path: string): { readonly [name: string]: unknown } | undefined {
   return existsSync(path)
     ? (JSON.parse(readFileSync(path, "utf8")) as { readonly [name: string]: unknown })

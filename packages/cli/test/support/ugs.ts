@@ -9,35 +9,32 @@ import { ADMIN_TOKEN, newName } from "../../../../test/support/admin.ts";
 import { runUgs } from "../../src/run.ts";
 import { Interrupted } from "../../src/shell.ts";
 
-/** The built `ugs`. */
 export const UGS = `${ROOT}/dist/ugs.js`;
 
-/** Output and exit code of a run of `ugs`. */
 export interface Run {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** How to run `ugs`. */
 export interface RunOptions {
-  /** Environment variables, in addition to an empty profile folder. */
+  /** Environment variables. The default has only an empty profile folder. */
   readonly env?: { readonly [name: string]: string };
   /** Standard input. Default: empty. */
   readonly input?: string;
-  /** Keys typed on a terminal, instead of `input`. */
+  /** The keys that a user types on a terminal. Use it instead of `input`. */
   readonly keys?: string;
-  /** Width of standard output as a terminal. Default: not a terminal. */
+  /** The width of a terminal. Default: standard output is not a terminal. */
   readonly columns?: number;
-  /** Keeps standard input open. Default: it ends. */
+  /** Whether standard input stays open. Default: no. */
   readonly isInputOpen?: boolean;
-  /** Interrupts the run like Ctrl-C. */
+  /** Interrupts the run, as Ctrl-C does. */
   readonly interrupt?: AbortSignal;
   /** Receives standard output while `ugs` runs. */
   readonly onOutput?: (text: string) => void;
 }
 
-/** Runs `ugs` in this process. */
+/** Runs `ugs` inside of this process. */
 export async function ugs(
   args: readonly string[],
   { env, input = "", keys, columns, isInputOpen = false, interrupt, onOutput }: RunOptions = {},
@@ -59,12 +56,11 @@ export async function ugs(
   return { code, stdout: out, stderr: err };
 }
 
-/** Runs the built `ugs` in a separate process. */
 export function ugsBuilt(args: readonly string[], options?: RunOptions): Promise<Run> {
   return runProgram([UGS, ...args], options);
 }
 
-/** Runs a program in a separate process with an empty profile folder. */
+/** Runs a program in a separate process. Its profile folder is empty. */
 export async function runProgram(
   [program = "", ...args]: readonly string[],
   { env, input = "" }: RunOptions = {},
@@ -77,19 +73,19 @@ export async function runProgram(
   return { code: child.exitCode, stdout, stderr };
 }
 
-/** Starts the built `ugs` in a separate process, which ends with the test. */
+/** Starts the built `ugs` in a separate process. The process is killed at the end of the test. */
 export function startUgs(args: readonly string[], env: RunOptions["env"]): RunningProcess {
   return newProcess(startProcess([UGS, ...args], { env: { XDG_CONFIG_HOME: newFolder(), ...env } }));
 }
 
-/** `ugs` with a token of a server, and `ugs` as root. Both take a command line whose words contain no spaces. */
+/** Returns functions that run `ugs` with a token. They take a command line and split it at spaces. */
 export function usersOf(server: { readonly url: string }) {
   const as =
     (token: string) =>
     (args: string, options: RunOptions = {}) =>
       ugs(args.split(" "), { ...options, env: { UGS_URL: server.url, UGS_TOKEN: token, ...options.env } });
   const root = as(ADMIN_TOKEN);
-  /** A new environment, with an `admin` token named `operator`. */
+  /** Creates an environment with an API token of role `admin` and name `operator`. */
   async function newEnvironment() {
     const name = `${newName()}/Testing`;
     expect((await root(`env create ${name}`)).code).toBe(0);
@@ -99,25 +95,23 @@ export function usersOf(server: { readonly url: string }) {
   return { as, root, newEnvironment };
 }
 
-/** Creates the environment as root of a server. */
+/** Returns the variables that make `ugs` use the server as root. */
 export function asRoot({ url }: { readonly url: string }) {
   return { UGS_URL: url, UGS_TOKEN: ADMIN_TOKEN };
 }
 
-/** Splits output into lines. */
 export function linesIn(said: string): string[] {
   return said.trimEnd().split("\n");
 }
 
-/** Parses lines of JSON. */
 export function jsonLinesIn<T = unknown>(said: string): T[] {
   return linesIn(said).map((line) => JSON.parse(line) as T);
 }
 
-/** A time in the format of `ugs`. */
+/** Matches a time in the output of `ugs`. */
 export const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
 
-/** The last line of `--json` output. */
+/** Parses the last line of `--json` output. */
 export function summaryOf({ stdout, stderr }: Run): { readonly [name: string]: unknown } {
   const last = linesIn(stdout).at(-1) ?? "";
   expect(last, stderr).toMatch(/^\{"summary"/);
