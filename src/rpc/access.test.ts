@@ -35,7 +35,7 @@ it("refuses calls of a method without a policy with PERMISSION_DENIED", () => {
   expect(contextValues.principal).toBeUndefined();
 });
 
-/** Authorization with an authenticator that the test resolves. */
+/** Opens authorization. `lookUps` has the pending lookups of API tokens, which the test completes. */
 function open(max: number, proxies: readonly string[] = []) {
   const lookUps: { found(answer: Authenticated): void; fail(error: Error): void }[] = [];
   const counted: string[] = [];
@@ -59,7 +59,7 @@ function open(max: number, proxies: readonly string[] = []) {
   const trustedProxies = proxies.map((text) => parseNetwork(text) ?? expect.fail("no network"));
   const addresses: string[] = [];
   const authorize = authorization(authentication);
-  /** Authorizes a call. Resolves to its principal or its error. */
+  /** Authorizes a call. Returns the principal or the error. */
   const call = async (peer: string, headers: { [name: string]: string } = HEADER) => {
     const method = AdminService.method.listEnvironments;
     const peerAddress = () => {
@@ -77,7 +77,6 @@ function open(max: number, proxies: readonly string[] = []) {
   return { call, lookUps, counted, addresses, refused: () => refused };
 }
 
-/** The rate limit in a refusal. */
 function reported(error: unknown) {
   const refusal = error as ConnectError;
   const headers = ["retry-after", "ratelimit", "ratelimit-policy", "www-authenticate"];
@@ -116,7 +115,7 @@ describe("failed authentications", () => {
     expect(refused()).toBe(1);
   });
 
-  it("count for the client address in the header of a trusted proxy", async () => {
+  it("are counted by the client address in the header of a trusted proxy", async () => {
     const { call, lookUps, counted, addresses } = open(9, ["10.0.0.0/8"]);
     for (const client of ["2001:db8::1", "2001:db8:0:1::1"]) {
       const failing = call("10.0.0.1", { ...HEADER, "x-forwarded-for": client });

@@ -20,12 +20,12 @@ import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * The callers of a method: everyone (`open`), every authenticated caller (`any`), API tokens with this role or a higher
- * role, or only `ADMIN_TOKEN` (`root`).
+ * The callers of a method: everyone (`open`), any authenticated caller (`any`), a role or higher, or `ADMIN_TOKEN`
+ * (`root`).
  */
 export type Access = "open" | "any" | Role | "root";
 
-/** The access policy of a service. The type requires an entry for every method. */
+/** The type requires an entry for every method of the service. */
 function policyOf<S extends DescService>(
   { method }: S,
   access: { readonly [name in keyof S["method"]]: Access },
@@ -34,8 +34,8 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * The callers of each method of all services. A method that is not in the table cannot be called. Open methods reveal
- * nothing about groups. Methods use `hasRole` for rights that depend on the request.
+ * The access policy of each method of all services. The service refuses a method without an entry. Open methods reveal
+ * nothing about groups. RPCs check rights that depend on the request with `hasRole`.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -90,7 +90,6 @@ export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(ReflectionV1Alpha, { serverReflectionInfo: "open" }),
 ]);
 
-/** Whether a method may be called without an API token. */
 export function isOpen(method: DescMethod): boolean {
   return ACCESS.get(method) === "open";
 }
@@ -105,26 +104,21 @@ const RANK: { readonly [access in Access]: number } = {
   root: 5,
 };
 
-/** The options of authorization. */
 export interface Authentication {
   readonly authenticator: Pick<ApiTokens, "authenticate">;
   readonly rateLimiters: RateLimiters;
 }
 
-/** The rate limits of calls and of failed authentications. */
 export interface RateLimiters {
-  /** Limits the calls of each API token. Omit to disable. */
+  /** Limits the calls of each API token. Undefined if disabled. */
   readonly tokens: RateLimiter | undefined;
-  /**
-   * Limits the failed authentications of each client address. Many callers may share an address, so only failing calls are
-   * refused. Omit to disable.
-   */
+  /** Limits the failed authentications of each client address, but not its valid calls. Undefined if disabled. */
   readonly failures: RateLimiter | undefined;
-  /** Called for every refusal. */
+  /** Called for every call that exceeds a limit. */
   readonly onLimited: (name: RateLimitName) => void;
 }
 
-/** The headers of a rate-limited response in addition to `Retry-After` (draft-ietf-httpapi-ratelimit-headers). */
+/** The headers that a rate-limited response has beside `Retry-After` (draft-ietf-httpapi-ratelimit-headers). */
 export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
 
 const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; readonly limited: string } } = {
@@ -134,15 +128,15 @@ const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; read
 
 type Head = Pick<CallHead, "method" | "headers" | "contextValues">;
 
-/** Whether the caller's API token has a role or a higher role. */
+/** Returns whether the caller's API token has this role or a higher role. */
 export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): boolean {
   return RANK[role] >= RANK[needed];
 }
 
 /**
- * Creates the function that authorizes calls and stores the caller in the call. The function is synchronous if the API
- * token is cached. It throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted. It rejects with these
- * errors or with a failure of the store.
+ * Creates the function that authorizes calls and stores the caller in the call. If the API token is cached, the
+ * function is synchronous. It throws or rejects with ConnectError Unauthenticated, PermissionDenied or
+ * ResourceExhausted, and rejects with a failure of the store.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
@@ -185,7 +179,6 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
   };
 }
 
-/** @throws ConnectError PermissionDenied if the role does not permit the method */
 function requireRole(role: Principal["role"], method: DescMethod): void {
   const needed = ACCESS.get(method);
   const isAllowed =
@@ -201,8 +194,9 @@ function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
 }
 
 /**
- * Checks during a stream that its API token is still valid. The check is synchronous if the token is cached. It throws
- * or rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure of the store.
+ * Checks whether the API token of a running stream is still valid. If the token is cached, the check is synchronous. It
+ * throws or rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure of the
+ * store.
  */
 export function authorizeAgain(
   authenticator: Pick<ApiTokens, "authenticate">,
@@ -219,10 +213,10 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that names the caller of a request, so that callers take turns when the worker is busy. Each
- * environment is a group, in which its API tokens take turns. Otherwise, an environment with many API tokens would get
- * many turns. `ADMIN_TOKEN` is a group of its own. All client addresses without a known API token are one group, so
- * that many addresses do not delay environments.
+ * Creates the function that returns the caller of a request, because callers take turns when the worker is busy. Each
+ * environment is a group, and its API tokens take turns in the group. So an environment does not get more turns with
+ * more API tokens. `ADMIN_TOKEN` is a separate group. All client addresses without a known API token are one group, so
+ * many such addresses do not delay environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
@@ -235,10 +229,7 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
   };
 }
 
-/**
- * Creates the function that returns the name of a caller's environment. Undefined if the environment is unknown, or if
- * the caller has ADMIN_TOKEN.
- */
+/** Creates a function that returns the caller's environment. Undefined if it is unknown, and for ADMIN_TOKEN. */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: CallHead["headers"]): string | undefined => {
     const token = apiTokenIn(headers);
@@ -247,7 +238,7 @@ export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   };
 }
 
-/** The key of an API token, unique among all environments. */
+/** Returns a key of an API token that is unique among all environments. */
 function keyOf({ environment, id }: Principal): string {
   return environment ? `${environmentPath(environment)}/${id}` : id;
 }
@@ -258,7 +249,7 @@ const FAULTS = {
   API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that you copied all of it",
 };
 
-/** The error for a role that is too low. @param needed undefined for a method without a policy */
+/** @param needed undefined for a method without a policy */
 export function denial(
   role: Principal["role"],
   { name }: Pick<DescMethod, "name">,
@@ -279,7 +270,6 @@ export function denial(
   return callError(Code.PermissionDenied, message, { reason: "ROLE_TOO_LOW", metadata });
 }
 
-/** The error of a rate-limited call, with the time to retry for programs and proxies. */
 function limitedError(name: RateLimitName, limited: Limited): ConnectError {
   const { max, windowSeconds } = limited.limit;
   // `Retry-After` has whole seconds. Round up, so that the caller does not retry too early.

@@ -24,9 +24,9 @@ import { callError } from "./errors.ts";
 import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
- * Creates a function that checks requests against the rules of protovalidate, and the rules `json`, `no_token` and `visible` of
- * this service. It also checks the limits of durations and times, which the binary format does not enforce. It throws
- * ConnectError InvalidArgument.
+ * Creates a function that checks requests against the rules of protovalidate, and against the rules `json`, `no_token`
+ * and `visible` of this service. The function also checks the limits of durations and times, which the binary format
+ * does not enforce. It throws ConnectError InvalidArgument.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });
@@ -35,7 +35,7 @@ export function allRules(isCredential: IsCredential): (desc: DescMessage, messag
     const violations = result.kind === "invalid" ? [...result.violations] : [];
     addViolations({ violations, isCredential }, desc, message, []);
     if (violations.length > 0) throw validationError(violations);
-    // protovalidate fails for times beyond its range. `addViolations` has reported these as violations.
+    // protovalidate fails for times outside its range. `addViolations` has already reported such times as violations.
     if (result.kind === "error") throw result.error;
   };
 }
@@ -45,20 +45,18 @@ interface Found {
   readonly isCredential: IsCredential;
 }
 
-/** The fault of a value. The id is stable. The message contains the remedy. */
+/** A fault of a value. The id is stable. The message contains the remedy. */
 interface Fault {
   readonly id: string;
   readonly message: string;
 }
 
-/** The fields with a rule of this service, or with a message type of this service. */
 const checkedFields = memoize((desc: DescMessage) =>
   desc.fields
     .map((field) => ({ field, faultOf: checkOf(field), type: ownTypeOf(field) }))
     .filter(({ faultOf, type }) => faultOf ?? type),
 );
 
-/** Adds the violations of a message. @param path the path of the message */
 function addViolations(found: Found, desc: DescMessage, message: Message, path: Path): void {
   const { violations, isCredential } = found;
   for (const { field, faultOf, type } of checkedFields(desc)) {
@@ -71,24 +69,22 @@ function addViolations(found: Found, desc: DescMessage, message: Message, path: 
     const before = violations.length;
     for (const [index, item] of (value as readonly Message[]).entries()) {
       addViolations(found, type, item, [...path, field, { kind: "list_sub", index }]);
-      // An error does not list more violations.
       if (violations.length - before > MAX_VIOLATIONS) break;
     }
   }
 }
 
-/** The message type of a field; undefined for other fields, and for types of protobuf. */
+/** Returns undefined for a field without a message, and for a type of protobuf. */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
   return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
 }
 
-/** The message does not quote the credential. */
 const NO_TOKEN = {
   id: "no_token",
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/** The check of a field by its own rules; undefined if the field has no such rules. */
+/** Returns undefined if the field has no rules of this service. */
 function checkOf(field: DescField): ((value: unknown, isCredential: IsCredential) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
@@ -122,7 +118,7 @@ const MAX_DURATION = 315_576_000_000n;
 const MIN_TIME = -62_135_596_800n;
 const MAX_TIME = 253_402_300_799n;
 
-/** Limits that the JSON format enforces, but the binary format does not. */
+/** Checks for limits that the JSON format enforces, but the binary format does not. */
 const WELL_KNOWN: ReadonlyMap<string, Fault & { readonly isValid: (value: Duration | Timestamp) => boolean }> = new Map(
   [
     [
@@ -149,7 +145,7 @@ const WELL_KNOWN: ReadonlyMap<string, Fault & { readonly isValid: (value: Durati
   ],
 );
 
-/** Checks a JSON object against its rules, and whether it can be stored without loss. Returns the first fault. */
+/** Returns the first fault of a JSON object that breaks its rules or cannot be stored without loss. */
 function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);
   if (fault) return fault;
@@ -178,7 +174,6 @@ function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefi
   return undefined;
 }
 
-/** The maximum number of violations in an error. */
 export const MAX_VIOLATIONS = 20;
 
 /** The maximum length of a quoted map key, in UTF-16 units. */
@@ -191,8 +186,8 @@ const MAX_DESCRIPTION = 256;
 export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
- * Pairs of limits: violations in the list, and violations in protovalidate's longer detail. An error uses the first
- * pair with which it has at most `MAX_ERROR_BYTES`.
+ * Pairs of limits: the number of violations in the detail BadRequest, and in the longer detail of protovalidate. An
+ * error uses the first pair with which it is at most `MAX_ERROR_BYTES` long.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],
@@ -203,9 +198,8 @@ const LISTED = [
 ] as const;
 
 /**
- * The error for a request with violations. It contains the first violations, in the detail BadRequest and in
- * protovalidate's own detail. Quotes are truncated, because gRPC sends errors in headers, and clients close connections
- * with large headers.
+ * Creates the error for a request with violations. Its details contain only the first violations, and quotes are
+ * truncated, because gRPC sends errors in headers, and clients close connections with large headers.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);
@@ -219,7 +213,7 @@ function validationError(violations: readonly Violation[]): ConnectError {
 
 function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
   const violations = listed.map((each) => ({ field: fieldPath(each.field), description: describe(each) }));
-  // The description of a rule of the whole message contains the fields.
+  // A violation of a rule of the whole message has no field. Its description contains the fields.
   const lines = violations.map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
@@ -229,7 +223,7 @@ function listing(listed: readonly Violation[], detailed: Violation[], total: num
   return error;
 }
 
-/** The approximate size of an error in `grpc-message` and `grpc-status-details-bin`, in bytes. */
+/** Returns the approximate size in `grpc-message` and `grpc-status-details-bin`. */
 function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
   let bytes = Buffer.byteLength(rawMessage);
   for (const detail of details) {
@@ -267,7 +261,7 @@ function describe({ ruleId, message }: Violation): string {
   return PATTERN_TEXTS.find(([pattern]) => message.includes(pattern))?.[1] ?? "contains invalid characters";
 }
 
-/** The path of a field as the proto files name it, such as `mapping["a"]`. */
+/** Returns the path as in the proto files, such as `mapping["a"]`. */
 function fieldPath(path: Path): string {
   const segments = path.map((part) => {
     if (part.kind === "list_sub") return `[${part.index}]`;

@@ -12,7 +12,7 @@ const callerOf = callersOf({ lastOwner: (token) => owners.get(token) }, (peer) =
 const callerWith = (token: string | undefined, address = "192.0.2.1") =>
   callerOf({ headers: token === undefined ? {} : { authorization: `Token ${token}` }, peerAddress: () => address });
 
-it("gives each environment the turns of one caller, even if it has many API tokens", () => {
+it("gives each environment the turns of one caller, even if the environment has many API tokens", () => {
   expect(callerWith("one").group).toBe(callerWith("two").group);
   expect(callerWith("one").name).not.toBe(callerWith("two").name);
   expect(callerWith("three").group).not.toBe(callerWith("one").group);

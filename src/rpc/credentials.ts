@@ -5,7 +5,8 @@ import { REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.t
 import { isSession } from "../sessions/session.ts";
 
 /**
- * Reports whether a string is a credential. Ids and names must not be credentials, because more people may read them.
+ * Returns whether a string is a credential. Ids and names must not be credentials, because more people can read
+ * ids and names.
  */
 export type IsCredential = (text: string) => boolean;
 
@@ -14,27 +15,27 @@ export function credentialCheck(apiTokens: Pick<ApiTokens, "isOfSettings">): IsC
   return (text) => isIntactToken(text) || isSession(text) || apiTokens.isOfSettings(text);
 }
 
-/** The headers that may carry the API token. The first one present is used. */
+/** The headers that may carry the API token. The service uses the first header that is present. */
 export const CREDENTIAL_HEADERS = ["authorization", "explo-authorization"] as const;
 
 const SCHEME = /^(?:token|bearer) +([\x21-\x7e]+) *$/i;
 
-/** The API token of an `Authorization` header: `Token TOKEN` or `Bearer TOKEN`; undefined for any other form. */
+/** Returns the token in `Token TOKEN` or `Bearer TOKEN`. Undefined for any other form. */
 export function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }
 
-/** The value of the header that carries the API token; null if both headers are missing. */
+/** Returns null if both headers are missing. */
 export function credentialIn(headers: HeaderRecord): string | null {
   return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
 }
 
-/** The API token of the headers. Undefined if the header is missing or malformed. */
+/** Returns undefined if the header is missing or malformed. */
 export function apiTokenIn(headers: HeaderRecord): string | undefined {
   return tokenFromHeader(credentialIn(headers) ?? "");
 }
 
-/** Redacts tokens of this service, and the API token of the headers in any form, from a string of the caller. */
+/** Redacts tokens of this service, viewer sessions, and the API token of the headers. */
 export function withoutTokens(text: string, headers: HeaderRecord): string {
   const redacted = text.replace(TOKEN_IN_TEXT, REDACTED).replace(SESSION_IN_TEXT, REDACTED);
   for (const name of CREDENTIAL_HEADERS) {

@@ -19,14 +19,13 @@ interface ErrorDetail {
   readonly cause?: unknown;
 }
 
-/** Creates an error with a reason and field violations as `google.rpc` details. */
 export function callError(code: Code, message: string, detail: ErrorDetail): ConnectError {
   const error = new ConnectError(message, code, undefined, undefined, detail.cause);
   addDetail(error, detail);
   return error;
 }
 
-/** Creates an error without a stack trace. The trace would take a fifth of the CPU of a refusal. */
+/** A stack trace would take a fifth of the CPU of a refusal. */
 export function withoutStackTrace<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
@@ -56,15 +55,15 @@ const REASONS: Partial<Record<Code, string>> = {
   [Code.Unavailable]: "UNAVAILABLE",
 };
 
-/** The error for a field that breaks a rule which the proto files cannot express. */
+/** Creates the error for a field that breaks a rule which the proto files cannot express. */
 export function invalidField(field: string, description: string): ConnectError {
   const violations = [{ field, description }];
   return callError(Code.InvalidArgument, `${field}: ${description}`, { reason: "VALIDATION_FAILED", violations });
 }
 
 /**
- * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed message. Its `cause`
- * is logged and never sent.
+ * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed message. The
+ * `cause` of the error is logged and never sent.
  *
  * @param options `isForOperator`: whether the message contains the reason why the store is unavailable; default: no
  */

@@ -9,10 +9,7 @@ import { healthService } from "./health.ts";
 
 const of = (service: string) => ({ service }) as HealthCheckRequest;
 
-/**
- * Creates the health service of a process. The test starts the shutdown of this process.
- * @param ready the kinds of calls that work
- */
+/** @param ready the kinds of calls that work */
 function open(ready: readonly ReadyKind[] = ["reads", "changes"]) {
   const shutdown = new AbortController();
   const readiness = { is: async (kind: ReadyKind) => ready.includes(kind) };
@@ -20,7 +17,7 @@ function open(ready: readonly ReadyKind[] = ["reads", "changes"]) {
   return { health, shutdown, context: { signal: shutdown.signal } as HandlerContext };
 }
 
-it("reports the health of reads for every service, and of changes for the name changes", async () => {
+it("reports the health of reads for every service, and the health of changes for the name changes", async () => {
   const { health } = open(["reads"]);
   for (const name of ["", "a.Service"]) expect(await health.check(of(name))).toEqual({ status: Status.SERVING });
   expect(await health.check(of("changes"))).toEqual({ status: Status.NOT_SERVING });

@@ -4,10 +4,8 @@ import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../
 import { callError } from "./errors.ts";
 import type { Readiness } from "./readiness.ts";
 
-/** The dependencies of the health service. */
 export interface HealthDeps {
   readonly readiness: Pick<Readiness, "is">;
-  /** Whether the service is shutting down. */
   readonly isClosing: () => boolean;
 }
 
@@ -17,9 +15,9 @@ const WATCH_INTERVAL_MS = 1000;
 const CHANGES = "changes";
 
 /**
- * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is SERVING while
- * reads work, because clients and proxies send calls only to a service that is SERVING. The name `changes` is SERVING
- * while changes work. During a shutdown, all names are NOT_SERVING.
+ * Creates grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is SERVING
+ * while reads work, because clients and proxies send calls only to a service that is SERVING. The name `changes` is
+ * SERVING while changes work. During a shutdown, all names are NOT_SERVING.
  *
  * @param names the names of the services. The function adds `""`, the name of the whole server
  */
@@ -48,7 +46,6 @@ export function healthService({ readiness, isClosing }: HealthDeps, names: reado
         const status = services.includes(service) ? await statusOf(service) : Status.SERVICE_UNKNOWN;
         if (status !== last) yield { status };
         last = status;
-        // Returns early when the signal aborts.
         if (!isLast) await setTimeout(WATCH_INTERVAL_MS, undefined, { signal }).catch(() => {});
       }
     },

@@ -19,7 +19,7 @@ const intercept = callInterceptor({
   confirmMissing: async () => {},
 });
 
-/** Returns the error of a refused request; undefined for an accepted request. */
+/** Returns undefined for an accepted request. */
 async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken, init: object, isAuthorized = true) {
   const message = create(method.input, init as never);
   const contextValues = new CallContext({ headers: {} });

@@ -29,8 +29,8 @@ interface InterceptorDeps extends Observers {
 type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
 /**
- * Creates the interceptor of all calls. It observes and validates the call, ends it at its deadline, adds the request id to
- * its response, and converts failures to errors for the caller.
+ * Creates the interceptor of all calls. It observes and validates each call, and ends the call at its deadline. It also
+ * adds the request id to the response, and converts failures to errors for the caller.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
@@ -80,11 +80,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 
 const identity = (error: unknown) => error;
 
-/**
- * Looks up the environment of a token of the settings again, because the environment was deleted.
- *
- * @returns whether a new environment with the same name exists
- */
+/** Returns whether a new environment has the name of the deleted environment of a token of the settings. */
 async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
   const principal = caller.role === "root" ? undefined : await caller.lookUpAgain?.();
@@ -93,9 +89,7 @@ async function lookUpAgain(call: CallContext): Promise<boolean> {
   return true;
 }
 
-/**
- * Rejects when the deadline passes or the caller disconnects. The handler still finishes, and its response is dropped.
- */
+/** Rejects at the deadline, or when the caller disconnects. The handler still finishes, and its response is dropped. */
 function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   const { signal } = req;
   return new Promise((resolve, reject) => {
@@ -108,15 +102,12 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/**
- * Loads protovalidate. A worker loads it after it has begun to listen, because loading would take a quarter of the
- * start time.
- */
+/** Loads protovalidate. A worker listens first, because loading would take a quarter of the start time. */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }
 
-/** Passes on the messages of a response, and ends the observation after the last message. */
+/** Passes on the messages of a response. Ends the observation after the last message. */
 async function* passOn<T>(
   messages: AsyncIterable<T>,
   {
@@ -130,7 +121,7 @@ async function* passOn<T>(
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
-    // If a client resets a stream, the request may end one turn before the signal aborts.
+    // If a client resets a stream, the request may end one turn of the event loop before the signal aborts.
     await setImmediate();
     // A shutdown ends streams with success.
     error = signal.reason === shutdownSignal.reason ? undefined : abortError(signal);
@@ -142,10 +133,7 @@ async function* passOn<T>(
   }
 }
 
-/**
- * The error of an aborted stream: its deadline passed or the client disconnected. Undefined if the stream was not aborted.
- * Failures after an abort are not faults of the server.
- */
+/** Returns undefined if the stream was not aborted. Failures after an abort are not faults of the server. */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =
     ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
@@ -154,7 +142,6 @@ function abortError({ aborted, reason }: AbortSignal, failure?: unknown): Connec
   return isOver ? reason : new ConnectError("the client disconnected", Code.Canceled);
 }
 
-/** Reads the messages of a request. A failure is the fault of the request or of its connection. */
 async function* readMessages(request: StreamRequest, observation: Observation) {
   try {
     yield* request.message;
@@ -162,12 +149,12 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
     observation.isRequestFault = true;
     if (failure instanceof ConnectError)
       throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
-    // An error of the runtime means a lost connection. Not all such errors have a code.
+    // An error of the runtime means a lost connection, even if the error has no code.
     throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
   }
 }
 
-/** Checks each message of a request. @param rules throws for an invalid message */
+/** @param rules throws for an invalid message */
 async function* validated<M extends Message>(
   messages: AsyncIterable<M>,
   desc: DescMessage,

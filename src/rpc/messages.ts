@@ -11,15 +11,15 @@ import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { GroupFields, NewUserGroup, Suspension, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 
 /*
- * Messages are object literals, because `create` would look up every field. The types guarantee that no field is missing.
+ * Messages are object literals, because `create` would look up every field.
+ * The types guarantee that no field is missing.
  */
 
-/** The fields that an update can change. The other fields of its request name the group, the mask and the etag. */
+/** The fields of a user group that an update can change. */
 export const CHANGEABLE: readonly DescField[] = UpdateUserGroupRequestSchema.fields.filter(
   ({ name }) => !["user_group_id", "update_mask", "etag"].includes(name),
 );
 
-/** The group fields that callers set, for every message that contains a group. */
 export function groupFieldsMessage({
   name,
   mapping = {},
@@ -28,7 +28,7 @@ export function groupFieldsMessage({
   return properties === undefined ? { name, mapping } : { name, mapping, properties };
 }
 
-/** The group of a request that creates or imports a group. The name defaults to the id. */
+/** Returns the user group in a request that creates or imports a group. By default, the name is the id. */
 export function groupFromMessage(
   providedId: string,
   { name = providedId, mapping, properties, expireTime }: GroupMessage,
@@ -39,16 +39,12 @@ export function groupFromMessage(
 type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
 
-/** An expiry time in whole milliseconds since 1970, rounded down. */
+/** Converts to whole milliseconds since 1970, rounded down. */
 export function expireTimeOf(time: Timestamp | undefined): number | undefined {
   return time && Math.floor(timeOf(time) as number);
 }
 
-/**
- * Converts a user group to its message.
- *
- * @param token default: the token of the group; empty if the group is suspended
- */
+/** @param token default: the token of the group; empty if the group is suspended */
 export function userGroupMessage(group: UserGroup, token = group.suspension ? "" : group.token): UserGroupMessage {
   return {
     $typeName: "usergroup.v1.UserGroup",
@@ -66,7 +62,6 @@ export function userGroupMessage(group: UserGroup, token = group.suspension ? ""
   };
 }
 
-/** Converts the suspension of a group to its message. */
 export function suspensionMessage(suspension: Suspension | undefined): SuspensionMessage | undefined {
   if (!suspension) return undefined;
   const { reason, message, suspendTime, until } = suspension;
@@ -74,14 +69,13 @@ export function suspensionMessage(suspension: Suspension | undefined): Suspensio
   return { $typeName: "usergroup.v1.Suspension", reason, message, ...times };
 }
 
-/** The enum values of environment tags. */
 export const TAG_MESSAGES: { readonly [tag in EnvironmentTag | "none"]: ApiEnvironmentTag } = {
   none: ApiEnvironmentTag.UNSPECIFIED,
   Customer: ApiEnvironmentTag.CUSTOMER,
   Testing: ApiEnvironmentTag.TESTING,
 };
 
-/** Converts an enum value to an environment tag; undefined for every other value. */
+/** Returns the environment tag of an enum value. Undefined for any other value. */
 export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
   return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }
@@ -96,8 +90,8 @@ export function timestamp(ms: number | undefined): Timestamp | undefined {
 }
 
 /**
- * Returns the fields of an update (https://google.aip.dev/134): the fields of its mask, all for `*`, or the populated fields
- * without a mask.
+ * Returns the fields that an update changes (https://google.aip.dev/134): the fields of the mask, or all for `*`.
+ * Without a mask, these are the populated fields.
  *
  * @param fields the names of the updatable fields in the proto files
  * @throws InvalidUpdateMask
@@ -117,12 +111,11 @@ export function maskedFields<Field extends string, Request extends { readonly up
   });
 }
 
-/** Converts a Timestamp to milliseconds since 1970, with fraction; undefined if it is unset. */
+/** Converts a Timestamp to milliseconds since 1970, including fractions. */
 export function timeOf(time: Timestamp | undefined): number | undefined {
   return time && Number(time.seconds) * 1000 + time.nanos / 1_000_000;
 }
 
-/** The group of a request, by its id or token. Validation requires an id or a token. */
 export function groupTarget({
   case: by,
   value = "",
@@ -133,7 +126,7 @@ export function groupTarget({
   return by === "userGroupId" ? { by: "id", providedId: value } : { by: "token", token: value };
 }
 
-/** Converts a grace period to milliseconds, rounded down, so that it never exceeds the requested grace period. */
+/** Rounds down, so that the result never exceeds the requested grace period. */
 export function graceMsOf(ttl: Duration | undefined): number | undefined {
   return ttl && Math.floor(durationMs(ttl));
 }

@@ -20,21 +20,21 @@ export interface Observers {
   readonly metrics: Pick<Metrics, "calls" | "environments" | "overloaded">;
   /** Omit to disable tracing. */
   readonly traces?: Pick<Traces, "begin"> | undefined;
-  /** Whether a failed call of an unauthenticated client has a log line. @param code the code of its error */
+  /** Returns whether a failed call of an unauthenticated client gets a log line. @param code the code of the error */
   readonly mayLogUnknown: (code: string) => boolean;
 }
 
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
-  /** Whether the request caused the failure, even if its code stands for a server fault. */
+  /** Whether the request caused the failure, even if the error code stands for a fault of the server. */
   isRequestFault = false;
-  // These fields are not `#` fields: see CallContext.
+  // CallContext explains why these fields are not `#` fields.
   private readonly observers: Observers;
   private readonly call: CallContext;
   private readonly started: number;
   private readonly series: CallSeries;
 
-  /** Counts the start of a call. @param started by `performance.now()` */
+  /** Counts the start of a call. @param started the start time, by `performance.now()` */
   constructor(observers: Observers, call: CallContext, started = performance.now()) {
     this.observers = observers;
     this.call = call;
@@ -43,7 +43,6 @@ export class Observation {
     if (observers.traces) call.trace = beginTrace(observers.traces, call);
   }
 
-  /** Ends the call with a failure. @returns the error for the caller */
   fail(failure: unknown): ConnectError {
     const role = this.call.principal?.role;
     const error = toCallError(failure, { isForOperator: role === "admin" || role === "root" });
@@ -79,20 +78,20 @@ export class Observation {
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
     if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
-    // Most outages of Redis end without an operator. Every other fault needs an operator.
+    // Most outages of Redis end without an operator, so they are only warnings.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");
   }
 }
 
-/** The reason of an error. Errors of the transport in streams have no reason, so they count under their code. */
+/** Returns the reason of an error, or the code of an error of the transport in a stream, which has no reason. */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;
   return codeToString(code).toUpperCase();
 }
 
-/** Starts the trace of a call. Calls of health checks and reflection have no trace. */
+/** Calls of health checks and reflection have no trace. */
 function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received }: CallContext): CallTrace | undefined {
   const { method, headers, arrived } = received;
   if (!method || method.parent.typeName.startsWith("grpc.")) return undefined;
@@ -119,15 +118,13 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/**
- * The log field of the group. Present only for authorized callers, because an unauthenticated client could send any id.
- */
+/** Returns no id of a caller that is not authorized, because an unauthenticated client could send any id. */
 function groupFields({ principal, input }: CallContext, output: Message | undefined) {
   if (!principal) return {};
   const request = input as NamesGroup | undefined;
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // Validation has refused a longer id.
+  // If the id is longer, validation has refused the request.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -49,7 +49,7 @@ import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 
 const allRules = allRulesOf(isIntactToken);
 
-/** Texts around every limit, with one and two UTF-16 units per character. */
+/** Texts with lengths around every limit, of characters with one or two UTF-16 units. */
 const text = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("abc", "a-1") },
   fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪", " a", "a ", "a b", "a\u200bb", "\ufeffa"),
@@ -110,7 +110,6 @@ describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
         const message = create(desc, init as never) as Message;
         if (!isPlain(message)) return;
         plain++;
-        // Throws if the request breaks a rule.
         allRules(desc, message);
       }),
       { numRuns: 1500, seed: 11 },
@@ -146,7 +145,6 @@ const registry = compileProto(`
   ${RULE_CASES.map(([, field], i) => `message Case${i} { ${field}${field.endsWith("}") ? "" : ";"} }`).join("\n")}
 `);
 
-/** The files of the registry, with rules in the options of their fields. */
 function annotated(): ReturnType<typeof createFileRegistry> {
   const files = [...registry.files].map(({ proto }) => proto);
   const file = files.find(({ package: name }) => name === "sure.v1") as FileDescriptorProto;
@@ -181,7 +179,6 @@ const rules = annotated();
 const messageType = (name: string) => rules.getMessage(`sure.v1.${name}`) as DescMessage;
 const validator = createValidator({ regexMatch });
 
-/** Any value of a field, for `create`. */
 function anyValue(field: DescField, depth: number): fc.Arbitrary<unknown> {
   const text = fc.constantFrom("", "a", "ab", "abc", "👪", "x@example.com", "a".repeat(5));
   const single = (): fc.Arbitrary<unknown> => {
@@ -219,7 +216,7 @@ function anyMessage(desc: DescMessage, depth: number): fc.Arbitrary<object> {
   }, fields);
 }
 
-/** Requires that protovalidate accepts each message that the check accepts. @returns the number of accepted messages */
+/** @returns the number of messages that the check accepts; protovalidate must accept all of these messages */
 function timesPlain(desc: DescMessage): number {
   const isPlain = compilePlainTextCheck(desc, isIntactToken);
   let plain = 0;

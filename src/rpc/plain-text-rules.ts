@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, getOption, hasOption, isFieldSet, type Message } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-// This file contains only the rules of this service; other rules are unknown fields. protovalidate's own file contains all
-// rules and takes longer to load than all other generated code.
+// The generated validate_pb.ts has only the rules that this service uses, and reads other rules as unknown fields. The
+// file of protovalidate has all rules, and takes longer to load than all other generated code.
 import {
   FieldRulesSchema,
   field as fieldRulesOption,
@@ -16,7 +16,7 @@ import { no_token as noTokenOption, visible as visibleOption } from "../../gen/u
 import { isVisible } from "../domain/visible-text.ts";
 import type { IsCredential } from "./credentials.ts";
 
-/** Whether the value of a field certainly satisfies its rules. The value of an unset field may be undefined. */
+/** Returns whether the value of a field certainly satisfies its rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
 
 const always: IsSure = () => true;
@@ -76,7 +76,6 @@ function fieldCheck(field: DescField, isCredential: IsCredential): IsSure {
   return never;
 }
 
-/** Whether an option of this service is set. */
 export function isOn(field: DescField, option: typeof noTokenOption): boolean {
   return hasOption(field, option) && getOption(field, option);
 }
@@ -93,18 +92,17 @@ function textCheck(rules: StringRules, { isForbidden, mustBeVisible }: OwnRules)
   const max = isFieldSet(rules, field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
   const pattern = isFieldSet(rules, field.pattern) ? regExpOf(rules.pattern) : undefined;
   return (text) => {
-    // This is an unset field with explicit presence. Other unset fields have the value "".
+    // An unset field with explicit presence is undefined. Other unset fields have the value "".
     if (text === undefined) return true;
     if (typeof text !== "string") return false;
-    // The limits count code points. The number of code points is at most the number of UTF-16 units, and at least half
-    // of it.
+    // The limits count code points. A text has at most as many code points as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
     if (pattern !== undefined && !pattern.test(text)) return false;
     return !(mustBeVisible && !isVisible(text)) && !isForbidden?.(text);
   };
 }
 
-/** Whether a list, map or message field is empty, so that no rule applies to its content. */
+/** Returns whether a list, map or message field is empty. No rule applies to the content of an empty field. */
 const isEmpty: IsSure = (value) => {
   if (value === undefined) return true;
   if (typeof value !== "object" || value === null || "$typeName" in value) return false;
@@ -112,7 +110,7 @@ const isEmpty: IsSure = (value) => {
   return true;
 };
 
-/** Whether only the named rules are set. An unknown rule counts as another rule. */
+/** Returns whether only the named rules are set. False if an unknown rule is set. */
 function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): boolean {
   if ((rules.$unknown?.length ?? 0) > 0) return false;
   return desc.fields.every((field) => names.includes(field.localName) || !isFieldSet(rules, field));
@@ -128,7 +126,6 @@ export function regexMatch(pattern: string, against: string): boolean {
   return regExpOf(pattern).test(against);
 }
 
-/** Caches the results of a function of one argument. */
 export function memoize<K, T>(make: (key: K) => T): (key: K) => T {
   const known = new Map<K, T>();
   return (key) => {

@@ -25,7 +25,7 @@ it("runs one check of each kind for concurrent probes", async () => {
   expect(await Promise.all(results)).toEqual([true, true, false, false]);
 });
 
-it.each(["pass", "fail"] as const)("reuses the result of a check that %s(es) for keptMs", async (end) => {
+it.each(["pass", "fail"] as const)("reuses the result %s of a check for keptMs", async (end) => {
   const { readiness, waiting } = open(60_000);
   const first = readiness.is("reads");
   waiting[0]?.[end]();

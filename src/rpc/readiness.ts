@@ -2,24 +2,20 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/**
- * The time for which the result of a check is reused, in milliseconds. The time is short, so that an outage is reported
- * at once.
- */
+/** The default of `keptMs`, in milliseconds. It is short, so that outages are reported at once. */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {
   readonly probe: StoreProbe;
   readonly logger: Pick<Logger, "info" | "error">;
-  /** Whether the store is open. Default: yes. */
   readonly isOpen?: () => boolean;
   /** The time for which the result of a check is reused, in milliseconds. Default: `PROBE_KEPT_MS`. */
   readonly keptMs?: number;
 }
 
 /**
- * Reports whether reads and changes work. Probes need no API token, so they must not overload the store: at most one
- * check of each kind runs at a time, and probes within `keptMs` share its result.
+ * Probes need no API token, so they must not overload the store: at most one check of each kind runs at a time, and
+ * further probes share its result for `keptMs`.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };
@@ -46,7 +42,6 @@ export class Readiness {
     this.#checks = { reads: checkOf("reads"), changes: checkOf("changes") };
   }
 
-  /** Whether calls of a kind work. */
   async is(kind: ReadyKind): Promise<boolean> {
     return this.#isOpen() && this.#checks[kind]();
   }

@@ -11,7 +11,6 @@ type Question = ServerReflectionRequest["messageRequest"];
 
 const served = reflection([UserGroupService], async () => [file_buf_validate_validate]);
 
-/** The response to one request. */
 async function ask(messageRequest: Question) {
   const requests = (async function* () {
     yield { host: "", messageRequest };
@@ -20,7 +19,6 @@ async function ask(messageRequest: Question) {
   throw new Error("no answer");
 }
 
-/** The bytes of the file in a response. */
 async function bytesOf(question: Question): Promise<Uint8Array | undefined> {
   const answer = await ask(question);
   return answer.case === "fileDescriptorResponse" ? answer.value.fileDescriptorProto[0] : undefined;
@@ -98,6 +96,6 @@ it("limits the requests and the file bytes of a stream", async () => {
   const large = await askAgain({ case: "fileContainingSymbol", value: "buf.validate.FieldRules" });
   expect(large.code).toBe(Code.ResourceExhausted);
   expect(large.bytes).toBeLessThanOrEqual(4 * 1024 * 1024);
-  // The schema itself is below the limit.
+  // One copy of the schema is smaller than the limit.
   expect(large.answers).toBeGreaterThan(20);
 });

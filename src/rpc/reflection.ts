@@ -9,11 +9,7 @@ import { memoize } from "./plain-text-rules.ts";
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
-/**
- * Creates a function that answers requests for parts of the schema.
- *
- * @param further files of error details, which no service imports; they replace files of the same name
- */
+/** @param further files of error details, which no service imports. They replace files of the same name */
 function answererOf(services: readonly DescService[], further: readonly DescFile[]) {
   const files = new Map(further.map((file) => [nameOf(file), file]));
   const add = (file: DescFile): void => {
@@ -85,13 +81,10 @@ function failure(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
 
-/**
- * The maximum number of requests of a stream. A client that requests all files and types of the schema needs fewer
- * requests.
- */
+/** The maximum number of requests of a stream. It is enough for all files and types of the schema. */
 export const MAX_QUESTIONS = 1000;
 
-/** The maximum number of file bytes of a stream. The largest file is a hundred times longer than a request for it. */
+/** The maximum size of all files in a stream, in bytes. A file can be a hundred times longer than its request. */
 export const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 function tooMuch() {
@@ -100,7 +93,7 @@ function tooMuch() {
 }
 
 /**
- * grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
+ * Creates grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
  * @param loadFiles loads the files of error details; called once, for the first client
  */

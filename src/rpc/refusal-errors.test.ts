@@ -15,7 +15,6 @@ import {
 import { CreateViewerSessionRequestSchema } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { refusedJson } from "./refusal-errors.ts";
 
-/** Returns the error for a caller whose JSON protobuf-es refuses. */
 function refusalOf(desc: DescMessage, json: string | JsonValue): ConnectError {
   try {
     if (typeof json === "string") fromJsonString(desc, json);

@@ -11,11 +11,11 @@ import { Observation, type Observers } from "./observation.ts";
 const MAX_TEXT = 256;
 
 /**
- * Messages of protobuf-es for refused JSON, and the messages for callers. These errors of protobuf-es differ only in their
- * messages; refusal-errors.test.ts compares the patterns with the library.
+ * Texts of protobuf-es for refused JSON, and the texts for callers. refusal-errors.test.ts compares them with the
+ * library.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // protobuf-es and the call stack limit the nesting in decoding. Validation has a lower limit, but runs after
+  // protobuf-es and the call stack limit the nesting during decoding. Validation has a lower limit, but runs after
   // decoding.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
@@ -28,7 +28,7 @@ const DEADLINE_EXCEEDED =
 const RETRY_AFTER_SECONDS = 1;
 
 /**
- * Counts and logs every request that is refused before it becomes a call, and creates the error for its caller.
+ * Returns the function that counts and logs a refused request, and creates the error for its caller.
  *
  * @param environmentOf returns the name of the caller's environment for the metrics. Default: none
  */
@@ -49,7 +49,7 @@ export function observeRefusals(
   };
 }
 
-/** The error for the caller of a refused request. Messages of libraries are replaced, because they may quote the request. */
+/** Replaces messages of libraries, because they may quote the request. */
 export function refusedError(
   refusal: Refusal,
   { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,
@@ -144,7 +144,6 @@ function malformedMessage(
   return malformed(`the body is not a valid ${method.input.typeName} in protobuf's binary format`, [], error);
 }
 
-/** The error for JSON that does not match a request's message. */
 export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   const text = cause instanceof Error ? cause.message : "";
   const known = JSON_TEXTS.find(([pattern]) => pattern.test(text));
@@ -159,17 +158,15 @@ export function refusedJson(cause: unknown, input: DescMessage): ConnectError {
   return malformed(`${violation.field}: ${violation.description}`, [violation], cause);
 }
 
-/** The error for a body that cannot be parsed as JSON. */
 export function notJson(cause: unknown): ConnectError {
   return malformed("the body is not valid JSON in UTF-8", [], cause);
 }
 
-/** The error for a request of the wrong form. */
 export function malformed(message: string, violations: readonly FieldViolation[], cause?: unknown): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** The error of protobuf-es that contains the invalid field. The error may be the cause of another error. */
+/** Returns the error of protobuf-es that contains the invalid field: `error` itself or its cause. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;

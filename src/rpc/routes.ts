@@ -25,18 +25,13 @@ import { reflection } from "./reflection.ts";
 import { userGroupService } from "./user-groups.ts";
 import { viewerService } from "./viewers.ts";
 
-/** The dependencies of the RPCs. */
 export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly sessions: ViewerSessions;
   readonly lastResolves: LastResolveNotes;
-  /** Whether server reflection is served. */
   readonly reflection: boolean;
 }
 
-/**
- * The schemas of error details. `proto/` has only some rules of protovalidate, so reflection serves the complete file
- * of protovalidate.
- */
+/** `proto/` has only some rules of protovalidate, so reflection serves the complete file of protovalidate. */
 async function loadErrorFiles(): Promise<readonly DescFile[]> {
   const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
   return [file_google_rpc_error_details, file_buf_validate_validate];
@@ -47,7 +42,6 @@ const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 /** Responses are not compressed, because unauthenticated clients could then keep several cores busy. */
 const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_INFINITY };
 
-/** Registers every RPC. */
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
   const { userGroups, rotationGraceMs } = deps;
   const services = [UserGroupService, ViewerService, AdminService];

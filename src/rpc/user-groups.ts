@@ -17,11 +17,7 @@ import {
 
 const NAMES = CHANGEABLE.map(({ name }) => name);
 
-/**
- * UserGroupService.
- *
- * @param defaultGraceMs the default grace period of a rotated token, in milliseconds
- */
+/** Creates UserGroupService. @param defaultGraceMs the default grace period of a rotated token, in milliseconds */
 export function userGroupService(store: UserGroupStore, defaultGraceMs: number) {
   return {
     /** Returns the stored group, or creates it from the request if the caller's role allows it. */
@@ -39,7 +35,7 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
       };
     },
 
-    /** A partial update (https://google.aip.dev/134). */
+    /** Changes only the fields of the mask (https://google.aip.dev/134). */
     async updateUserGroup(request, { values }) {
       const call = callOf(values);
       const { userGroupId, etag } = request;
@@ -47,10 +43,9 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
       return { $typeName: "usergroup.v1.UpdateUserGroupResponse", userGroup: userGroupMessage(group) };
     },
 
-    /** Replaces the token of a group. */
     async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
-      // The time is rounded down, so that the grace period never exceeds the requested time.
+      // Round down, so that the grace period never exceeds the requested time.
       const requestedGraceMs = graceMsOf(previousTokenTtl);
       const rotation: Rotation = {
         target: groupTarget(group),
@@ -64,11 +59,10 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
   } satisfies ServiceImpl<typeof UserGroupService>;
 }
 
-/** @throws InvalidUpdateMask */
 function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
   const names = maskedFields(request, NAMES, isSet);
   const changed = CHANGEABLE.filter(({ name }) => names.includes(name));
-  // If the mask contains a field that is unset, the update clears the field.
+  // If a field of the mask is unset in the request, the update clears the field.
   const given = { ...request, expireTime: expireTimeOf(request.expireTime) };
   return Object.fromEntries(
     changed.map(({ localName }) => [localName, given[localName as keyof UserGroupChange] ?? null]),

@@ -21,10 +21,8 @@ interface ViewerDeps {
   readonly lastResolves: LastResolveNotes;
 }
 
-/** ViewerService. Every call reads the store. */
 export function viewerService({ userGroups, sessions, metrics, lastResolves }: ViewerDeps) {
   return {
-    /** Returns the group of a user group token or a viewer session. */
     async resolveViewer({ token, audience }, { values }) {
       const { environment } = callOf(values);
       const by = isSession(token) ? "session" : "token";
@@ -87,10 +85,9 @@ interface ResolvedViewer {
 }
 
 /**
- * Finds the group of a user group token or of a viewer session, even if it is suspended.
+ * Finds the group of a user group token or of a viewer session, even if the group is suspended.
  *
- * @param presented `audience`: the required audience of a session; empty for any
- * @throws the errors of `ViewerSessions.resolve` and `UserGroupStore.resolve`
+ * @param presented `audience`: the required audience of a session; empty for any audience
  */
 export async function viewerOf(
   { userGroups, sessions }: Pick<ViewerDeps, "userGroups"> & { readonly sessions: Pick<ViewerSessions, "resolve"> },
@@ -101,7 +98,6 @@ export async function viewerOf(
   return { viewer: await userGroups.resolve(environment, token) };
 }
 
-/** Converts the claims of a session to a message. */
 export function sessionMessage({ jti, aud, vid = "", origin = "", ext, iat, exp }: ViewerSessionClaims): ViewerSession {
   return {
     $typeName: "usergroup.v1.ViewerSession",

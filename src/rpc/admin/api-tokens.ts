@@ -17,7 +17,7 @@ import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } 
 
 const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 
-/** The RPCs for API tokens. Only the responses of CreateApiToken and RotateApiToken contain a token. */
+/** Only the responses of CreateApiToken and RotateApiToken contain a token. */
 export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationGraceMs }: AdminDeps) {
   return {
     async getCaller(_request, { values }) {
@@ -38,7 +38,6 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       const { caller } = call;
       const created = {
         displayName: request.displayName,
-        // Validation requires a role.
         role: roleFromMessage(request.role) as Role,
         expireTime: request.expireTime ? expiryOf(request.expireTime, caller) : caller.expireTime,
         creator: caller.id,
@@ -108,7 +107,6 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
   } satisfies Partial<AdminRpcs>;
 }
 
-/** @throws InvalidUpdateMask, ConnectError InvalidArgument */
 function changeOf(request: UpdateApiTokenRequest, caller: Principal): ApiTokenChange {
   const fields = maskedFields(request, UPDATED_FIELDS, isPopulated);
   const { displayName, expireTime } = request;
@@ -123,12 +121,7 @@ function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIEL
   return field === "display_name" ? request.displayName !== "" : request.expireTime !== undefined;
 }
 
-/**
- * The expiry time of an API token, in whole milliseconds since 1970. This time must not be later than the expiry time
- * of the caller's token.
- *
- * @throws ConnectError InvalidArgument
- */
+/** Returns milliseconds since 1970. @throws ConnectError InvalidArgument if the caller's token expires earlier */
 function expiryOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
   const end = timeOf(time);
   if (expireTime !== undefined && (end ?? Number.POSITIVE_INFINITY) > expireTime) {

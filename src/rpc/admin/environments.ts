@@ -8,11 +8,9 @@ import { timeOf } from "../messages.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName } from "./requests.ts";
 
-/** The RPCs for environments and their audit trails. */
 export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDeps) {
   return {
     async createEnvironment({ environment }, { values }) {
-      // Validation requires the environment.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
       const created = await environments.create(name, callOf(values));
       return { environment: environmentMessage(created) };
@@ -30,7 +28,6 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
     },
 
     async deleteEnvironment({ environment, force }, { values }) {
-      // Validation requires the environment.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
       const left = await environments.delete(name, force, callOf(values));
       return { done: left === 0, remainingUserGroups: BigInt(left) };
@@ -46,7 +43,8 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
       const filter = filterOf(request);
       const name = targetName(values, request.environment);
       const { environment: own } = callOf(values).caller;
-      // ADMIN_TOKEN also sees the events of deleted environments. An API token sees only its own environment.
+      // ADMIN_TOKEN may read the events of deleted environments with this name. An API token may read only the events
+      // of its own environment.
       const all = await environments.findAll(name);
       const shown = own ? all.filter(({ number }) => number === own.number) : all;
       const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];
@@ -57,7 +55,6 @@ export function environmentRpcs({ environments, apiTokens, auditTrail }: AdminDe
   } satisfies Partial<AdminRpcs>;
 }
 
-/** @throws ConnectError InvalidArgument */
 function filterOf(request: ListAuditEventsRequest): AuditFilter {
   return {
     userGroupId: request.userGroupId || undefined,
@@ -68,7 +65,7 @@ function filterOf(request: ListAuditEventsRequest): AuditFilter {
   };
 }
 
-/** Rounds a time up to whole milliseconds, like the times of events. */
+/** Rounds a time up, because the times of events are whole milliseconds. */
 function wholeMs(time: number | undefined): number | undefined {
   return time === undefined ? undefined : Math.ceil(time);
 }

@@ -12,17 +12,17 @@ export const POLL_MS = 500;
 export const EVENTS_PAGE = 200;
 
 /**
- * The streams of events of this worker. All streams that wait for new events after the same position share one read per
- * interval. A stream that has not reached the last event reads its own pages.
+ * Limits the event streams of this worker, and reads the new events for them. All streams that wait for events after
+ * the same position share one read per interval. A stream that is further behind reads its own pages.
  */
 export class EventWatchers {
   readonly #store: EventStore;
-  /** The number of streams, by the number of the environment. */
+  /** The number of streams per environment, by environment number. */
   readonly #counts = new Map<number, number>();
   #total = 0;
   /** Resolves at the end of the interval. Undefined if no stream waits. */
   #tick: Promise<void> | undefined;
-  /** The reads since the last interval ended, by environment and position. */
+  /** The reads in the current interval, by environment and position. */
   #reads = new Map<string, Promise<EventPage>>();
 
   constructor(store: EventStore) {
@@ -44,7 +44,7 @@ export class EventWatchers {
     };
   }
 
-  /** Waits for the next interval, and then reads the events after a position. Rejects like the store. */
+  /** Waits for the next interval, and then reads the events after a position. Rejects with the errors of the store. */
   async next(environment: Environment, position: EventPosition): Promise<EventPage> {
     this.#tick ??= setTimeout(POLL_MS).then(() => {
       this.#tick = undefined;

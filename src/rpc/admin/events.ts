@@ -18,16 +18,12 @@ import { suspensionMessage, timestamp } from "../messages.ts";
 import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
-/** The interval of responses without events, in milliseconds. Proxies end streams that are silent for a minute. */
+/** The interval of empty responses while no events occur, in milliseconds. Proxies end silent streams. */
 const HEARTBEAT_MS = 15_000;
 
-/**
- * The lifetime of a stream, in milliseconds. The stream ends with success before the transport would end it with an
- * error.
- */
+/** The lifetime of a stream, in milliseconds. It ends with success, before the transport would end it with an error. */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 
-/** The maximum number of user groups of a part of a snapshot. */
 const SNAPSHOT_PAGE = 500;
 
 const NOW = { since: Number.POSITIVE_INFINITY };
@@ -39,7 +35,6 @@ const STARTS: { readonly [start in Start]: EventStart } = {
   [Start.BEGINNING]: { since: 0 },
 };
 
-/** The RPC that streams events. */
 export function eventRpcs({ environments, authenticator, auditTrail, userGroupAdmin }: AdminDeps) {
   const watchers = new EventWatchers(auditTrail);
   return {
@@ -49,7 +44,7 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
       const environment = await targetOf(environments, values, request.environment);
       const until = performance.now() + LIFETIME_MS;
       let checked = performance.now();
-      /** Whether the stream continues. Checks the API token at most once per `POLL_MS`. */
+      /** Returns whether the stream continues. Checks the API token at most once per `POLL_MS`. */
       const isOpen = async () => {
         const now = performance.now();
         if (now - checked >= POLL_MS) {
@@ -98,7 +93,6 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
   } satisfies Partial<AdminRpcs>;
 }
 
-/** @throws ConnectError InvalidArgument */
 function startOf({ cursor, start }: WatchEventsRequest): EventStart {
   if (cursor === "") return STARTS[start] ?? NOW;
   if (start !== Start.UNSPECIFIED) throw invalidField("cursor", "must be empty if start is set");
@@ -107,7 +101,6 @@ function startOf({ cursor, start }: WatchEventsRequest): EventStart {
   return position;
 }
 
-/** Converts an event to a message. */
 function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields }: FeedEvent) {
   return {
     id,

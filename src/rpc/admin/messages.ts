@@ -19,7 +19,7 @@ function roleMessage(role: Role): RoleEnum {
   return RoleEnum[role.toUpperCase() as Uppercase<Role>];
 }
 
-/** Converts an enum value to a role; undefined for any other value. */
+/** Returns the role of an enum value; undefined if the value stands for no role. */
 export function roleFromMessage(value: RoleEnum): Role | undefined {
   return ROLES.find((role) => roleMessage(role) === value);
 }
@@ -37,7 +37,6 @@ export function withTimestamps<R extends object>(record: R): Timestamped<R> {
   return Object.fromEntries(entries) as Timestamped<R>;
 }
 
-/** Converts an API token to a message. */
 export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   return {
     $typeName: "usergroup.admin.v1.ApiToken",
@@ -47,23 +46,20 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/** Creates the message of a token of the settings. Such a token has no record. */
+/** Creates the message of an API token of the settings. Such a token has no record. */
 export function settingsTokenMessage({ id, displayName, role }: Principal) {
   return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }
 
-/** Converts the name and tag of an environment to a message. */
 export function environmentNameMessage({ name, tag }: EnvironmentName): EnvironmentNameMessage {
   return { $typeName: "usergroup.admin.v1.EnvironmentName", name, tag: TAG_MESSAGES[tag ?? "none"] };
 }
 
-/** Converts an environment to a message. */
 export function environmentMessage({ name, tag, createTime, deleteTime }: ListedEnvironment): EnvironmentMessage {
   const $typeName = "usergroup.admin.v1.Environment";
   return withTimestamps({ $typeName, name, tag: TAG_MESSAGES[tag ?? "none"], createTime, deleteTime });
 }
 
-/** Converts a user group of a list to a message. */
 export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): UserGroupInfoMessage {
   return {
     $typeName: "usergroup.admin.v1.UserGroupInfo",
@@ -83,17 +79,15 @@ export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): Us
   };
 }
 
-/** An ISO 8601 date, such as `2026-01-31`. @param day counted from 1970 */
+/** Formats a day as an ISO 8601 date, such as `2026-01-31`. @param day the number of days since 1970-01-01 */
 function dateText(day: number | undefined): string {
   return day === undefined ? "" : new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
-/** Converts a message to the name and tag of an environment. */
 export function environmentNameFromMessage({ name, tag }: EnvironmentNameMessage): EnvironmentName {
   return { name, tag: tagFromMessage(tag) };
 }
 
-/** Converts an audit event to a message. */
 export function auditEventMessage(event: AuditEvent): AuditEventMessage {
   const { exported } = event;
   return {

@@ -10,9 +10,7 @@ import { timeOf, timestamp } from "../messages.ts";
 import { environmentNameMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetName } from "./requests.ts";
 
-/**
- * The RPC for the calls of the last hour. This RPC does not read the store, so it responds even while Redis is down.
- */
+/** This RPC does not read the store, so it works even while Redis is down. */
 export function metricsRpcs({ readHistory }: AdminDeps) {
   return {
     async getMetricsHistory({ environment: named, method, startTime }, { values }) {
@@ -66,7 +64,6 @@ function sumMessage({ calls, errors, p99 }: Calls) {
   return { calls, failedCalls: Object.values(errors).reduce((sum, count) => sum + count, 0), p99: duration(p99) };
 }
 
-/** Converts seconds to a Duration, with their fraction. */
 function duration(seconds: number | undefined): Duration | undefined {
   if (seconds === undefined) return undefined;
   const whole = Math.floor(seconds);

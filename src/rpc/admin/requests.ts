@@ -27,7 +27,6 @@ import { callOf } from "../call-context.ts";
 import { callError, invalidField } from "../errors.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 
-/** The dependencies of AdminService. */
 export interface AdminDeps {
   readonly environments: EnvironmentStore;
   readonly apiTokens: ApiTokenStore;
@@ -39,13 +38,11 @@ export interface AdminDeps {
   readonly sessions: Pick<ViewerSessions, "resolve">;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
   readonly webhooks: WebhookStore;
-  /** The networks of `WEBHOOK_ALLOW`. */
   readonly webhookAllow: readonly Network[];
-  /** Sends the message of a test to a webhook. */
   readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<TestResult>;
-  /** Reads the samples of the last hour. Undefined if the supervisor does not answer. */
+  /** Returns the samples of the last hour; undefined if the supervisor does not answer. */
   readonly readHistory: (query: HistoryQuery) => Promise<HistoryAnswer | undefined>;
-  /** Accepts the data in Redis. */
+  /** Accepts the data in Redis as the data of this service. */
   readonly acceptData: () => Promise<void>;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported" | "viewer">;
@@ -53,11 +50,12 @@ export interface AdminDeps {
   readonly rotationGraceMs: number;
 }
 
-/** The implementation of AdminService, one resource per file. */
+/** The implementation of AdminService. One file implements one resource. */
 export type AdminRpcs = ServiceImpl<typeof AdminService>;
 
 /**
- * The environment of a call of AdminService: the environment of the API token or, for `ADMIN_TOKEN`, of the request.
+ * Returns the environment of a call of AdminService: the environment of the API token or, for `ADMIN_TOKEN`, the
+ * environment in the request.
  *
  * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound; errors of the store
  */
@@ -70,7 +68,7 @@ export async function targetOf(
   return callOf(values).caller.environment ?? environments.find(name);
 }
 
-/** The name of the environment of a call of AdminService. @throws ConnectError InvalidArgument or PermissionDenied */
+/** Returns the name of the environment of a call. @throws ConnectError InvalidArgument or PermissionDenied */
 export function targetName(values: ContextValues, named: EnvironmentNameMessage | undefined): EnvironmentName {
   const { environment: own } = callOf(values).caller;
   const name = named && environmentNameFromMessage(named);
@@ -92,20 +90,19 @@ const DEFAULT_PAGE_SIZE = 100;
 /** The length of the scope digest in a page token, in characters. */
 const SCOPE_LENGTH = 12;
 
-/** The page fields of a list request. */
 export interface PageOf {
   readonly pageSize: number;
   readonly pageToken: string;
 }
 
-/** The identity of a list: its method, its environment and its filter. */
+/** The values that identify a list: method, environment and filter. */
 export type Scope = readonly string[];
 
 /**
- * Reads the page fields of a request (https://google.aip.dev/158). A page token consists of the digest of the scope, if there
- * is a scope, and the key of the last item before the page.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token consists of the digest of the scope, if
+ * any, and the key of the last item of the previous page.
  *
- * @param isKey whether a string may be a key of the list
+ * @param isKey returns whether a string can be a key of the list
  * @throws InvalidPageToken
  */
 export function pageRequest(
@@ -120,7 +117,7 @@ export function pageRequest(
   return { after, size };
 }
 
-/** The page token of the page after a key; empty after the last page. */
+/** Returns the token of the next page; empty after the last page. */
 export function nextPageToken(next: string | undefined, scope?: Scope): string {
   return next === undefined ? "" : Buffer.from(digestOf(scope) + next).toString("base64url");
 }

@@ -5,7 +5,7 @@ import { callOf } from "../call-context.ts";
 import { environmentNameFromMessage, withTimestamps } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
-/** The RPCs for the keys that sign viewer sessions. No response contains a private key. */
+/** No response contains a private key. */
 export function signingKeyRpcs({ environments, signingKeys }: AdminDeps) {
   return {
     async listSigningKeys(request, { values }) {
@@ -14,7 +14,6 @@ export function signingKeyRpcs({ environments, signingKeys }: AdminDeps) {
     },
 
     async rotateSigningKey({ environment: named, endSessions }, { values }) {
-      // Validation requires the environment.
       const environment = await environments.find(environmentNameFromMessage(named as EnvironmentNameMessage));
       const how = endSessions ? "replace" : "rotate";
       return messageOf(await signingKeys.rotate(environment, how, callOf(values)));

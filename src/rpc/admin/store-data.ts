@@ -1,7 +1,6 @@
 import { callOf } from "../call-context.ts";
 import type { AdminDeps, AdminRpcs } from "./requests.ts";
 
-/** The RPC that accepts the data in Redis. */
 export function storeDataRpcs({ acceptData, logger }: AdminDeps) {
   return {
     async acceptStoreData(_, { values }) {

@@ -5,7 +5,6 @@ import { timeOf, timestamp } from "../messages.ts";
 import { withTimestamps } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
-/** The RPCs for the keys that encrypt tokens. */
 export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
   return {
     async listTokenKeys() {
@@ -18,7 +17,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       };
     },
 
-    /** The first page writes the only audit event of a whole re-encryption. */
+    /** Only the first page of a re-encryption writes an audit event. */
     async reencryptUserGroupTokens(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
@@ -44,7 +43,6 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     },
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
-      // Validation requires the time.
       await tokenKeys.retire(tokenKeyId, Math.floor(timeOf(reencryptStartTime) ?? 0));
       const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");

@@ -38,7 +38,6 @@ import {
   targetOf,
 } from "./requests.ts";
 
-/** The RPCs for user groups. */
 export function userGroupRpcs(deps: AdminDeps) {
   const { environments, userGroups, sessions, userGroupAdmin, auditTrail, logger, metrics } = deps;
   const isCredential = credentialCheck(deps.authenticator);
@@ -100,7 +99,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     },
 
-    /** Returns tokens only after the audit trail has recorded the export. */
+    /** Returns tokens only after the audit trail has stored the event of the export. */
     async exportUserGroups(request, { values }) {
       const { includeTokens } = request;
       const environment = await targetOf(environments, values, request.environment);
@@ -117,7 +116,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     },
 
-    /** The call succeeds even if single groups fail, so their failures are counted and logged here. */
+    /** The call succeeds even if the import of some groups fails, so this method counts and logs the failures. */
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, values, request.environment);
@@ -149,31 +148,24 @@ export function userGroupRpcs(deps: AdminDeps) {
   } satisfies Partial<AdminRpcs>;
 }
 
-/** A time in whole milliseconds since 1970, rounded up, so that a suspension never ends too early. */
+/** Rounds the time up, so that a suspension never ends too early. */
 function untilOf(until: Timestamp | undefined): number | undefined {
   return until && Math.ceil(timeOf(until) as number);
 }
 
-/**
- * The suspension of a group to import. Undefined for the reason `EXPIRED`, because that suspension follows from the
- * expiry time.
- */
+/** Returns undefined for the reason `EXPIRED`, because that suspension follows from the expiry time of the group. */
 function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
   if (!suspension || suspension.reason === EXPIRED) return undefined;
   const { reason, message, suspendTime, until } = suspension;
   return { reason, message, suspendTime: Math.floor(timeOf(suspendTime) ?? Date.now()), until: untilOf(until) };
 }
 
-/** Validation requires an id or a token. */
 function deletionTarget({ userGroupId: providedId, currentToken: token }: DeleteUserGroupRequest): UserGroupTarget {
   return token === "" ? { by: "id", providedId } : { by: "token", token };
 }
 
 /**
- * Reads the page of a list of user groups.
- *
- * @param method the method of the list
- * @throws InvalidPageToken, also for a token of another environment, prefix, search or method
+ * @throws InvalidPageToken if the page token is malformed, or belongs to another environment, prefix, search or method
  */
 function userGroupPage(
   method: string,
@@ -196,10 +188,9 @@ const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
   failed: Outcome.FAILED,
 };
 
-/** The tolerated difference to the clocks of callers, in milliseconds. */
+/** The maximum difference between the clocks of the service and a caller, in milliseconds. */
 const CLOCK_SLACK_MS = 5000;
 
-/** @throws ConnectError InvalidArgument */
 function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   const { mode, userGroups, replaceNewerTokens, previousTokenTtl, validateOnly } = request;
   const time = timeOf(request.snapshotTime);
@@ -218,11 +209,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   };
 }
 
-/**
- * Refuses groups with the same id or token, and groups whose id or name is a token of this import.
- *
- * @throws ConnectError InvalidArgument
- */
+/** Refuses groups with the same id or token, and groups whose id or name is a token of this import. */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();
   const tokens = new Set<string>();
@@ -251,9 +238,9 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** The failure of one group. It has the values of the error that a call for this group would return. */
+/** Returns the values of the error that a call for this group would return. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
-  // Only operators import groups.
+  // Only operators may import groups.
   const error = toCallError(failure, { isForOperator: true });
   const [info] = error.findDetails(ErrorInfoSchema);
   return {

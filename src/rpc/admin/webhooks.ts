@@ -20,7 +20,7 @@ import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
 const UPDATED_FIELDS = ["display_name", "url", "event_types", "enabled"] as const;
 
-/** The RPCs for webhooks. Only the responses of CreateWebhook and RotateWebhookSecret contain a secret. */
+/** Only the responses of CreateWebhook and RotateWebhookSecret contain a secret. */
 export function webhookRpcs({ environments, webhooks, webhookAllow, sendTest }: AdminDeps) {
   return {
     async createWebhook({ environment: named, displayName, url, eventTypes }, { values }) {
@@ -70,14 +70,12 @@ export function webhookRpcs({ environments, webhooks, webhookAllow, sendTest }: 
 
     async redeliverWebhook({ environment: named, webhookId, startTime }, { values }) {
       const environment = await targetOf(environments, values, named);
-      // Validation requires the time.
       const time = Math.max(timeOf(startTime) ?? 0, 0);
       return { webhook: webhookMessage(await webhooks.rewind(environment, webhookId, time, callOf(values))) };
     },
   } satisfies Partial<AdminRpcs>;
 }
 
-/** @throws InvalidUpdateMask, WebhookUrlRefused, EventTypeUnknown, ConnectError InvalidArgument */
 function changeOf(request: UpdateWebhookRequest, allowed: readonly Network[]): WebhookChange {
   const fields = maskedFields(request, UPDATED_FIELDS, isPopulated);
   const { displayName, url, eventTypes, enabled: isEnabled } = request;
@@ -96,7 +94,6 @@ function isPopulated(request: UpdateWebhookRequest, field: (typeof UPDATED_FIELD
   return request[field === "url" ? "url" : "displayName"] !== "";
 }
 
-/** @throws EventTypeUnknown */
 function eventTypesOf(types: readonly string[]): readonly string[] {
   if (types.length === 1 && types[0] === "*") return [];
   const known: readonly string[] = EVENT_TYPES;
