@@ -16,7 +16,7 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
   } catch (error) {
     reportStartFailure(error);
   }
-  // Exits even if something still keeps the process alive.
+  // Exits even if an open handle still keeps the process alive.
   setTimeout(endProcess, 500).unref();
 }
 

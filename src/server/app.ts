@@ -57,42 +57,36 @@ interface AppDeps
   readonly authenticator: ApiTokens;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Undefined: tracing is off. */
   readonly traces: Traces | undefined;
-  /** Whether a failed call of an unauthenticated client has a log line. */
+  /** Returns whether a failed call of an unauthenticated client gets a log line. */
   readonly mayLogUnknown: (code: string) => boolean;
   readonly confirmMissing: () => Promise<void>;
   /** Receives a sample every ten seconds. */
   readonly onSample: (sample: Sample) => void;
-  /** Whether the console is served. */
   readonly console: boolean;
-  /** Aborts when a shutdown begins, which ends the streams. */
+  /** Aborts when a shutdown begins. The abort ends the streams. */
   readonly shutdownSignal: AbortSignal;
 }
 
-/** The options of the two ports. */
 export interface App {
   readonly service: ServeOptions;
   readonly operations: ServeOptions;
   readonly sampler: Sampler;
 }
 
-/** Headers that instrumented pages send with every call (https://www.w3.org/TR/trace-context/). */
 const TRACE_HEADERS = ["traceparent", "tracestate"];
 
 /** Rejects JSON requests that are not valid UTF-8. The default decoder would replace invalid bytes. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
-/** Assembles the service. */
 export function createApp(deps: AppDeps): App {
   const { logger, metrics, sessions, shutdownSignal } = deps;
-  // The counters start at zero.
+  // The counters start at zero, so that a monitor sees the first increase.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
   const { health, ready, exposition } = operations(deps);
   const isCredential = credentialCheck(deps.authenticator);
 
-  // rpc/routes.ts has the RPCs, and rpc/access.ts their access rules. These endpoints also need an API token.
   const callerEndpoints = new Map<string, Endpoint>();
   const callerPaths = {
     "/api/user": userEndpoint(),
@@ -104,9 +98,9 @@ export function createApp(deps: AppDeps): App {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
     for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
   }
-  // These pages need no token. Developers of clients read them.
+  // These pages need no token, because developers of clients read them.
   if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
-  // Endpoints for operators. They need no token, and move to METRICS_PORT if it is set.
+  // The endpoints for operators need no token. If METRICS_PORT is set, only that port serves them.
   const operatorEndpoints = new Map([
     ["/healthz", health],
     ["/readyz", ready],
@@ -115,7 +109,7 @@ export function createApp(deps: AppDeps): App {
   ]);
 
   const common = {
-    // Without METRICS_PORT, unauthenticated clients can read the metrics. They must not see names of customers.
+    // Without METRICS_PORT, unauthenticated clients can read the metrics, so these must not contain names of customers.
     onRefused: observeRefusals(deps, deps.metricsPort === undefined ? undefined : environmentsOf(deps.authenticator)),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
@@ -160,7 +154,6 @@ export function createApp(deps: AppDeps): App {
       responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
   };
-  // The console calls the RPCs on its own port, so it needs no CORS.
   const operatorPort = {
     ...common,
     ...(deps.console ? calls : { routes: () => {}, limits }),
@@ -169,7 +162,6 @@ export function createApp(deps: AppDeps): App {
   return { service, operations: operatorPort, sampler };
 }
 
-/** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
 function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness" | "isClosing" | "metrics">) {
   const collected = sharedResult(METRICS_KEPT_MS, async () => {
     const text = await metrics.collect();

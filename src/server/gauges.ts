@@ -12,9 +12,8 @@ import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
-  /** Returns the settings in use. */
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
-  /** The timeout of this client is shorter than that of a scrape. */
+  /** A client whose timeout is shorter than the timeout of a scrape. */
   readonly client: StoreClient;
   /** Undefined with the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
@@ -26,12 +25,11 @@ interface GaugeSources {
 /** How long the memory usage of Redis is cached, in milliseconds. Metrics may be public, and INFO is expensive. */
 const MEMORY_KEPT_MS = 5000;
 
-/** Adds the gauges of expiry times (API tokens, certificates), of the keys in use, and of Redis. */
 export function addGauges(
   metrics: Metrics,
   { settings, client, identity, cipher, issued, readiness }: GaugeSources,
 ): void {
-  // Without METRICS_PORT, unauthenticated clients can read the metrics. They must not see names of customers or machines.
+  // Without METRICS_PORT, unauthenticated clients can read the metrics, so these must not contain names.
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",
@@ -106,7 +104,7 @@ export function addGauges(
     });
   memoryGauge(
     "ugs_redis_memory_used_bytes",
-    "Memory that a Redis node uses; without METRICS_PORT, of the node that uses the largest share",
+    "Memory that a Redis node uses; without METRICS_PORT, only the node that uses the largest share of its memory",
     ({ usedBytes }) => usedBytes,
   );
   memoryGauge(

@@ -19,7 +19,6 @@ export interface DevelopmentTokens {
   readonly adminTokens: readonly string[];
 }
 
-/** Generates tokens for the embedded store if the settings have no API token. */
 export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, hasConsole: boolean): DevelopmentTokens {
   if (redisUrl !== undefined || apiTokens.length > 0) return { apiTokens: [], adminTokens: [] };
   const tags = ["Customer", "Testing"] as const;
@@ -30,16 +29,11 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
 }
 
 interface IssuedDeps extends Omit<OpenDeps, "environments"> {
-  /** The client of the stores. If tracing is on, this client records the round trips of calls. */
   readonly storeClient: StoreClient;
-  /** Called with deleted environments. */
   readonly onDeleted: (environment: Environment) => void;
 }
 
-/**
- * Opens the stores, the viewer sessions, and the authentication of issued API tokens. Subscribes to revocations and signing-key
- * changes by other workers.
- */
+/** Subscribes to the revocations and signing-key changes of other workers. */
 export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...common }: IssuedDeps) {
   const { client, cipher, audit, lifecycle, logger } = common;
   const listener: FeedListener = {
@@ -76,14 +70,14 @@ export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...co
 const REFUSED =
   "The Redis user may not subscribe or publish to the channel ug:revoked. Other workers therefore notice revoked API tokens and changed signing keys only within API_TOKEN_CACHE. Run on every Redis node: ACL SETUSER NAME &ug:revoked +subscribe +publish";
 
-/** The length of the digest in the id of a static API token without a name, in hexadecimal digits. */
 const STATIC_ID_DIGITS = 10;
 
 /**
- * The API tokens of the settings. The id of a token without a name is a digest of the token, so it does not depend on the order
- * of the tokens. The digest has a key, because readers of the log could guess a weak token and check it with a plain digest.
+ * Returns the API tokens of the settings. The id of a token without a name is a digest of the token, so the id does not
+ * depend on the order of the tokens. The digest has a key. Otherwise, readers of the log could guess a weak token and
+ * check it with the digest.
  *
- * @param deps `secret`: the key of the digest: the secret of a key in `TOKEN_KEYS`
+ * @param deps `secret`: the key of the digest, which is the secret of a key in `TOKEN_KEYS`
  */
 export async function staticTokens(
   { adminTokens, apiTokens }: DevelopmentTokens,

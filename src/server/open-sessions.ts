@@ -7,22 +7,19 @@ import type { GroupDeps } from "../store/groups/group-record.ts";
 import { redisSigningKeys } from "../store/secret-keys/signing-keys.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
-/** Addresses that other machines cannot reach. */
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;
 
-/** Whether only this machine can connect to a `HOST`. */
+/** Returns whether only this machine can connect to a `HOST`. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }
 
-/** The dependencies of sessions and of API token authentication. */
 export interface OpenDeps extends GroupDeps {
   readonly environments: Pick<EnvironmentStore, "find">;
   readonly lifecycle: Lifecycle;
   readonly logger: Logger;
 }
 
-/** Opens viewer sessions and their signing keys. */
 export function openSessions(
   { publicUrl, host, viewerSessionMaxMs, apiTokenCacheMs }: Config,
   { client, cipher, audit, environments, logger }: OpenDeps,
@@ -45,7 +42,7 @@ export function openSessions(
   return {
     sessions,
     signingKeys,
-    /** Sets the URL that the service listens on. It is the public URL if `PUBLIC_URL` is unset. */
+    /** Sets the URL on which the service listens. This URL is the public URL if `PUBLIC_URL` is unset. */
     listensAt(url: string): void {
       listenUrl = url.replace(/\/$/, "");
     },

@@ -28,23 +28,17 @@ import { isReporter } from "./worker.ts";
 interface StoreObservers {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Called when a connection to Redis is ready. */
   readonly onReady: () => void;
 }
 
-/** How long a start waits for Redis before the service listens without Redis, in milliseconds. */
+/** The time after which a start no longer waits for Redis, and the service listens without Redis. In milliseconds. */
 export const WAIT_MS = 2000;
 
 interface OpeningStore extends Opening {
-  /** Undefined for the embedded store. */
   readonly identity: StoreIdentity | undefined;
 }
 
-/**
- * Opens the store of the settings, and logs the state of its connections.
- *
- * @throws StoreMisconfigured
- */
+/** Opens the store of the settings, and logs the state of its connections. @throws StoreMisconfigured */
 export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<OpeningStore> {
   const observe = metrics.observeStore.bind(metrics);
   if (config.redisUrl === undefined) {
@@ -56,7 +50,6 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   }
   let lastError: Error | undefined;
   const logged = new Set<string>();
-  // Errors within `WAIT_MS` share one log line.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },
@@ -69,7 +62,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     observe,
     onError: (error) => {
       lastError = error;
-      // While Redis is down, reconnects repeat the same errors. Each is logged once.
+      // While Redis is down, reconnects repeat the same errors, so each error is logged once.
       if (isEarly || logged.has(error.message)) return;
       logged.add(error.message);
       logger.error(errorFields(error), "Redis connection failed");
@@ -120,7 +113,6 @@ function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
   );
 }
 
-/** Opens the stores of the RPCs on one client. */
 export function openStores(
   client: StoreClient,
   { cipher, audit, listener }: { cipher: TokenCipher; audit: Audit; listener: RevocationListener },
@@ -137,10 +129,10 @@ export function openStores(
   };
 }
 
-/** The interval of warnings about removed audit events of an environment, in milliseconds. */
+/** The minimum time between two warnings about removed audit events of an environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/** Opens the audit trail for writing. Counts and logs the events that the audit trail removes early. */
+/** Counts and logs the events that the audit trail removes early. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,
@@ -160,11 +152,6 @@ export function openAudit(
   });
 }
 
-/**
- * Opens the rate limiters of the settings.
- *
- * @param client undefined for the embedded store
- */
 export function openRateLimiters(
   { rateLimit, authFailureLimit }: Config,
   { client, metrics }: { client: StoreClient | undefined; metrics: Metrics },

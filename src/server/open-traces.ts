@@ -11,7 +11,7 @@ import { requireConnectPermission } from "./permissions.ts";
 /** The minimum time between two warnings of one cause, in milliseconds. */
 const WARNING_INTERVAL_MS = 60_000;
 
-/** Opens the traces. Loads OpenTelemetry only if a collector is set. @throws NotAllowed */
+/** Loads OpenTelemetry only if a collector is set. @throws NotAllowed */
 export async function openTraces(
   config: Config,
   { logger, metrics, lifecycle }: { logger: Logger; metrics: Metrics; lifecycle: Lifecycle },
@@ -30,7 +30,6 @@ export async function openTraces(
   return traces;
 }
 
-/** The certificates for requests to the collector. */
 export function collectorTlsOf({ otlpCa, otlpCert, otlpKey }: Config): CollectorTls {
   return { ca: otlpCa, cert: otlpCert, key: otlpKey };
 }
@@ -38,7 +37,7 @@ export function collectorTlsOf({ otlpCa, otlpCert, otlpKey }: Config): Collector
 const LOST =
   "spans of traces are lost: ugs_spans_lost_total counts them; see docs/operations/incidents.md#usergroupsspanslost";
 
-/** Creates a function that counts lost spans, and warns of each cause at most once per `WARNING_INTERVAL_MS`. */
+/** Counts lost spans, and logs a warning of each cause at most once per `WARNING_INTERVAL_MS`. */
 export function lossReporter(logger: Pick<Logger, "warn">, lost: (cause: string, spans: number) => void): OnLost {
   const isDue = oncePer(WARNING_INTERVAL_MS);
   return (cause, spans, error) => {

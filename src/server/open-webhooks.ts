@@ -23,7 +23,7 @@ interface WebhookParts extends GroupDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/** Opens the delivery of events. @returns `start`: begins to deliver; `sendTest`: sends the message of a test to a webhook, which need not be enabled */
+/** @returns `start` begins to deliver. `sendTest` sends a test message, even if the webhook is disabled */
 export function openWebhooks(
   { webhookAllow: allowed, metricsPort }: Pick<Config, "webhookAllow" | "metricsPort">,
   { stores, logger, metrics, lifecycle, ...deps }: WebhookParts,
@@ -62,11 +62,11 @@ export function openWebhooks(
   lifecycle.onClose("deliveries to webhooks", () => engine.close());
   metrics.gauge({
     name: "ugs_webhook_undelivered_age_seconds",
-    help: "Age of the oldest event that a webhook has not received, for up to 20 environments with the oldest ones",
+    help: "Age of the oldest event that a webhook has not received, for the environments with the oldest such events, at most 20",
     ofWorkers: "max",
     read() {
       const lags = engine.lags().slice(0, MAX_LAGS);
-      // Without METRICS_PORT, unauthenticated clients can read the metrics. They must not see names of customers.
+      // Without METRICS_PORT, unauthenticated clients can read the metrics, so these must not contain names.
       if (metricsPort === undefined) return [{ labels: {}, value: (lags[0]?.ageMs ?? 0) / 1000 }];
       return lags.map(({ environment, ageMs }) => ({
         labels: { environment: formatEnvironmentName(environment) },

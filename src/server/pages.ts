@@ -6,7 +6,6 @@ import { DOCS_FILES } from "../rest/pages/docs.ts";
 import { mayRead } from "./permissions.ts";
 import { isReporter } from "./worker.ts";
 
-/** A page, and the setting that disables it. */
 interface Page {
   readonly files: readonly string[];
   readonly paths: string;
@@ -16,10 +15,7 @@ interface Page {
 export const DOCS: Page = { files: DOCS_FILES, paths: "/openapi.json and /docs/", setting: "DOCS" };
 export const CONSOLE: Page = { files: CONSOLE_FILES, paths: "/console/", setting: "CONSOLE" };
 
-/**
- * Whether the process can read the files of a page; if not, logs the reason. The files exist after a build. Without a build,
- * Deno also needs a permission to read them.
- */
+/** Returns whether the process can read the files of a page. If not, logs the reason. */
 export async function canServe({ files, paths, setting }: Page, logger: Logger): Promise<boolean> {
   const isAllowed = await mayRead(files);
   if (isAllowed && files.every((file) => existsSync(file))) return true;

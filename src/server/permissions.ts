@@ -6,14 +6,14 @@ type Permission =
 
 type DenoPermissions = { permissions: { query(of: Permission): Promise<{ state: string }> } };
 
-/** Whether the runtime grants a permission. Node grants every permission. */
+/** Returns whether the runtime grants a permission. Node grants every permission. */
 async function isGranted(permission: Permission): Promise<boolean> {
   const deno = (globalThis as { Deno?: DenoPermissions }).Deno;
   return !deno || (await deno.permissions.query(permission)).state === "granted";
 }
 
 /**
- * Requires the permission to listen. Without it, Deno would throw in an internal callback, where the error cannot be caught.
+ * Without this check, Deno would throw in an internal callback, where no code can catch the error.
  *
  * @throws Error of the system call `listen`
  */
@@ -24,22 +24,21 @@ export async function requireListenPermission(host: string, port: number): Promi
   throw Object.assign(new Error(message), { syscall: "listen" });
 }
 
-/** Deno does not grant a permission that the settings need. The message says how to grant it. */
+/** Deno does not grant a permission that the settings need. The message contains the remedy. */
 export class NotAllowed extends Error {}
 
-/** Requires the permission to connect. @throws NotAllowed */
+/** @throws NotAllowed */
 export async function requireConnectPermission({ protocol, hostname, port }: URL): Promise<void> {
   const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
   if (await isGranted({ name: "net", host })) return;
   throw new NotAllowed(`Deno does not allow ${host}; add "${host}" to permissions.default.net in deno.json`);
 }
 
-/** Whether the runtime may read all these files. */
 export async function mayRead(paths: readonly string[]): Promise<boolean> {
   return (await Promise.all(paths.map((path) => isGranted({ name: "read", path })))).every(Boolean);
 }
 
-/** Requires the permission to run Deno for workers. @throws NotAllowed */
+/** @throws NotAllowed */
 export async function requireRunPermission(): Promise<void> {
   const command = process.execPath;
   if (await isGranted({ name: "run", command })) return;
@@ -49,8 +48,8 @@ export async function requireRunPermission(): Promise<void> {
 }
 
 /**
- * The Deno flags of a worker: the permissions of `deno.json`, the unlimited permissions of this process, and the files of
- * settings. A process cannot query its limited permissions.
+ * Returns the Deno flags of a worker: the permissions of `deno.json`, the unlimited permissions of this process, and
+ * the files of settings. A process cannot query its own limited permissions.
  */
 export async function workerFlags(files: readonly string[]): Promise<string[]> {
   const flags = ["--no-prompt", "-P"];

@@ -4,7 +4,7 @@ import { holdsData } from "./redis-state.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
-/** Nodes of Redis, by their pages of keys. Each page takes a second of the process' clock. */
+/** Creates a client of nodes with these pages of keys. `performance.now` advances by a second per page. */
 function clientOf(nodes: { readonly [name: string]: readonly (readonly string[])[] }): Pick<StoreClient, "each"> {
   let now = performance.now();
   vi.spyOn(performance, "now").mockImplementation(() => now);

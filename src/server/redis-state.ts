@@ -16,19 +16,15 @@ import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "../store/secret-ke
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { isReporter } from "./worker.ts";
 
-/** The pause before a failed check is repeated, in milliseconds. */
 const RETRY_MS = 1000;
 
-/** Interval at which the start tests whether a postponed check is done, in milliseconds. */
+/** The interval at which the start tests whether a postponed check is done, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/**
- * Minimum and maximum interval of the checks of environments, in milliseconds. The interval is `API_TOKEN_CACHE`,
- * within these limits.
- */
+/** The interval of the checks of environments is `API_TOKEN_CACHE` within these limits, in milliseconds. */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
-/** Interval of the checks of the identity, in milliseconds. Redis can lose its data while it stays connected. */
+/** The interval of the checks of the identity, in milliseconds. Redis can lose its data and stay connected. */
 const IDENTITY_MS = 1000;
 
 interface RedisStateDeps {
@@ -36,21 +32,19 @@ interface RedisStateDeps {
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
-  /** Undefined for the embedded store. */
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
-  /** Holds the environments of the tokens of the settings. */
   readonly authenticator: Pick<ApiTokens, "environments" | "forget">;
-  /** Receives the error if a check that was postponed at the start finds that Redis cannot be used. */
+  /** Called with the error if Redis cannot be used, but the start postponed the check. */
   readonly onUnusable: (error: StoreMisconfigured) => void;
 }
 
 /**
- * The data that this process needs in Redis: the layout of this release, the check values of `TOKEN_KEYS`, and the
- * environments of `API_TOKENS`. The start checks them. A shard that is down does not prevent the start. The process
- * checks the data of a shard when the shard answers. If Redis loses this data, the process writes it again. So wrong
- * keys are still detected, and an environment keeps its number.
+ * Checks and restores the data that this process needs in Redis: the layout of this release, the check values of
+ * `TOKEN_KEYS`, and the environments of `API_TOKENS`. A shard that is down does not prevent the start. The process
+ * checks the data of this shard when the shard answers. If Redis loses the data, the process writes the data again. So
+ * wrong keys are still detected, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
@@ -67,7 +61,8 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. Does nothing for the embedded store.
+   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. Does nothing with the
+   * embedded store.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
@@ -75,7 +70,8 @@ export class RedisState {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
-    // The service must not use data with another layout or key. But in a Cluster, one shard may be down.
+    // The service must not use data with another layout or other keys, so the start waits until the check is done. It
+    // does not wait in a Cluster, where one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
@@ -88,7 +84,7 @@ export class RedisState {
   }
 
   /**
-   * Returns an environment of `API_TOKENS`. Creates it if it is missing.
+   * Returns an environment of `API_TOKENS`, or creates a missing environment.
    *
    * @throws EnvironmentNotFound if it was deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
@@ -108,7 +104,6 @@ export class RedisState {
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
   }
 
-  /** Forgets an environment after a worker announced its deletion. */
   deleted(environment: Environment): void {
     if (this.#deps.authenticator.forget(environment.number)) this.#logDeletion(environmentPath(environment));
   }
@@ -121,7 +116,6 @@ export class RedisState {
     if (identity && current) await noteKeyUse(client, current).catch(() => {});
   }
 
-  /** Starts the regular checks of the environments and the identity, and the regular notes of the key in use. */
   watch(): void {
     const { config, identity } = this.#deps;
     const note = async () => {
@@ -138,11 +132,11 @@ export class RedisState {
     if (identity) this.#timers.push(setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref());
   }
 
-  /** Checks and restores the data of this process. Called when a connection to Redis is ready. */
+  /** Called when a connection to Redis is ready. */
   restore(): void {
     // The start makes the first check.
     if (this.#timers.length === 0) return;
-    // Each connection calls this when it is ready. Waits for the last connection, but not longer than `RETRY_MS`.
+    // Each connection calls this method when it is ready. Wait for the last connection, but not longer than `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
@@ -150,7 +144,7 @@ export class RedisState {
   /**
    * Accepts the data in Redis as the data of this service, and restores the data of this process.
    *
-   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if it has another layout or other keys
+   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if the data has another layout or other keys
    */
   async accept(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
@@ -180,7 +174,7 @@ export class RedisState {
     this.#isRunning = true;
     try {
       await this.#deps.identity?.check();
-      // Does not write to data that no operator has accepted.
+      // Do not write to data that no operator has accepted.
       if (this.#deps.identity?.refusal()) return;
       await this.#check();
       await this.#restoreEnvironments();
@@ -239,7 +233,7 @@ export class RedisState {
     );
   }
 
-  /** Waits for a check at the start. If Redis or one of its shards is down, the check is postponed. */
+  /** Postpones a check at the start if Redis or one of its shards is down. */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
     const { logger } = this.#deps;
     try {
@@ -254,7 +248,6 @@ export class RedisState {
   }
 }
 
-/** @throws the error, unless it is EnvironmentNotFound */
 function unlessDeleted(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
 }
@@ -265,20 +258,19 @@ export const LAYOUT = "3";
 const FIRST_LAYOUT = "1";
 
 /**
- * Checks that the data in Redis has the layout of this release. Data without an identity gets a new identity.
+ * Gives a new identity to data without an identity.
  *
  * @param wasChecked whether this process has checked the data before
- * @throws StoreMisconfigured if it has another layout; StoreUnavailable; TooFewReplicas
+ * @throws StoreMisconfigured if the data has another layout than that of this release; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(
   client: StoreClient,
   identity: StoreIdentity | undefined,
   wasChecked: boolean,
 ): Promise<void> {
-  // The embedded store begins empty.
   if (!identity) return;
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  // Reads the number again after the search: a worker of this release writes the number before any data.
+  // Read the number again after the search, because a worker of this release writes the number before any data.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
@@ -286,7 +278,6 @@ async function checkFormat(
   requireLayout(await identity.adopt());
 }
 
-/** @param format the value of `ug:format` @throws StoreMisconfigured if it is not the layout of this release */
 function requireLayout(format: string): void {
   const [found = ""] = format.split(" ");
   if (found === LAYOUT) return;
@@ -301,12 +292,12 @@ function requireLayout(format: string): void {
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
- * Whether Redis has a key of an environment. Other keys do not count: a running process may write them after Redis was
- * emptied. It scans all keys, which takes about a second per million keys of other applications. The service scans only
- * a Redis without a layout number.
+ * Returns whether Redis has a key of an environment. Other keys do not count, because a running process may write them
+ * after Redis was emptied. The scan of all keys takes about a second per million keys of other applications, so the
+ * service scans only a Redis without a layout number.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
-  /** The SCAN cursors by the names of the nodes. `0`: the scan of the node is complete. */
+  /** The SCAN cursor of each node: `0` after a complete scan. */
   let cursors = new Map<string, string>();
   do {
     const pages = await client.each("format", async (redis, name) => {

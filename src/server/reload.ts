@@ -10,10 +10,10 @@ import { checkTokenKeys } from "../store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";
 
-/** Makes a part of the service use settings whose files have changed. Rejects if the part cannot use them. */
+/** Applies changed settings to a part of the service. Rejects if the part cannot use these settings. */
 export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
 
-/** Watches the files of settings. Logs each change, and counts it in the metrics. */
+/** Watches the files of settings. Logs each change, and updates the gauges. */
 export function watchFiles(
   config: Config,
   { use, logger, metrics }: { readonly use: Reload; readonly logger: Logger; readonly metrics: Metrics },
@@ -55,8 +55,8 @@ export function watchFiles(
 }
 
 /**
- * Requires that one ring of keys can replace another while both are in use. Workers do not change their rings at the same
- * time, and each worker must decrypt the tokens of the others.
+ * Requires that one ring of keys can replace another. Workers replace their rings at different times, and in the
+ * meantime each worker must decrypt the tokens of the other workers.
  *
  * @param redis undefined for the embedded store, where any key may have encrypted tokens
  * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`

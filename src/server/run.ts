@@ -30,13 +30,16 @@ import { announce, endUnusable, type Listening, warnOfSettings } from "./start-m
 import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, sendSample, worker } from "./worker.ts";
 
-/** How long a worker waits for the metrics of all workers, in milliseconds. The supervisor waits less for each worker. */
+/**
+ * The time that a worker waits for the metrics of all workers, longer than the timeout of the supervisor, in
+ * milliseconds.
+ */
 const METRICS_TIMEOUT_MS = 6000;
 
-/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes wait longer. */
+/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes have longer timeouts. */
 const PROBE_TIMEOUT_MS = 2000;
 
-/** The interval of log lines about failed calls of unauthenticated clients, per code, in milliseconds. */
+/** The minimum time between two log lines about failed calls of unauthenticated clients, per code, in milliseconds. */
 const UNKNOWN_INTERVAL_MS = 60_000;
 
 interface RunningService extends Omit<Listening, "workers"> {
@@ -45,8 +48,9 @@ interface RunningService extends Omit<Listening, "workers"> {
 }
 
 /**
- * Opens the service, listens, and announces the URL. The supervisor announces the URL of its workers. If Redis does not answer,
- * the service listens, but is not ready. It announces the URL when Redis has answered and the service can use its data.
+ * Opens the service, listens, and announces the URL. For workers, the supervisor announces the URL. If Redis does not
+ * answer, the service listens, but is not ready. It announces the URL when Redis has answered and the service can use
+ * the data.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */
@@ -96,12 +100,11 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
-/** The idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds. */
 function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
   return Math.min(1000, shutdownTimeoutMs / 10);
 }
 
-/** Opens `METRICS_PORT` if it is set. @returns its URL */
+/** Returns the URL, or undefined without `METRICS_PORT`. */
 async function openMetricsPort(
   {
     host,
@@ -119,7 +122,6 @@ async function openMetricsPort(
   return port.url;
 }
 
-/** Starts a supervisor and its workers. @throws WorkersFailed, NotAllowed, or the error of `listen` */
 export async function supervise(config: Config): Promise<{ close(): Promise<void> }> {
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config) });
   const supervisor = new Supervisor(config, { forks: await openForks(config), log });
@@ -139,8 +141,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const development = generateTokens(config, hasConsole);
     if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
     const traces = await openTraces(config, { logger, metrics, lifecycle });
-    // Redis cannot become ready before this function has created `state`: between `openStore` and `state`, it awaits
-    // nothing.
+    // `onReady` cannot run before this function has created `state`, because the function awaits nothing between
+    // `openStore` and `state`.
     const onReady = () => state.restore();
     const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
     lifecycle.onClose("store", () => client.close());
@@ -176,7 +178,6 @@ export async function open(config: Config, options: { write?: (line: string) => 
     addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
     const webhooks = openWebhooks(config, { client, cipher, audit, stores, logger, metrics, lifecycle });
     const shutdown = new AbortController();
-    // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,
@@ -201,7 +202,6 @@ export async function open(config: Config, options: { write?: (line: string) => 
       isClosing: () => lifecycle.isClosing,
     });
     lifecycle.onClose("samples", () => app.sampler.close());
-    /** Ends the streams. They do not end by themselves. */
     const endStreams = () => shutdown.abort();
     const startDeliveries = webhooks.start;
     return { app, log, lifecycle, metrics, development, service, listensAt, endStreams, startDeliveries };
@@ -211,10 +211,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   }
 }
 
-/**
- * The samples of the last hour. A single process has its own samples. In a worker, the supervisor has the samples of
- * all workers.
- */
+/** A single process stores its own samples. For workers, the supervisor stores the samples of all workers. */
 function openHistory() {
   if (worker) {
     const readHistory = async (query: HistoryQuery) => {
@@ -230,18 +227,17 @@ function openHistory() {
   };
 }
 
-/** The key of the embedded store. It is random, because the store loses its data when the process exits. */
+/** The key is random, because the embedded store loses its data when the process exits. */
 function newEmbeddedKey(): RingKey {
   return { id: "embedded", secret: randomBytes(32) };
 }
 
-/** Closes everything after the shutdown delay, within the shutdown timeout. */
 async function close(
   { shutdownTimeoutMs, shutdownDelayMs }: Config,
   { lifecycle, logger }: { readonly lifecycle: Lifecycle; readonly logger: Logger },
 ): Promise<void> {
   logger.info("shutting down");
-  // A process that must stop serving has set its exit code. It closes without a delay.
+  // A process that must stop serving has set its exit code, and closes without a delay.
   const delayMs = process.exitCode === undefined ? shutdownDelayMs : 0;
   const failed = await lifecycle.close(shutdownTimeoutMs, { delayMs });
   if (failed.length > 0) logger.warn({ failed }, "not closed in time");

@@ -2,12 +2,13 @@ import { setFlagsFromString } from "node:v8";
 import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire";
 
 /*
- * Options of V8 and protobuf-es. Import this file first: if ioredis is loaded before it, a call costs 5 % more CPU.
+ * Options of V8 and protobuf-es. Import this file first: a call costs 5 % more CPU if ioredis is loaded before this
+ * file.
  */
 
 /*
- * V8 collects the old generation after it has grown by this percentage. Calls that wait for Redis are promoted to the
- * old generation and soon become garbage there. A lower value saves memory, but V8 collects more often, and each
+ * V8 collects the old generation when its size has grown by this percentage. Calls that wait for Redis are promoted to
+ * the old generation and soon become garbage there. A lower value saves memory, but V8 collects more often, and each
  * collection delays calls: at 30, collections determine the p99 latency. Deno reads V8 flags from its command line
  * instead.
  */
@@ -21,8 +22,8 @@ if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=100");
 delete (Object.prototype as { __proto__?: unknown }).__proto__;
 
 /*
- * By default, protobuf-es removes a byte order mark at the start of a string, so two ids could become equal. These decoders keep
- * it, like JSON and other protobuf implementations.
+ * By default, protobuf-es removes a byte order mark at the start of a string, so two ids could become equal. These
+ * decoders keep the mark, like JSON and other protobuf implementations.
  */
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });

@@ -1,10 +1,9 @@
 import type { Config } from "../config/config.ts";
 import { readRedisUrl } from "../store/connection/url.ts";
 
-/** The minimum length of a redacted secret. Shorter secrets occur in ordinary words. */
+/** The minimum length of a redacted secret. Shorter texts occur in ordinary words. */
 const MIN_LENGTH = 8;
 
-/** The credentials in the settings. The log redacts them. */
 export function secretsOf(config: Config): string[] {
   const { apiTokens, adminTokens, tokenKeys, redisUrl = "", redisPassword, redisSentinelPassword } = config;
   const redis = readRedisUrl(redisUrl, { password: redisPassword });

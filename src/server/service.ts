@@ -12,11 +12,9 @@ import type { RedisState } from "./redis-state.ts";
 import { requireSuccessor } from "./reload.ts";
 import { secretsOf } from "./secrets.ts";
 
-/** The parts that start, and that use changed settings. */
 interface ServiceParts {
   readonly log: Log;
   readonly client: StoreClient;
-  /** Resolves when Redis has answered. */
   readonly opened: Promise<void>;
   readonly state: RedisState;
   readonly cipher: TokenCipher;
@@ -25,7 +23,6 @@ interface ServiceParts {
   readonly traces: Traces | undefined;
 }
 
-/** Starts to serve, and uses changed settings. Holds the settings in use, and whether the process has started to serve. */
 export class Service {
   #settings: Config;
   #isStarted = false;
@@ -38,7 +35,6 @@ export class Service {
     this.#parts = parts;
   }
 
-  /** The settings in use. */
   get settings(): Config {
     return this.#settings;
   }
@@ -52,7 +48,7 @@ export class Service {
     const { opened, state } = this.#parts;
     await opened;
     await state.check();
-    // The files of settings may change in the meantime.
+    // The files of settings may change during `#useTokens`.
     for (let used: Config | undefined; used !== this.#settings; ) {
       used = this.#settings;
       await this.#useTokens(used);
@@ -61,7 +57,7 @@ export class Service {
     this.#isStarted = true;
   }
 
-  /** Uses settings whose files have changed, except the certificates of a port. Rejects if it cannot use them. */
+  /** Applies changed settings, except the certificates of a port. Rejects if the service cannot use these settings. */
   async reload(next: Config, changed: ReadonlySet<FileSetting>): Promise<void> {
     const { log, client, traces } = this.#parts;
     log.redact(secretsOf(next));
@@ -88,14 +84,13 @@ export class Service {
     await state.noteKeyUse();
   }
 
-  /** Uses the tokens of the settings, and the generated tokens. */
   async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
     const { authenticator, cipher, state } = this.#parts;
     const tokens = {
       apiTokens: [...apiTokens, ...this.#development.apiTokens],
       adminTokens: [...adminTokens, ...this.#development.adminTokens],
     };
-    // The last key of the ring changes least often.
+    // Use the last key of the ring, because it changes least often.
     const { secret } = cipher.ring.at(-1) as RingKey;
     authenticator.use(await staticTokens(tokens, { state, authenticator, secret }));
   }

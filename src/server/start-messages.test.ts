@@ -28,7 +28,6 @@ describe("a command line", () => {
       ]),
     );
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(150);
-    // Links become plain text.
     expect(text).toMatch(/serves the console at/);
     expect(exitCode).toBe(0);
   });

@@ -9,15 +9,12 @@ import { isLoopback } from "./open-sessions.ts";
 import { NotAllowed } from "./permissions.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
-/** A listening service, for its announcement. */
 export interface Listening {
-  /** The URL of the service, such as `http://127.0.0.1:8080`. */
   readonly url: string;
-  /** The URL of health and metrics; undefined if they have no port of their own. */
+  /** The URL of health and metrics; undefined without `METRICS_PORT`. */
   readonly metricsUrl: string | undefined;
-  /** How many processes share the port; undefined for a single process. */
+  /** The number of processes that share the port; undefined for a single process. */
   readonly workers?: number;
-  /** Default: none. */
   readonly development?: DevelopmentTokens;
 }
 
@@ -87,7 +84,7 @@ function curl(url: string, token: string): string {
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
 }
 
-/** Answers the command line and sets the exit code. @returns false without arguments: the service must start */
+/** Returns false without arguments, so that the service starts. Otherwise, prints the answer and sets the exit code. */
 export function answerCommandLine(args: readonly string[]): boolean {
   const answer = answerTo(args);
   if (!answer) return false;
@@ -96,14 +93,11 @@ export function answerCommandLine(args: readonly string[]): boolean {
   return true;
 }
 
-/** The answer to a command line. The service then does not start. */
 interface Answer {
   readonly text: string;
-  /** The exit code of the process. */
   readonly exitCode: 0 | 2;
 }
 
-/** Answers the arguments of the command line; undefined if there are none. */
 export function answerTo(args: readonly string[]): Answer | undefined {
   const requested = args.map((arg) => KNOWN.get(arg));
   const unknown = requested.indexOf(undefined);
@@ -119,14 +113,14 @@ const KNOWN: ReadonlyMap<string, () => string> = new Map([
   ["-v", () => packageJson.version],
 ]);
 
-/** Repeats only the part of the argument that cannot be a part of a secret. */
+/** Quotes only the part of the argument that cannot be a part of a secret. */
 function refusal(index: number, arg: string): string {
   const [name] = /^[a-z_-]{0,30}/i.exec(arg) ?? [];
   const shown = name ? ` (${name})` : "";
   return `argument ${index + 1}${shown} is unknown: settings are environment variables, such as PORT=8080 before the command; --help lists them`;
 }
 
-/** The minimum and maximum width of descriptions in the help, in characters. The terminal determines the width. */
+/** The minimum and maximum width of descriptions in the help, in characters. */
 const DESCRIPTION_WIDTH = { least: 40, most: 80 };
 
 function help(): string {
@@ -159,12 +153,11 @@ function plainText(markdown: string): string {
   return markdown.replaceAll("`", "").replace(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }
 
-/** Wraps a text into lines. A word that is longer than the width gets its own line. */
+/** A word that is longer than the width gets its own line. */
 function wrapped(text: string, width: number): string[] {
   return (text.match(new RegExp(`(?:\\S{${width},}|.{1,${width}})(?= |$)`, "g")) ?? []).map((line) => line.trim());
 }
 
-/** Explains to an operator why the service does not start. */
 export function explainStartFailure(error: unknown): string {
   if (error instanceof ConfigError || error instanceof NotAllowed || error instanceof WorkersFailed)
     return error.message;
@@ -181,7 +174,7 @@ export function explainStartFailure(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** Reports why the service does not start, and sets exit code 1. A worker reports to its supervisor. */
+/** Reports why the service does not start, and sets exit code 1. A worker sends this report to its supervisor. */
 export function reportStartFailure(error: unknown): void {
   process.exitCode = 1;
   const reason = explainStartFailure(error);
@@ -189,7 +182,6 @@ export function reportStartFailure(error: unknown): void {
   else console.error(reason);
 }
 
-/** Shuts down a serving process that cannot use Redis, with exit code 1. */
 export function endUnusable(error: Error): void {
   reportStartFailure(error);
   // The process finishes its calls in flight, as after a signal. Deno needs a permission to send itself a signal.

@@ -21,22 +21,18 @@ import {
   workerArgument,
 } from "./worker.ts";
 
-/**
- * If a worker exits within this time after its start, the supervisor waits for the same time before it restarts the
- * worker. In milliseconds.
- */
+/** The minimum lifetime of a worker for an immediate restart, in milliseconds. Other restarts wait for this time. */
 const RESTART_DELAY_MS = 1000;
 
-/** The time after the shutdown timeout at which the supervisor kills a worker, in milliseconds. */
+/** The time between the shutdown timeout and the kill of a worker that has not exited, in milliseconds. */
 const EXIT_SLACK_MS = 2000;
 
-/** How long the supervisor waits for the metrics of a worker, in milliseconds. */
+/** The time that the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
-/** If more workers than this exit without a reason before they listen, the start fails. */
+/** The maximum number of exits without a reason before all workers listen. After more exits, the start fails. */
 const MAX_EXITS_AT_START = 5;
 
-/** The exit of a worker, and its reason if it could not start. */
 interface WorkerExit {
   readonly pid?: number | undefined;
   readonly code?: number | null;
@@ -46,22 +42,19 @@ interface WorkerExit {
 
 type SupervisorSettings = Pick<Config, "workers" | "shutdownTimeoutMs" | "shutdownDelayMs">;
 
-/** Runs the workers that share a port: restarts them when they crash, and drains them at shutdown. */
+/** Runs the workers that share a port: restarts crashed workers, and drains all workers at shutdown. */
 export class Supervisor {
   readonly #config: SupervisorSettings;
   readonly #forks: Forks;
   readonly #log: Log;
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
   readonly #workers = new Set<ChildProcess>();
-  /** The workers that serve. */
   readonly #listening = new Set<ChildProcess>();
-  /** The workers that wait for Redis before they serve. */
   readonly #waiting = new Set<ChildProcess>();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
-  /** The combined metrics. All workers share this result, because workers forward requests for metrics. */
+  /** The combined metrics. All workers share this result, because each worker forwards requests for metrics. */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
-  /** The samples of all workers. */
   readonly #history = new History();
   #forked = 0;
   #exitsAtStart = 0;
@@ -74,10 +67,10 @@ export class Supervisor {
   }
 
   /**
-   * Starts the workers and resolves when all of them listen.
+   * Starts the workers, and resolves when all of them listen.
    *
-   * @throws WorkersFailed if a worker reports why it cannot start, or if too many exit without a reason. All workers have then
-   *   exited
+   * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit without a reason.
+   *   Before, all workers have exited
    */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
@@ -133,8 +126,8 @@ export class Supervisor {
     answerData(worker, "history", async (query = "") =>
       JSON.stringify(this.#history.read(JSON.parse(query), Date.now())),
     );
-    // A message to a dead worker emits `error`, and so does a failed fork. Without a listener, `error` would end the supervisor
-    // and all workers.
+    // A message to a dead worker emits `error`, and so does a failed fork. Without a listener, `error` would end the
+    // supervisor and all workers.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
       // A failed fork emits no `exit`.
@@ -177,11 +170,10 @@ export class Supervisor {
     this.#start = undefined;
   }
 
-  /** The metrics of all workers; undefined if a worker does not answer. */
   async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#listening, ...this.#waiting];
     const texts = await Promise.all(workers.map((worker) => requestData(worker, "own metrics", METRICS_TIMEOUT_MS)));
-    // The metrics of a worker that has exited in the meantime are already counted.
+    // Omit a worker that has exited in the meantime, because its metrics are already counted.
     const answered = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
       .filter(({ worker }) => this.#workers.has(worker));
@@ -192,19 +184,18 @@ export class Supervisor {
   }
 }
 
-/** Starts worker processes that share the ports. */
 interface Forks {
   /** Starts a worker process. If it fails, the process has no pid and emits `error`. */
   fork(number: number): ChildProcess;
-  /** Releases the ports. Call it before the announcement, when all workers listen or the start has failed. */
+  /** Releases the ports. Call this method before the announcement, when all workers listen or the start has failed. */
   release(): Promise<unknown>;
 }
 
 type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
 
 /**
- * Prepares to start workers, which run the same program as this process. On Node, `node:cluster` shares the ports. On Deno, all
- * processes listen on the same port, and the operating system shares it.
+ * Prepares to start workers, which run the same program as this process. On Node, `node:cluster` shares the ports. On
+ * Deno, all processes listen on the same port, and the operating system shares the port.
  *
  * @throws on Deno: NotAllowed, or an error of the system call `listen`
  */
@@ -214,9 +205,7 @@ export async function openForks(settings: PortSettings): Promise<Forks> {
 
 function forkOnNode(number: number): ChildProcess {
   cluster.setupPrimary({ args: [workerArgument({ number })] });
-  const { process: child } = cluster.fork().on("error", () => {
-    // The child process emits the same error.
-  });
+  const { process: child } = cluster.fork().on("error", () => {});
   return child;
 }
 
@@ -236,14 +225,13 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that no other service listens on a port, because the operating system would let workers share that port. If the
- * system selects the port, this process keeps it until the workers listen, and resets connections to it. The first listener
- * must allow sharing.
+ * Requires that no other service listens on a port, because the operating system would let workers share that port. If
+ * the system selects the port, this process keeps the port until the workers listen, and resets connections to it. The
+ * first listener must allow sharing.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);
   const server = createServer((socket) => socket.destroy());
-  // The types of Node 20 do not have `reusePort`.
   server.listen({ host, port, reusePort: port === 0 } as ListenOptions);
   await once(server, "listening");
   const claimed = (server.address() as AddressInfo).port;

@@ -2,13 +2,12 @@ import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
 import { answerData, type Channel, type DataMessage, requestData } from "./worker.ts";
 
-/** The two ends of a channel. Each end receives the messages of the other. @param error the error of sending */
+/** @param error the error of sending a message */
 function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & EventEmitter] {
   const ends = [new EventEmitter(), new EventEmitter()] as const;
   const sendTo =
     (end: EventEmitter) => (message: unknown, _h: undefined, _o: undefined, done: (e: Error | null) => void) => {
       done(error ?? null);
-      // Messages are copied without undefined fields.
       return error === undefined && end.emit("message", JSON.parse(JSON.stringify(message)));
     };
   return [Object.assign(ends[0], { send: sendTo(ends[1]) }), Object.assign(ends[1], { send: sendTo(ends[0]) })];

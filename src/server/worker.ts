@@ -5,7 +5,6 @@ import type { Sample } from "../observability/history.ts";
  * The messages between a supervisor and its worker processes.
  */
 
-/** The start options of a worker, from its command line. */
 export interface WorkerStart {
   /** The number of the worker, from 1. A replacement gets a new number. */
   readonly number: number;
@@ -13,7 +12,6 @@ export interface WorkerStart {
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 
-/** The report of a worker about its start. */
 export type StartMessage =
   // The worker listens, and waits for Redis.
   | { readonly kind: "waiting" }
@@ -22,18 +20,16 @@ export type StartMessage =
 
 /**
  * A request to the other process, or its response. A worker requests the metrics of all workers and the samples of the
- * last hour, and the supervisor requests the metrics of one worker.
+ * last hour. The supervisor requests the metrics of one worker.
  */
 export interface DataMessage {
   readonly kind: "all metrics" | "own metrics" | "history";
   readonly id: number;
-  /** The parameters of the request, if its kind has any. */
   readonly query?: string | undefined;
-  /** The data in a response; absent if they are not available. */
+  /** Absent if no data are available. */
   readonly text?: string | undefined;
 }
 
-/** A sample of a worker. */
 export interface SampleMessage {
   readonly kind: "sample";
   readonly sample: Sample;
@@ -44,17 +40,16 @@ export type Channel = Pick<EventEmitter, "on" | "off"> & {
   send?(message: object, handle: undefined, options: undefined, callback: (error: Error | null) => void): boolean;
 };
 
-/** The workers cannot start. The message says why. */
+/** The workers cannot start. The message contains the reason. */
 export class WorkersFailed extends Error {}
 
 const ARGUMENT = "--worker=";
 
-/** The argument that makes a process a worker. */
 export function workerArgument(start: WorkerStart): string {
   return ARGUMENT + JSON.stringify(start);
 }
 
-/** The start options of this worker; undefined in a process without a supervisor. */
+/** Undefined in a process without a supervisor. */
 export const worker = readArgument(process.argv[2]);
 
 function readArgument(argument: string | undefined): WorkerStart | undefined {
@@ -63,7 +58,7 @@ function readArgument(argument: string | undefined): WorkerStart | undefined {
   return JSON.parse(argument.slice(ARGUMENT.length)) as WorkerStart;
 }
 
-/** Whether this process logs the messages that concern all workers. */
+/** Returns whether this process logs the messages that concern all workers. */
 export function isReporter(): boolean {
   return worker === undefined || worker.number === 1;
 }
@@ -76,14 +71,11 @@ export function notifySupervisor(message: StartMessage): void {
 
 let requests = 0;
 
-/** Sends a sample to the supervisor. */
 export function sendSample(sample: Sample): void {
   send(process, { kind: "sample", sample }, () => {});
 }
 
-/**
- * Requests data from the other process. Undefined if that process has no data, or after the timeout, in milliseconds.
- */
+/** Requests data from the other process. Returns undefined after `timeoutMs`, or if the other process has no data. */
 export function requestData(
   channel: Channel,
   kind: DataMessage["kind"],
@@ -106,7 +98,7 @@ export function requestData(
   });
 }
 
-/** Answers the requests of the other process. @param read returns undefined or rejects if there are no data */
+/** Answers the requests of the other process. @param read returns undefined or rejects if no data are available */
 export function answerData(
   channel: Channel,
   kind: DataMessage["kind"],
