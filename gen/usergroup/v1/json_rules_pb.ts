@@ -60,8 +60,8 @@ export const no_token: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 1);
 
 /**
- * If true, each character of the value must be visible: no control, zero-width or bidirectional
- * characters, and no white space at either end. Otherwise two different ids could look the same.
+ * If true, each character of the value must be visible: no control, zero-width or bidirectional characters, and no
+ * white space at either end. Without this rule, two different ids could look the same.
  *
  * @generated from extension: bool visible = 51161;
  */

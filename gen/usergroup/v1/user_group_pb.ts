@@ -30,8 +30,7 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   teamId: bigint;
 
   /**
-   * The user group token. It is a credential: keep it in your back end. Empty while the group is
-   * suspended.
+   * The user group token. The token is a credential: keep it in your back end. Empty while the group is suspended.
    *
    * @generated from field: string token = 2;
    */
@@ -45,7 +44,7 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   name: string;
 
   /**
-   * The id that the caller chose. Unique within the environment.
+   * Id of the group, chosen by the caller. Unique within the environment.
    *
    * @generated from field: string provided_id = 4;
    */
@@ -73,8 +72,8 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   apiEnvironmentTag: ApiEnvironmentTag;
 
   /**
-   * Changes with every change of the group (https://google.aip.dev/154). Send it as `etag` of
-   * UpdateUserGroup to detect concurrent changes.
+   * Version of the group, new after every change (https://google.aip.dev/154). To detect concurrent changes, send this
+   * value as `etag` of UpdateUserGroup.
    *
    * @generated from field: string etag = 8;
    */
@@ -103,7 +102,7 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+   * Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 12;
    */
@@ -125,7 +124,7 @@ export const UserGroupSchema: GenMessage<UserGroup> = /*@__PURE__*/
   messageDesc(file_usergroup_v1_user_group, 0);
 
 /**
- * The suspension of a user group. While it lasts, ResolveViewer and CreateViewerSession fail with
+ * The suspension of a user group. During the suspension, ResolveViewer and CreateViewerSession fail with
  * FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
  *
  * @generated from message usergroup.v1.Suspension
@@ -147,15 +146,15 @@ export type Suspension = Message<"usergroup.v1.Suspension"> & {
   message: string;
 
   /**
-   * Time since which the group is suspended.
+   * Start of the suspension.
    *
    * @generated from field: google.protobuf.Timestamp suspend_time = 3;
    */
   suspendTime?: Timestamp | undefined;
 
   /**
-   * Time at which the suspension ends by itself. Unset if only ResumeUserGroup ends it or, for
-   * `EXPIRED`, a later `expire_time`.
+   * Time at which the suspension ends automatically. If unset, ResumeUserGroup ends the suspension. If the reason is
+   * `EXPIRED`, a later `expire_time` ends the suspension.
    *
    * @generated from field: google.protobuf.Timestamp until = 4;
    */

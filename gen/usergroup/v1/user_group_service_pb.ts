@@ -125,24 +125,23 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
   properties?: JsonObject | undefined;
 
   /**
-   * Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the
-   * mask lists a field that is unset, the service clears it. Default: every field that is set.
+   * Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the mask lists a field
+   * that is unset, the service clears the field. Default: every field that is set.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
   updateMask?: FieldMask | undefined;
 
   /**
-   * If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
-   * group.
+   * If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
    *
    * @generated from field: string etag = 6;
    */
   etag: string;
 
   /**
-   * New time from which the group is suspended with the reason `EXPIRED`. A time in the past
-   * suspends the group at once. A later time resumes a group with the reason `EXPIRED`.
+   * New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group at
+   * once. A later time resumes a group that is suspended with the reason `EXPIRED`.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
@@ -203,17 +202,16 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
   } | { case: undefined; value?: undefined };
 
   /**
-   * Grace period of the old token, at most 30 days. 0 revokes it at once. Default: the setting
-   * ROTATION_GRACE.
+   * Grace period of the old token, at most 30 days. 0 revokes the token at once. Default: the setting ROTATION_GRACE.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
   previousTokenTtl?: Duration | undefined;
 
   /**
-   * Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
-   * last 24 hours, this call does not rotate again. It returns the group with the token of the
-   * first call. Fails with ABORTED (TOKEN_REPLACED) if another call has replaced that token since.
+   * Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours, this
+   * call does not rotate again, and returns the token of the first call. If another call has replaced the token of the
+   * first call, this call fails with ABORTED (TOKEN_REPLACED).
    *
    * @generated from field: string request_id = 4;
    */
@@ -254,9 +252,9 @@ export const RotateUserGroupTokenResponseSchema: GenMessage<RotateUserGroupToken
  */
 export const UserGroupService: GenService<{
   /**
-   * Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-   * request. If it does not exist, the call creates it, which requires the role `manage`. The
-   * response for a suspended group contains its `suspension`, but not its token.
+   * Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
+   * the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
+   * contains its `suspension`, but not its token.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */
@@ -266,8 +264,8 @@ export const UserGroupService: GenService<{
     output: typeof GetUserGroupResponseSchema;
   },
   /**
-   * Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
-   * the group does not exist, and with ABORTED if `etag` is not the current etag.
+   * Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
+   * exist. Fails with ABORTED if `etag` is not the current etag.
    *
    * @generated from rpc usergroup.v1.UserGroupService.UpdateUserGroup
    */

@@ -30,8 +30,8 @@ export type ResolveViewerRequest = Message<"usergroup.v1.ResolveViewerRequest"> 
   token: string;
 
   /**
-   * Required audience of a viewer session. A session with another audience gives NOT_FOUND. Ignored
-   * for user group tokens. Default: any audience.
+   * Required audience of a viewer session. For a session with another audience, the call fails with NOT_FOUND. The call
+   * ignores this field for user group tokens. Default: any audience.
    *
    * @generated from field: string audience = 2;
    */
@@ -116,7 +116,7 @@ export const ResolveViewerResponseSchema: GenMessage<ResolveViewerResponse> = /*
   messageDesc(file_usergroup_v1_viewer_service, 1);
 
 /**
- * The claims of a viewer session, except those of its group.
+ * The claims of a viewer session, except the claims of its group.
  *
  * @generated from message usergroup.v1.ViewerSession
  */
@@ -197,7 +197,7 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
     case: "token";
   } | {
     /**
-     * The id of the group. Needs the role `read`.
+     * The id of the group. Requires the role `read`.
      *
      * @generated from field: string user_group_id = 2;
      */
@@ -213,9 +213,9 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   audience: string;
 
   /**
-   * Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-   * VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group. If a token in
-   * its grace period creates the session, the session also expires no later than this token.
+   * Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
+   * VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,
+   * the session also expires no later than this token.
    *
    * @generated from field: google.protobuf.Duration ttl = 4;
    */
@@ -237,16 +237,16 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   origin?: string | undefined;
 
   /**
-   * Keys of the group's properties to include in the session, at most 100. Anyone who has the
-   * session can read them. Default: none.
+   * Keys of the group's properties to include in the session, at most 100. Anyone who has the session can read these
+   * properties. Default: none.
    *
    * @generated from field: repeated string property_keys = 7;
    */
   propertyKeys: string[];
 
   /**
-   * Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has
-   * the session can read them.
+   * Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has the session can read
+   * these claims.
    *
    * @generated from field: google.protobuf.Struct claims = 8;
    */
@@ -265,7 +265,7 @@ export const CreateViewerSessionRequestSchema: GenMessage<CreateViewerSessionReq
  */
 export type CreateViewerSessionResponse = Message<"usergroup.v1.CreateViewerSessionResponse"> & {
   /**
-   * The JWT. The service does not store it and cannot show it again.
+   * The JWT. The service does not store the session and cannot show it again.
    *
    * @generated from field: string session = 1;
    */
@@ -307,10 +307,9 @@ export const CreateViewerSessionResponseSchema: GenMessage<CreateViewerSessionRe
  */
 export const ViewerService: GenService<{
   /**
-   * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
-   * token or session is unknown, revoked, expired, or of another environment, and with
-   * FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
-   * page is in the metadata of ErrorInfo, as `suspension_message`.
+   * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
+   * unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
+   * the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
    *
    * @generated from rpc usergroup.v1.ViewerService.ResolveViewer
    */
@@ -320,10 +319,10 @@ export const ViewerService: GenService<{
     output: typeof ResolveViewerResponseSchema;
   },
   /**
-   * Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-   * token of the group. Anyone can verify it with the public keys of the environment. A request
-   * with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-   * suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
+   * Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
+   * Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
+   * the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
+   * service has no public URL (PUBLIC_URL_MISSING).
    *
    * @generated from rpc usergroup.v1.ViewerService.CreateViewerSession
    */

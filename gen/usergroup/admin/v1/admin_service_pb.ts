@@ -159,7 +159,7 @@ export const DeleteEnvironmentRequestSchema: GenMessage<DeleteEnvironmentRequest
  */
 export type DeleteEnvironmentResponse = Message<"usergroup.admin.v1.DeleteEnvironmentResponse"> & {
   /**
-   * True if the environment is deleted. Otherwise repeat the call.
+   * True if the environment is deleted. If false, repeat the call.
    *
    * @generated from field: bool done = 1;
    */
@@ -192,8 +192,7 @@ export type ListEnvironmentsRequest = Message<"usergroup.admin.v1.ListEnvironmen
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
-   * Default: the first page.
+   * `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -266,7 +265,7 @@ export type GetCallerResponse = Message<"usergroup.admin.v1.GetCallerResponse"> 
   displayName: string;
 
   /**
-   * `resolve`, `read`, `manage`, `admin` or `root`.
+   * Role of the API token: `resolve`, `read`, `manage`, `admin` or `root`.
    *
    * @generated from field: string role = 3;
    */
@@ -287,7 +286,7 @@ export type GetCallerResponse = Message<"usergroup.admin.v1.GetCallerResponse"> 
   expireTime?: Timestamp | undefined;
 
   /**
-   * The setting ROTATION_GRACE: the default of `previous_token_ttl` of RotateUserGroupToken.
+   * The setting ROTATION_GRACE, which is the default of `previous_token_ttl` in RotateUserGroupToken.
    *
    * @generated from field: google.protobuf.Duration rotation_grace = 6;
    */
@@ -313,7 +312,7 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
   environment?: EnvironmentName | undefined;
 
   /**
-   * Display name, such as the back end that uses the token. 1 to 128 characters.
+   * Display name, such as the name of the back end that uses the token. 1 to 128 characters.
    *
    * @generated from field: string display_name = 2;
    */
@@ -327,8 +326,8 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
   role: Role;
 
   /**
-   * Expiry time: in the future, and no later than the expiry time of the caller's token. Default:
-   * the expiry time of the caller's token, or never if that token does not expire.
+   * Expiry time, in the future. If the caller's token expires, this time must not be later. Default: the expiry time of
+   * the caller's token.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -354,7 +353,7 @@ export type CreateApiTokenResponse = Message<"usergroup.admin.v1.CreateApiTokenR
   apiToken?: ApiToken | undefined;
 
   /**
-   * The secret. The service does not store it and cannot show it again.
+   * The secret. The service does not store the secret and cannot show it again.
    *
    * @generated from field: string token = 2;
    */
@@ -387,8 +386,7 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
-   * Default: the first page.
+   * `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -416,7 +414,7 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
   usedSince?: Timestamp | undefined;
 
   /**
-   * Only tokens that were last used before this time, or never.
+   * Only tokens that were never used, or were last used before this time.
    *
    * @generated from field: google.protobuf.Timestamp unused_since = 7;
    */
@@ -461,7 +459,7 @@ export const ListApiTokensResponseSchema: GenMessage<ListApiTokensResponse> = /*
  */
 export type LookupApiTokenRequest = Message<"usergroup.admin.v1.LookupApiTokenRequest"> & {
   /**
-   * The secret of the API token. The service neither logs nor stores it.
+   * The secret of the API token. The service neither logs nor stores the secret.
    *
    * @generated from field: string token = 1;
    */
@@ -480,9 +478,8 @@ export const LookupApiTokenRequestSchema: GenMessage<LookupApiTokenRequest> = /*
  */
 export type LookupApiTokenResponse = Message<"usergroup.admin.v1.LookupApiTokenResponse"> & {
   /**
-   * The API token. `expire_time` is the expiry time of this secret. If the secret is in its grace
-   * period, it expires earlier than the token. For a token of the settings, only id, display name
-   * and role are set.
+   * The API token. `expire_time` is the expiry time of the secret. A secret in its grace period expires earlier than
+   * the token. For a token of the settings, only id, display name and role are set.
    *
    * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
    */
@@ -503,7 +500,7 @@ export type LookupApiTokenResponse = Message<"usergroup.admin.v1.LookupApiTokenR
   source: LookupApiTokenResponse_Source;
 
   /**
-   * True if RotateApiToken has replaced this secret, so that it is in its grace period.
+   * True if RotateApiToken has replaced the secret. Such a secret is in its grace period.
    *
    * @generated from field: bool replaced = 4;
    */
@@ -529,21 +526,21 @@ export const LookupApiTokenResponse_Source = {
   UNSPECIFIED: 0,
 
   /**
-   * Created by CreateApiToken or RotateApiToken.
+   * CreateApiToken or RotateApiToken created the credential.
    *
    * @generated from enum value: SOURCE_ISSUED = 1;
    */
   ISSUED: 1,
 
   /**
-   * The setting API_TOKENS.
+   * The credential is in the setting API_TOKENS.
    *
    * @generated from enum value: SOURCE_API_TOKENS = 2;
    */
   API_TOKENS: 2,
 
   /**
-   * The setting ADMIN_TOKEN. `role` is unset.
+   * The credential is the setting ADMIN_TOKEN. `role` is unset.
    *
    * @generated from enum value: SOURCE_ADMIN_TOKEN = 3;
    */
@@ -582,15 +579,15 @@ export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRe
   apiTokenId: string;
 
   /**
-   * New display name. Must not be empty if it is updated.
+   * New display name. If this field is updated, it must not be empty.
    *
    * @generated from field: string display_name = 3;
    */
   displayName: string;
 
   /**
-   * New expiry time: in the future, and no later than the expiry time of the caller's token. If it
-   * is updated and unset, the token does not expire.
+   * New expiry time, in the future. If the caller's token expires, this time must not be later. If this field is
+   * updated and unset, the token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -650,9 +647,9 @@ export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRe
   apiTokenId: string;
 
   /**
-   * Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A secret that is already
-   * in its grace period keeps its expiry time, unless this grace period ends earlier. At most two secrets are in their
-   * grace period.
+   * Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
+   * already in its grace period keeps its expiry time, but expires no later than the end of this grace period. At most
+   * two secrets are in their grace period.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
@@ -678,7 +675,7 @@ export type RotateApiTokenResponse = Message<"usergroup.admin.v1.RotateApiTokenR
   apiToken?: ApiToken | undefined;
 
   /**
-   * The new secret. The service does not store it and cannot show it again.
+   * The new secret. The service does not store the secret and cannot show it again.
    *
    * @generated from field: string token = 2;
    */
@@ -711,9 +708,9 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
   apiTokenId: string;
 
   /**
-   * If true, also revokes the API tokens that this token created or rotated, directly or through
-   * other tokens. Works even if this token is already revoked. For five seconds, API tokens of the
-   * environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
+   * If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
+   * even if this token is already revoked. For five seconds, calls with an API token of the environment cannot create
+   * or rotate API tokens: they fail with ABORTED (API_TOKEN_CHANGED).
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -765,7 +762,7 @@ export type ListUserGroupsRequest = Message<"usergroup.admin.v1.ListUserGroupsRe
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page of the same environment and filters
+   * `next_page_token` of the previous page, which must have the same environment and filters
    * (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
@@ -780,8 +777,8 @@ export type ListUserGroupsRequest = Message<"usergroup.admin.v1.ListUserGroupsRe
   providedIdPrefix: string;
 
   /**
-   * Only groups whose name contains this string. The case of ASCII letters is ignored. With this
-   * filter, a page can have few or no groups although more pages follow. Default: all.
+   * Only groups whose name contains this string. The filter ignores the case of ASCII letters. With this filter, a page
+   * can have few or no groups even if more pages follow. Default: all.
    *
    * @generated from field: string name_contains = 5;
    */
@@ -800,8 +797,8 @@ export const ListUserGroupsRequestSchema: GenMessage<ListUserGroupsRequest> = /*
  */
 export type ListUserGroupsResponse = Message<"usergroup.admin.v1.ListUserGroupsResponse"> & {
   /**
-   * The user groups of this page, without `mapping` and `properties`. Can be fewer than `page_size`
-   * although more pages follow.
+   * The user groups of this page, without `mapping` and `properties`. A page can have fewer than `page_size` groups
+   * even if more pages follow.
    *
    * @generated from field: repeated usergroup.admin.v1.UserGroupInfo user_groups = 1;
    */
@@ -879,7 +876,7 @@ export type LookupUserGroupTokenRequest = Message<"usergroup.admin.v1.LookupUser
   environment?: EnvironmentName | undefined;
 
   /**
-   * A user group token or a viewer session. The service neither logs nor stores it.
+   * A user group token or a viewer session. The service neither logs nor stores this value.
    *
    * @generated from field: string token = 2;
    */
@@ -934,7 +931,8 @@ export const LookupUserGroupTokenResponseSchema: GenMessage<LookupUserGroupToken
   messageDesc(file_usergroup_admin_v1_admin_service, 27);
 
 /**
- * Names the user group by its id or by its current token. Exactly one of the two is required.
+ * Names the user group by its id or by its current token. Exactly one of `user_group_id` and `current_token` is
+ * required.
  *
  * @generated from message usergroup.admin.v1.DeleteUserGroupRequest
  */
@@ -954,8 +952,7 @@ export type DeleteUserGroupRequest = Message<"usergroup.admin.v1.DeleteUserGroup
   userGroupId: string;
 
   /**
-   * If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
-   * group.
+   * If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
    *
    * @generated from field: string etag = 3;
    */
@@ -1023,8 +1020,7 @@ export type SuspendUserGroupRequest = Message<"usergroup.admin.v1.SuspendUserGro
   message: string;
 
   /**
-   * Time at which the suspension ends by itself, in the future. Default: only ResumeUserGroup ends
-   * it.
+   * Time at which the suspension ends automatically, in the future. Default: only ResumeUserGroup ends the suspension.
    *
    * @generated from field: google.protobuf.Timestamp until = 5;
    */
@@ -1129,7 +1125,7 @@ export type RevokeUserGroupTokensRequest = Message<"usergroup.admin.v1.RevokeUse
   requestId: string;
 
   /**
-   * Grace period of the current token, at most 30 days. Default: 0, which revokes it at once.
+   * Grace period of the current token, at most 30 days. Default: 0, which revokes the token at once.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 4;
    */
@@ -1227,17 +1223,17 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   userGroups: ImportedUserGroup[];
 
   /**
-   * How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+   * Decides whether the import changes existing groups. Default: IMPORT_MODE_CREATE_ONLY.
    *
    * @generated from field: usergroup.admin.v1.ImportMode mode = 3;
    */
   mode: ImportMode;
 
   /**
-   * Time at which the groups were read from their source. Must not be in the future. If the exact
-   * time is unknown, use an earlier time. For an export, use its `snapshot_time`. Required if a
-   * group has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER).
-   * Otherwise the group gets the given token, with this time as its creation time.
+   * Time at which the groups were read from their source, not in the future. For an export, use its `snapshot_time`. If
+   * the exact time is unknown, use an earlier time. Required if a group has a token. If the existing token of a group
+   * is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the group gets the given
+   * token, and this time becomes the creation time of the token.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
@@ -1252,16 +1248,15 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   replaceNewerTokens: boolean;
 
   /**
-   * Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes it
-   * at once.
+   * Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token at once.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 6;
    */
   previousTokenTtl?: Duration | undefined;
 
   /**
-   * If true, changes nothing and returns what the import would do (https://google.aip.dev/163).
-   * Does not detect that a token belongs to another group, or that the environment is full.
+   * If true, the call changes nothing, and returns the results that the import would have (https://google.aip.dev/163).
+   * The call does not detect that a token belongs to another group, or that the environment is full.
    *
    * @generated from field: bool validate_only = 7;
    */
@@ -1313,7 +1308,7 @@ export type ExportUserGroupsRequest = Message<"usergroup.admin.v1.ExportUserGrou
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page of the same environment and prefix
+   * `next_page_token` of the previous page, which must have the same environment and prefix
    * (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
@@ -1347,8 +1342,8 @@ export const ExportUserGroupsRequestSchema: GenMessage<ExportUserGroupsRequest> 
  */
 export type ExportUserGroupsResponse = Message<"usergroup.admin.v1.ExportUserGroupsResponse"> & {
   /**
-   * The user groups of this page. Can be fewer than `page_size` although more pages follow, because
-   * a page ends at about 1 MiB.
+   * The user groups of this page. A page ends at about 1 MiB, so it can have fewer than `page_size` groups even if more
+   * pages follow.
    *
    * @generated from field: repeated usergroup.v1.UserGroup user_groups = 1;
    */
@@ -1388,15 +1383,14 @@ export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEvents
   environment?: EnvironmentName | undefined;
 
   /**
-   * Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events although
-   * more pages follow.
+   * Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events even if more pages follow.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page of the same environment and filters
+   * `next_page_token` of the previous page, which must have the same environment and filters
    * (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
@@ -1404,14 +1398,14 @@ export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEvents
   pageToken: string;
 
   /**
-   * Only events of this user group, which may be deleted. Default: all.
+   * Only events of the user group with this id. The group may be deleted. Default: all.
    *
    * @generated from field: string user_group_id = 4;
    */
   userGroupId: string;
 
   /**
-   * Only calls with the API token of this id. Default: all.
+   * Only events of calls with the API token of this id. Default: all.
    *
    * @generated from field: string actor_id = 5;
    */
@@ -1484,14 +1478,14 @@ export type WatchEventsRequest = Message<"usergroup.admin.v1.WatchEventsRequest"
   environment?: EnvironmentName | undefined;
 
   /**
-   * The last received cursor. The stream continues after it. Cannot be combined with `start`.
+   * The last received cursor. The stream continues after this position. Cannot be combined with `start`.
    *
    * @generated from field: string cursor = 2;
    */
   cursor: string;
 
   /**
-   * Where to begin without a cursor. Default: START_NOW.
+   * Start of a stream without a cursor. Default: START_NOW.
    *
    * @generated from field: usergroup.admin.v1.WatchEventsRequest.Start start = 3;
    */
@@ -1506,7 +1500,7 @@ export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PUR
   messageDesc(file_usergroup_admin_v1_admin_service, 44);
 
 /**
- * The first event.
+ * Start of a stream.
  *
  * @generated from enum usergroup.admin.v1.WatchEventsRequest.Start
  */
@@ -1519,22 +1513,22 @@ export const WatchEventsRequest_Start = {
   UNSPECIFIED: 0,
 
   /**
-   * The next event that happens.
+   * The stream starts with the next event.
    *
    * @generated from enum value: START_NOW = 1;
    */
   NOW: 1,
 
   /**
-   * The oldest stored event after which no event is missing.
+   * The stream starts with the oldest stored event after which no event is missing.
    *
    * @generated from enum value: START_BEGINNING = 2;
    */
   BEGINNING: 2,
 
   /**
-   * First all user groups, then the events since the start of the stream. A group that changes in
-   * the meantime may be in the snapshot with its old or its new etag.
+   * The stream starts with a snapshot of all user groups, and continues with the events since the start of the
+   * stream. If a group changes during the snapshot, the snapshot contains the old or the new etag of the group.
    *
    * @generated from enum value: START_SNAPSHOT = 3;
    */
@@ -1542,7 +1536,7 @@ export const WatchEventsRequest_Start = {
 } as const;
 
 /**
- * The first event.
+ * Start of a stream.
  *
  * @generated from enum usergroup.admin.v1.WatchEventsRequest.Start
  */
@@ -1566,8 +1560,8 @@ export type WatchEventsResponse = Message<"usergroup.admin.v1.WatchEventsRespons
   cursor: string;
 
   /**
-   * Unset if the response contains only a new cursor: once after all existing events, and then
-   * after every 15 seconds without events.
+   * Unset if the response contains only a new cursor. The service sends such a response once after all existing events,
+   * and then after every 15 seconds without events.
    *
    * @generated from oneof usergroup.admin.v1.WatchEventsResponse.content
    */
@@ -1598,7 +1592,7 @@ export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__P
   messageDesc(file_usergroup_admin_v1_admin_service, 45);
 
 /**
- * A part of the user groups, by id, in the order of their UTF-8 bytes.
+ * A part of the user groups, sorted by the UTF-8 bytes of the id.
  *
  * @generated from message usergroup.admin.v1.WatchEventsResponse.Snapshot
  */
@@ -1611,7 +1605,7 @@ export type WatchEventsResponse_Snapshot = Message<"usergroup.admin.v1.WatchEven
   userGroups: UserGroupVersion[];
 
   /**
-   * True in the last part. Groups that none of the parts contains do not exist.
+   * True in the last part. If no part contains a group, the group does not exist.
    *
    * @generated from field: bool complete = 2;
    */
@@ -1683,15 +1677,15 @@ export type ReencryptUserGroupTokensRequest = Message<"usergroup.admin.v1.Reencr
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page of the same environment (https://google.aip.dev/158).
-   * Default: the first page.
+   * `next_page_token` of the previous page, which must have the same environment (https://google.aip.dev/158). Default:
+   * the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * If true, changes nothing and only counts (https://google.aip.dev/163).
+   * If true, the call only counts, and changes nothing (https://google.aip.dev/163).
    *
    * @generated from field: bool validate_only = 4;
    */
@@ -1710,7 +1704,7 @@ export const ReencryptUserGroupTokensRequestSchema: GenMessage<ReencryptUserGrou
  */
 export type ReencryptUserGroupTokensResponse = Message<"usergroup.admin.v1.ReencryptUserGroupTokensResponse"> & {
   /**
-   * Number of processed tokens per key, as they were before this call.
+   * Number of processed tokens by the key that encrypted them before this call.
    *
    * @generated from field: repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
    */
@@ -1724,32 +1718,31 @@ export type ReencryptUserGroupTokensResponse = Message<"usergroup.admin.v1.Reenc
   reencryptedCount: bigint;
 
   /**
-   * Ids of user groups whose token cannot be decrypted, because the record is damaged or the worker
-   * lacks the key. They stay unchanged.
+   * Ids of user groups whose token cannot be decrypted: the record is damaged, or the worker does not have the key. The
+   * call does not change these groups.
    *
    * @generated from field: repeated string failed_user_group_ids = 3;
    */
   failedUserGroupIds: string[];
 
   /**
-   * Token of the next page. Empty on the last page. A page can have few or no groups although more
-   * pages follow.
+   * Token of the next page. Empty on the last page. A page can have few or no groups even if more pages follow.
    *
    * @generated from field: string next_page_token = 4;
    */
   nextPageToken: string;
 
   /**
-   * Ids of signing keys that cannot be decrypted. Set only on the first page, which also encrypts
-   * the other signing keys.
+   * Ids of signing keys that cannot be decrypted. Only the call for the first page encrypts signing keys and sets this
+   * field.
    *
    * @generated from field: repeated string failed_signing_key_ids = 5;
    */
   failedSigningKeyIds: string[];
 
   /**
-   * Ids of webhooks whose secrets cannot be decrypted. Set only on the first page, which also
-   * encrypts the other secrets.
+   * Ids of webhooks whose secrets cannot be decrypted. Only the call for the first page encrypts secrets of webhooks
+   * and sets this field.
    *
    * @generated from field: repeated string failed_webhook_ids = 6;
    */
@@ -1775,8 +1768,7 @@ export type RetireTokenKeyRequest = Message<"usergroup.admin.v1.RetireTokenKeyRe
   tokenKeyId: string;
 
   /**
-   * `read_time` of a ListTokenKeys call before the re-encryption of the first environment.
-   * Required.
+   * `read_time` of ListTokenKeys, called before the re-encryption of the first environment. Required.
    *
    * @generated from field: google.protobuf.Timestamp reencrypt_start_time = 2;
    */
@@ -1879,9 +1871,9 @@ export type RotateSigningKeyRequest = Message<"usergroup.admin.v1.RotateSigningK
   environment?: EnvironmentName | undefined;
 
   /**
-   * If true, replaces all keys at once, which revokes every viewer session of the environment. Use
-   * it if a key has leaked or cannot be decrypted. A host that verifies signatures accepts old
-   * sessions until it reads the new keys, at most 10 minutes.
+   * If true, replaces all keys at once, which revokes every viewer session of the environment. Set this field if a key
+   * has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
+   * until the host reads the new keys.
    *
    * @generated from field: bool end_sessions = 2;
    */
@@ -1915,7 +1907,7 @@ export const RotateSigningKeyResponseSchema: GenMessage<RotateSigningKeyResponse
   messageDesc(file_usergroup_admin_v1_admin_service, 57);
 
 /**
- * Decides how an import treats a user group that exists and differs.
+ * Decides whether an import changes a user group that already exists with other values.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
@@ -1928,7 +1920,7 @@ export const ImportMode = {
   UNSPECIFIED: 0,
 
   /**
-   * The group stays unchanged, and its result is ALREADY_EXISTS.
+   * The import does not change the group, and returns ALREADY_EXISTS as its result.
    *
    * @generated from enum value: IMPORT_MODE_CREATE_ONLY = 1;
    */
@@ -1943,7 +1935,7 @@ export const ImportMode = {
 } as const;
 
 /**
- * Decides how an import treats a user group that exists and differs.
+ * Decides whether an import changes a user group that already exists with other values.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
@@ -1956,7 +1948,7 @@ export const ImportModeSchema: GenEnum<ImportMode> = /*@__PURE__*/
   enumDesc(file_usergroup_admin_v1_admin_service, 0);
 
 /**
- * For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+ * Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
  * environments, and each request must name an environment.
  *
  * @generated from service usergroup.admin.v1.AdminService
@@ -1974,8 +1966,8 @@ export const AdminService: GenService<{
     output: typeof CreateEnvironmentResponseSchema;
   },
   /**
-   * Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
-   * it does not exist.
+   * Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
+   * does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetEnvironment
    */
@@ -1996,12 +1988,13 @@ export const AdminService: GenService<{
     output: typeof ListEnvironmentsResponseSchema;
   },
   /**
-   * Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
-   * until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
-   * calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
-   * working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
-   * AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
-   * user groups and `force` is not set. ADMIN_TOKEN only.
+   * Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
+   * until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
+   * call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
+   * tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
+   * the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
+   * and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
+   * ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */
@@ -2044,9 +2037,9 @@ export const AdminService: GenService<{
     output: typeof ListApiTokensResponseSchema;
   },
   /**
-   * Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
-   * ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-   * unknown or, for a caller of role `admin`, if it belongs to another environment.
+   * Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
+   * and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
+   * secret of another environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupApiToken
    */
@@ -2056,8 +2049,8 @@ export const AdminService: GenService<{
     output: typeof LookupApiTokenResponseSchema;
   },
   /**
-   * Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
-   * with NOT_FOUND if the id does not exist.
+   * Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
+   * the API token does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.UpdateApiToken
    */
@@ -2067,11 +2060,10 @@ export const AdminService: GenService<{
     output: typeof UpdateApiTokenResponseSchema;
   },
   /**
-   * Gives an API token a new secret. Its id and its other fields stay the same. Only this response
-   * contains the secret. If the response is lost, rotate again: secrets in their grace period stay
-   * valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
-   * time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
-   * the token of the caller.
+   * Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
+   * If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
+   * (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+   * (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateApiToken
    */
@@ -2081,8 +2073,8 @@ export const AdminService: GenService<{
     output: typeof RotateApiTokenResponseSchema;
   },
   /**
-   * Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
-   * with NOT_FOUND if the id does not exist.
+   * Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+   * API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeApiToken
    */
@@ -2092,8 +2084,8 @@ export const AdminService: GenService<{
     output: typeof RevokeApiTokenResponseSchema;
   },
   /**
-   * Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
-   * exists during the whole listing is on exactly one page.
+   * Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
+   * listing is on exactly one page.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListUserGroups
    */
@@ -2103,8 +2095,8 @@ export const AdminService: GenService<{
     output: typeof ListUserGroupsResponseSchema;
   },
   /**
-   * Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
-   * creates it.
+   * Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
+   * exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupUserGroup
    */
@@ -2136,10 +2128,9 @@ export const AdminService: GenService<{
     output: typeof DeleteUserGroupResponseSchema;
   },
   /**
-   * Suspends a user group, or changes its suspension. From now on, ResolveViewer and
-   * CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
-   * GetUserGroup returns the group without its token. A host that verifies signatures accepts
-   * existing viewer sessions until they expire.
+   * Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
+   * FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
+   * host that verifies signatures accepts existing viewer sessions until they expire.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.SuspendUserGroup
    */
@@ -2149,9 +2140,9 @@ export const AdminService: GenService<{
     output: typeof SuspendUserGroupResponseSchema;
   },
   /**
-   * Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
-   * (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
-   * UpdateUserGroup.
+   * Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
+   * the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
+   * time with UpdateUserGroup.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ResumeUserGroup
    */
@@ -2173,11 +2164,10 @@ export const AdminService: GenService<{
     output: typeof RevokeUserGroupTokensResponseSchema;
   },
   /**
-   * Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
-   * these sessions at once. A host that verifies signatures accepts them until they expire. The
-   * tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
-   * sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
-   * the whole group.
+   * Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
+   * once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
+   * Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
+   * within an hour: revoke the sessions of the whole group instead.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeViewerSessions
    */
@@ -2187,9 +2177,9 @@ export const AdminService: GenService<{
     output: typeof RevokeViewerSessionsResponseSchema;
   },
   /**
-   * Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
-   * group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
-   * unchanged, and tokens that are newer than `snapshot_time` stay.
+   * Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
+   * group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
+   * given values do not change, and tokens that are newer than `snapshot_time` stay.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ImportUserGroups
    */
@@ -2199,8 +2189,8 @@ export const AdminService: GenService<{
     output: typeof ImportUserGroupsResponseSchema;
   },
   /**
-   * Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
-   * only if requested. The audit trail records exports of tokens.
+   * Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
+   * `include_tokens` is set. The audit trail records exports of tokens.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ExportUserGroups
    */
@@ -2210,8 +2200,8 @@ export const AdminService: GenService<{
     output: typeof ExportUserGroupsResponseSchema;
   },
   /**
-   * Lists changes of user groups, API tokens and the environment, the newest first. The service
-   * stores events for the setting AUDIT_RETENTION.
+   * Lists the audit events of an environment, the newest first. The service stores audit events for the time of
+   * AUDIT_RETENTION.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListAuditEvents
    */
@@ -2221,13 +2211,12 @@ export const AdminService: GenService<{
     output: typeof ListAuditEventsResponseSchema;
   },
   /**
-   * Streams the events of an environment in their order: each at least once, without gaps. A new
-   * event arrives within a second. Every response has a cursor. To continue after a lost connection
-   * or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
-   * revoked or expired API token, and a deleted environment, also end the stream. Fails with
-   * OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
-   * again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
-   * if the worker has 100 streams of the environment, or 500 in all.
+   * Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
+   * within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
+   * the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
+   * environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
+   * removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+   * (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.WatchEvents
    */
@@ -2237,8 +2226,8 @@ export const AdminService: GenService<{
     output: typeof WatchEventsResponseSchema;
   },
   /**
-   * Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
-   * that stored tokens may need. ADMIN_TOKEN only.
+   * Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
+   * need. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListTokenKeys
    */
@@ -2248,9 +2237,8 @@ export const AdminService: GenService<{
     output: typeof ListTokenKeysResponseSchema;
   },
   /**
-   * Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-   * call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
-   * repeat, and safe during other calls. ADMIN_TOKEN only.
+   * Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
+   * Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ReencryptUserGroupTokens
    */
@@ -2260,8 +2248,8 @@ export const AdminService: GenService<{
     output: typeof ReencryptUserGroupTokensResponseSchema;
   },
   /**
-   * Lists the keys that sign the viewer sessions of an environment, in the order in which they
-   * sign. Empty before the first viewer session.
+   * Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
+   * the first viewer session.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListSigningKeys
    */
@@ -2271,10 +2259,10 @@ export const AdminService: GenService<{
     output: typeof ListSigningKeysResponseSchema;
   },
   /**
-   * Activates the next key that signs viewer sessions. The service also activates the next key
-   * every 30 days. No session is revoked. If the next key has been published for less than 15
-   * minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
-   * nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
+   * Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
+   * stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
+   * sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
+   * none. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateSigningKey
    */
@@ -2284,9 +2272,9 @@ export const AdminService: GenService<{
     output: typeof RotateSigningKeyResponseSchema;
   },
   /**
-   * Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
-   * after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
-   * group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
+   * Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
+   * tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
+   * worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RetireTokenKey
    */
@@ -2296,10 +2284,10 @@ export const AdminService: GenService<{
     output: typeof RetireTokenKeyResponseSchema;
   },
   /**
-   * Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
-   * to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
-   * accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
-   * data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+   * Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
+   * state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
+   * data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
+   * keys. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.AcceptStoreData
    */
@@ -2321,7 +2309,7 @@ export const AdminService: GenService<{
     output: typeof CreateWebhookResponseSchema;
   },
   /**
-   * Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+   * Returns a webhook without its secret. Fails with NOT_FOUND if the webhook does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetWebhook
    */
@@ -2341,8 +2329,8 @@ export const AdminService: GenService<{
     output: typeof ListWebhooksResponseSchema;
   },
   /**
-   * Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
-   * webhook, set `enabled`: it continues with its first undelivered event.
+   * Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
+   * set `enabled`: the delivery continues with the first undelivered event.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.UpdateWebhook
    */
@@ -2362,9 +2350,8 @@ export const AdminService: GenService<{
     output: typeof DeleteWebhookResponseSchema;
   },
   /**
-   * Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
-   * with both the new and the replaced secret. If the response is lost, rotate again: at most three
-   * secrets sign.
+   * Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
+   * the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateWebhookSecret
    */
@@ -2396,8 +2383,8 @@ export const AdminService: GenService<{
     output: typeof ListWebhookDeliveriesResponseSchema;
   },
   /**
-   * Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
-   * after a failure. The `webhook-id` of an event stays the same.
+   * Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
+   * delivery failed. The `webhook-id` of an event stays the same.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RedeliverWebhook
    */
@@ -2407,9 +2394,9 @@ export const AdminService: GenService<{
     output: typeof RedeliverWebhookResponseSchema;
   },
   /**
-   * Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-   * samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
-   * environment.
+   * Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
+   * keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
+   * calls of its environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetMetricsHistory
    */

@@ -21,14 +21,14 @@ export const file_usergroup_admin_v1_api_token: GenFile = /*@__PURE__*/
  */
 export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   /**
-   * Id, chosen by the service. Not secret.
+   * Id of the token, chosen by the service. Not secret.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Display name, such as the back end that uses the token.
+   * Display name, such as the name of the back end that uses the token.
    *
    * @generated from field: string display_name = 2;
    */
@@ -85,7 +85,7 @@ export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * Latest end of the grace period of a previous secret. Unset if no previous secret is valid.
+   * Expiry time of the last valid previous secret. Unset if no previous secret is valid.
    *
    * @generated from field: google.protobuf.Timestamp grace_expire_time = 10;
    */
@@ -100,7 +100,7 @@ export const ApiTokenSchema: GenMessage<ApiToken> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_api_token, 0);
 
 /**
- * Role of an API token within its environment. Each role includes the ones before it.
+ * Role of an API token within its environment. Each role includes the permissions of the roles before it.
  *
  * @generated from enum usergroup.admin.v1.Role
  */
@@ -118,21 +118,21 @@ export const Role = {
   RESOLVE: 1,
 
   /**
-   * Also CreateViewerSession with the id of a group, and GetUserGroup of existing groups.
+   * May also call CreateViewerSession with the id of a group, and GetUserGroup for existing groups.
    *
    * @generated from enum value: ROLE_READ = 2;
    */
   READ: 2,
 
   /**
-   * Also all methods of UserGroupService.
+   * May also call all methods of UserGroupService.
    *
    * @generated from enum value: ROLE_MANAGE = 3;
    */
   MANAGE: 3,
 
   /**
-   * Also AdminService for its environment.
+   * May also call AdminService for its environment.
    *
    * @generated from enum value: ROLE_ADMIN = 4;
    */
@@ -140,7 +140,7 @@ export const Role = {
 } as const;
 
 /**
- * Role of an API token within its environment. Each role includes the ones before it.
+ * Role of an API token within its environment. Each role includes the permissions of the roles before it.
  *
  * @generated from enum usergroup.admin.v1.Role
  */

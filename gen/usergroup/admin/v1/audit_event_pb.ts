@@ -15,13 +15,13 @@ export const file_usergroup_admin_v1_audit_event: GenFile = /*@__PURE__*/
   fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSLWAwoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAkSQwoIZXhwb3J0ZWQYDiABKAsyMS51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudC5FeHBvcnRlZFVzZXJHcm91cHMSEgoKd2ViaG9va19pZBgPIAEoCRo/ChJFeHBvcnRlZFVzZXJHcm91cHMSGgoScHJvdmlkZWRfaWRfcHJlZml4GAEgASgJEg0KBWNvdW50GAIgASgFYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
- * A change, or an export of tokens. Contains no values and no tokens.
+ * An audit event: a change, or an export of tokens. The event contains no values and no tokens.
  *
  * @generated from message usergroup.admin.v1.AuditEvent
  */
 export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   /**
-   * Unique within the environment.
+   * Id of the event, unique within the environment.
    *
    * @generated from field: string id = 1;
    */
@@ -35,30 +35,29 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a
-   * keyed digest of the token if it has no name. `root` for ADMIN_TOKEN, `service` for changes at
-   * the start of the service.
+   * Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a keyed digest of the
+   * token if the token has no name. `root` for ADMIN_TOKEN, `service` for changes at the start of the service.
    *
    * @generated from field: string actor_id = 3;
    */
   actorId: string;
 
   /**
-   * Display name of that API token at the time of the change.
+   * Display name of the caller's API token at the time of the change.
    *
    * @generated from field: string actor_display_name = 4;
    */
   actorDisplayName: string;
 
   /**
-   * Role of that API token: `manage`, `admin`, `root` or `service`.
+   * Role of the caller's API token: `manage`, `admin`, `root` or `service`.
    *
    * @generated from field: string role = 5;
    */
   role: string;
 
   /**
-   * Name of the RPC, such as `UpdateUserGroup`. A call over REST has the name of its RPC.
+   * Name of the RPC, such as `UpdateUserGroup`, also for a call over REST.
    *
    * @generated from field: string method = 6;
    */
@@ -94,7 +93,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   requestId: string;
 
   /**
-   * IP address of the caller. Behind trusted proxies, the address that they report.
+   * IP address of the caller. Behind trusted proxies, the address that the proxies report.
    *
    * @generated from field: string peer_address = 11;
    */
@@ -115,7 +114,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   apiTokenDisplayName: string;
 
   /**
-   * The exported user groups. Set only for an export of tokens.
+   * The exported user groups. Set only if tokens were exported.
    *
    * @generated from field: usergroup.admin.v1.AuditEvent.ExportedUserGroups exported = 14;
    */
@@ -137,13 +136,13 @@ export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_audit_event, 0);
 
 /**
- * User groups of a page of an export of tokens.
+ * User groups on one page of an export with tokens.
  *
  * @generated from message usergroup.admin.v1.AuditEvent.ExportedUserGroups
  */
 export type AuditEvent_ExportedUserGroups = Message<"usergroup.admin.v1.AuditEvent.ExportedUserGroups"> & {
   /**
-   * Prefix of the ids. Empty for all groups.
+   * Prefix of the ids of the exported groups. Empty for all groups.
    *
    * @generated from field: string provided_id_prefix = 1;
    */

@@ -46,8 +46,8 @@ export type Environment = Message<"usergroup.admin.v1.Environment"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Start of the deletion. Until it is complete, only DeleteEnvironment acts on the environment.
-   * Unset if the environment is not being deleted.
+   * Start of the deletion. Until the deletion is complete, only DeleteEnvironment acts on the environment. Unset if the
+   * environment is not being deleted.
    *
    * @generated from field: google.protobuf.Timestamp delete_time = 4;
    */
@@ -68,8 +68,8 @@ export const EnvironmentSchema: GenMessage<Environment> = /*@__PURE__*/
  */
 export type EnvironmentName = Message<"usergroup.admin.v1.EnvironmentName"> & {
   /**
-   * 1 to 64 letters, digits, `.`, `_` and `-`. It must not start with a dot, because `.` and `..`
-   * have a special meaning in URLs.
+   * Name: 1 to 64 letters, digits, `.`, `_` and `-`. The name must not start with a dot, because `.` and `..` have a
+   * special meaning in URLs.
    *
    * @generated from field: string name = 1;
    */

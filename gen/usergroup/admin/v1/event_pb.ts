@@ -17,21 +17,21 @@ export const file_usergroup_admin_v1_event: GenFile = /*@__PURE__*/
   fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK9AQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAkSEgoKd2ViaG9va19pZBgIIAEoCSJlChBVc2VyR3JvdXBWZXJzaW9uEhUKDXVzZXJfZ3JvdXBfaWQYASABKAkSDAoEZXRhZxgCIAEoCRIsCgpzdXNwZW5zaW9uGAMgASgLMhgudXNlcmdyb3VwLnYxLlN1c3BlbnNpb25iBnByb3RvMw", [file_google_protobuf_timestamp, file_usergroup_v1_user_group]);
 
 /**
- * A change, or an export of tokens, for other systems. Contains no values and no tokens. The audit
+ * An event for other systems: a change, or an export of tokens. The event contains no values and no tokens. The audit
  * event with the same id contains the details of the call.
  *
  * @generated from message usergroup.admin.v1.Event
  */
 export type Event = Message<"usergroup.admin.v1.Event"> & {
   /**
-   * Unique within the environment. Ids of later events are higher, as decimal numbers.
+   * Id of the event, unique within the environment. Later events have higher ids, compared as decimal numbers.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Such as `user_group.created`. Ignore unknown types: later releases add more.
+   * Type of the event, such as `user_group.created`. Ignore unknown types: later releases add types.
    *
    * @generated from field: string type = 2;
    */
@@ -89,7 +89,7 @@ export const EventSchema: GenMessage<Event> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_event, 0);
 
 /**
- * A user group of a snapshot. It has changed if its etag has changed.
+ * A user group of a snapshot. A new etag means that the group has changed.
  *
  * @generated from message usergroup.admin.v1.UserGroupVersion
  */
@@ -109,7 +109,7 @@ export type UserGroupVersion = Message<"usergroup.admin.v1.UserGroupVersion"> & 
   etag: string;
 
   /**
-   * Set while the group is suspended. `until` and `expire_time` of a group change it without an event.
+   * Set while the group is suspended. When `until` or `expire_time` passes, this field changes without an event.
    *
    * @generated from field: usergroup.v1.Suspension suspension = 3;
    */

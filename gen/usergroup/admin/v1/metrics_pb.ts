@@ -22,15 +22,15 @@ export const file_usergroup_admin_v1_metrics: GenFile = /*@__PURE__*/
  */
 export type GetMetricsHistoryRequest = Message<"usergroup.admin.v1.GetMetricsHistoryRequest"> & {
   /**
-   * Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN, all calls,
-   * including those without an environment.
+   * Only the calls of this environment. Default: the environment of the API token. The default for ADMIN_TOKEN is all
+   * calls, including calls without an environment.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * Only the calls of the method with this name, such as `GetUserGroup`. Excludes `environment`.
+   * Only the calls of the method with this name, such as `GetUserGroup`. Cannot be combined with `environment`.
    * ADMIN_TOKEN only. Default: all methods.
    *
    * @generated from field: string method = 2;
@@ -57,8 +57,8 @@ export const GetMetricsHistoryRequestSchema: GenMessage<GetMetricsHistoryRequest
  */
 export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHistoryResponse"> & {
   /**
-   * Samples of ten seconds each, the oldest first. No sample is older than the start of the service. Within 30 seconds,
-   * a busy worker may still add calls to a sample.
+   * Samples of ten seconds each, the oldest first. No sample is older than the start of the service. A busy worker may
+   * add calls to a sample for up to 30 seconds.
    *
    * @generated from field: repeated usergroup.admin.v1.MetricsSample samples = 1;
    */
@@ -72,16 +72,16 @@ export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHi
   methods: MethodCalls[];
 
   /**
-   * Calls of the last hour by environment, the most frequent first: the 24 busiest environments,
-   * and last the sum of the other environments. ADMIN_TOKEN only.
+   * Calls of the last hour by environment: the 24 environments with the most calls, in descending order, then the sum
+   * of the other environments. ADMIN_TOKEN only.
    *
    * @generated from field: repeated usergroup.admin.v1.EnvironmentCalls environments = 3;
    */
   environments: EnvironmentCalls[];
 
   /**
-   * Id of the process that has the samples. Another id means that the service restarted, or that
-   * another process behind a load balancer answers.
+   * Id of the process that has the samples. If the id changes, the service has restarted, or another process behind a
+   * load balancer has responded.
    *
    * @generated from field: string instance = 4;
    */
@@ -130,14 +130,14 @@ export type MetricsSample = Message<"usergroup.admin.v1.MetricsSample"> & {
   p50?: Duration | undefined;
 
   /**
-   * 99th percentile of the durations of unary calls, as `p50`.
+   * 99th percentile of the durations of unary calls: an estimate, like `p50`.
    *
    * @generated from field: google.protobuf.Duration p99 = 5;
    */
   p99?: Duration | undefined;
 
   /**
-   * The whole service. ADMIN_TOKEN only. Unset with `environment` or `method`.
+   * State of the whole service. ADMIN_TOKEN only. Unset if the request contains `environment` or `method`.
    *
    * @generated from field: usergroup.admin.v1.ServiceSample service = 6;
    */
@@ -158,7 +158,7 @@ export const MetricsSampleSchema: GenMessage<MetricsSample> = /*@__PURE__*/
  */
 export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   /**
-   * Number of workers that reported.
+   * Number of workers whose values this sample contains.
    *
    * @generated from field: int32 workers = 1;
    */
@@ -208,7 +208,7 @@ export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   redisErrors: number;
 
   /**
-   * Median of the durations of Redis round trips, as `MetricsSample.p50`.
+   * Median of the durations of Redis round trips: an estimate, like `MetricsSample.p50`.
    *
    * @generated from field: google.protobuf.Duration redis_p50 = 8;
    */
@@ -264,7 +264,7 @@ export type MethodCalls = Message<"usergroup.admin.v1.MethodCalls"> & {
   failedCalls: number;
 
   /**
-   * 99th percentile of the durations of unary calls, as `MetricsSample.p50`.
+   * 99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
    *
    * @generated from field: google.protobuf.Duration p99 = 4;
    */
@@ -285,7 +285,7 @@ export const MethodCallsSchema: GenMessage<MethodCalls> = /*@__PURE__*/
  */
 export type EnvironmentCalls = Message<"usergroup.admin.v1.EnvironmentCalls"> & {
   /**
-   * The environment. Unset for the sum of the environments that are not listed.
+   * The environment. Unset for the sum of the other environments.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
@@ -306,7 +306,7 @@ export type EnvironmentCalls = Message<"usergroup.admin.v1.EnvironmentCalls"> & 
   failedCalls: number;
 
   /**
-   * 99th percentile of the durations of unary calls, as `MetricsSample.p50`.
+   * 99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
    *
    * @generated from field: google.protobuf.Duration p99 = 4;
    */

@@ -21,7 +21,7 @@ export const file_usergroup_admin_v1_signing_key: GenFile = /*@__PURE__*/
  */
 export type SigningKey = Message<"usergroup.admin.v1.SigningKey"> & {
   /**
-   * The `kid` in the header of its sessions. Not secret.
+   * Id of the key: `kid` in the header of its sessions. Not secret.
    *
    * @generated from field: string id = 1;
    */
@@ -96,7 +96,7 @@ export const SigningKey_State = {
   ACTIVE: 2,
 
   /**
-   * Does not sign any more. Published until its last session has expired.
+   * Does not sign any more. The key stays published until its last session has expired.
    *
    * @generated from enum value: STATE_RETIRED = 3;
    */

@@ -35,8 +35,8 @@ export type TokenKey = Message<"usergroup.admin.v1.TokenKey"> & {
   primary: boolean;
 
   /**
-   * True if the worker that responds has this key. Without it, the worker cannot decrypt tokens
-   * that need it.
+   * True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that need the
+   * key.
    *
    * @generated from field: bool held = 3;
    */
@@ -50,8 +50,8 @@ export type TokenKey = Message<"usergroup.admin.v1.TokenKey"> & {
   recorded: boolean;
 
   /**
-   * Last time at which a worker reported that it encrypts with this key. Workers report every 10
-   * seconds. Unset if no worker has reported it.
+   * Last time at which a worker reported that it encrypts with this key. Workers report every 10 seconds. Unset if no
+   * worker has reported this key.
    *
    * @generated from field: google.protobuf.Timestamp last_encrypt_time = 5;
    */

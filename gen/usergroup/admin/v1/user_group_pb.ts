@@ -19,7 +19,7 @@ export const file_usergroup_admin_v1_user_group: GenFile = /*@__PURE__*/
   fileDesc("CiN1c2VyZ3JvdXAvYWRtaW4vdjEvdXNlcl9ncm91cC5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIokFCg1Vc2VyR3JvdXBJbmZvEg8KB3RlYW1faWQYASABKAMSEwoLcHJvdmlkZWRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRI/CgdtYXBwaW5nGAQgAygLMi4udXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8uTWFwcGluZ0VudHJ5EisKCnByb3BlcnRpZXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGV0YWcYBiABKAkSLwoLY3JlYXRlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbGFzdF9yb3RhdGlvbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChFncmFjZV9leHBpcmVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOaW1wb3J0ZWRfdG9rZW4YDCABKAgSLwoLZXhwaXJlX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCnN1c3BlbnNpb24YDiABKAsyGC51c2VyZ3JvdXAudjEuU3VzcGVuc2lvbhIZChFsYXN0X3Jlc29sdmVfZGF0ZRgPIAEoCRouCgxNYXBwaW5nRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLIAwoRSW1wb3J0ZWRVc2VyR3JvdXASJwoLcHJvdmlkZWRfaWQYASABKAlCErpIB3IFEAEYgALA/RgByP0YARIfCgRuYW1lGAIgASgJQgy6SAVyAxiAAsD9GAFIAIgBARJeCgdtYXBwaW5nGAMgAygLMjIudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydGVkVXNlckdyb3VwLk1hcHBpbmdFbnRyeUIZukgWmgETEOgHIgdyBRABGIACKgVyAxiACBI3Cgpwcm9wZXJ0aWVzGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIKuv0YBgiAgAQQIBIuCgV0b2tlbhgFIAEoCUIaukgXchUQCBiACDIOXltceDIxLVx4N2VdKiRIAYgBARIvCgtleHBpcmVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoKc3VzcGVuc2lvbhgHIAEoCzIYLnVzZXJncm91cC52MS5TdXNwZW5zaW9uGi4KDE1hcHBpbmdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV9uYW1lQggKBl90b2tlbiKmAwoMSW1wb3J0UmVzdWx0EhMKC3Byb3ZpZGVkX2lkGAEgASgJEjkKB291dGNvbWUYAiABKA4yKC51c2VyZ3JvdXAuYWRtaW4udjEuSW1wb3J0UmVzdWx0Lk91dGNvbWUSOQoHZmFpbHVyZRgDIAEoCzIoLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRSZXN1bHQuRmFpbHVyZRIWCg5jaGFuZ2VkX2ZpZWxkcxgEIAMoCRpJCgdGYWlsdXJlEgwKBGNvZGUYASABKAUSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDwoHb3V0Y29tZRgEIAEoCSKnAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9DUkVBVEVEEAESEwoPT1VUQ09NRV9VUERBVEVEEAISFQoRT1VUQ09NRV9VTkNIQU5HRUQQAxISCg5PVVRDT01FX0ZBSUxFRBAEEhcKE09VVENPTUVfVE9LRU5fTkVXRVIQBRIVChFPVVRDT01FX1NVU1BFTkRFRBAGYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
- * A user group as operators see it: without its token.
+ * A user group without its token.
  *
  * @generated from message usergroup.admin.v1.UserGroupInfo
  */
@@ -32,7 +32,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   teamId: bigint;
 
   /**
-   * The id that the caller chose. Unique within the environment.
+   * Id of the group, chosen by the caller. Unique within the environment.
    *
    * @generated from field: string provided_id = 2;
    */
@@ -60,7 +60,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   properties?: JsonObject | undefined;
 
   /**
-   * Changes with every change of the group (https://google.aip.dev/154).
+   * Version of the group, new after every change (https://google.aip.dev/154).
    *
    * @generated from field: string etag = 6;
    */
@@ -89,8 +89,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * Time of the last rotation, revocation or import that replaced the token. For an import, its
-   * `snapshot_time`. Unset if the group has its first token.
+   * Time of the last rotation, revocation or import that replaced the token. For an import, the `snapshot_time` of the
+   * import. Unset if the group still has its first token.
    *
    * @generated from field: google.protobuf.Timestamp last_rotation_time = 10;
    */
@@ -111,7 +111,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   importedToken: boolean;
 
   /**
-   * From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+   * Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 13;
    */
@@ -125,8 +125,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   suspension?: Suspension | undefined;
 
   /**
-   * Last day in UTC, such as `2026-01-31`, on which a token or session of the group was resolved, or a session was
-   * created. The value may be some minutes late. Empty if this never happened.
+   * Day of the last use of the group in UTC, such as `2026-01-31`: a token or session was resolved, or a session was
+   * created. The service stores the day some minutes after the use. Empty if the group was never used.
    *
    * @generated from field: string last_resolve_date = 15;
    */
@@ -175,9 +175,8 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
   properties?: JsonObject | undefined;
 
   /**
-   * Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps it until
-   * its next rotation. Default: an existing group keeps its token, and a new group gets a generated
-   * token.
+   * Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps this token until the next
+   * rotation. Default: an existing group keeps its token, and a new group gets a generated token.
    *
    * @generated from field: optional string token = 5;
    */
@@ -191,9 +190,8 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
   expireTime?: Timestamp | undefined;
 
   /**
-   * Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
-   * reason is `EXPIRED`, which follows from `expire_time`. Default: the import does not suspend the
-   * group.
+   * Suspends the group if it is not suspended. The import ignores a suspension that is over, or that has the reason
+   * `EXPIRED`, because `expire_time` causes such a suspension. Default: the import does not suspend the group.
    *
    * @generated from field: usergroup.v1.Suspension suspension = 7;
    */
@@ -221,14 +219,14 @@ export type ImportResult = Message<"usergroup.admin.v1.ImportResult"> & {
   providedId: string;
 
   /**
-   * What the import did.
+   * Outcome of the import.
    *
    * @generated from field: usergroup.admin.v1.ImportResult.Outcome outcome = 2;
    */
   outcome: ImportResult_Outcome;
 
   /**
-   * Set only for OUTCOME_FAILED.
+   * Reason of the failure. Set only for OUTCOME_FAILED.
    *
    * @generated from field: usergroup.admin.v1.ImportResult.Failure failure = 3;
    */
@@ -270,7 +268,7 @@ export type ImportResult_Failure = Message<"usergroup.admin.v1.ImportResult.Fail
   reason: string;
 
   /**
-   * What failed and what to do, in English.
+   * Message with the failure and the remedy, in English.
    *
    * @generated from field: string message = 3;
    */
@@ -292,7 +290,7 @@ export const ImportResult_FailureSchema: GenMessage<ImportResult_Failure> = /*@_
   messageDesc(file_usergroup_admin_v1_user_group, 2, 0);
 
 /**
- * What the import did with the user group.
+ * Outcome of the import of a user group.
  *
  * @generated from enum usergroup.admin.v1.ImportResult.Outcome
  */
@@ -331,16 +329,15 @@ export const ImportResult_Outcome = {
   FAILED: 4,
 
   /**
-   * The group keeps its token, because that token is newer than `snapshot_time`. The other fields are as given.
+   * The group keeps its token, which is newer than `snapshot_time`. The other fields have the given values.
    *
    * @generated from enum value: OUTCOME_TOKEN_NEWER = 5;
    */
   TOKEN_NEWER: 5,
 
   /**
-   * The group is suspended and stays suspended. It keeps its `suspension` and `expire_time`, which
-   * differ from the given values. It also keeps a token that is newer than `snapshot_time`. The
-   * other fields are as given.
+   * The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. A token
+   * that is newer than `snapshot_time` also stays. The other fields have the given values.
    *
    * @generated from enum value: OUTCOME_SUSPENDED = 6;
    */
@@ -348,7 +345,7 @@ export const ImportResult_Outcome = {
 } as const;
 
 /**
- * What the import did with the user group.
+ * Outcome of the import of a user group.
  *
  * @generated from enum usergroup.admin.v1.ImportResult.Outcome
  */

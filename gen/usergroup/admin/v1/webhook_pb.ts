@@ -81,7 +81,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   previousSecretExpireTime?: Timestamp | undefined;
 
   /**
-   * Time up to which all events are delivered, or needed no delivery.
+   * Time up to which no event waits for delivery.
    *
    * @generated from field: google.protobuf.Timestamp delivered_time = 9;
    */
@@ -206,8 +206,8 @@ export type CreateWebhookRequest = Message<"usergroup.admin.v1.CreateWebhookRequ
   displayName: string;
 
   /**
-   * URL that receives the events. It starts with `https://`, and has no user name, password or
-   * fragment. It is no secret: callers of ListWebhooks see it.
+   * URL that receives the events. The URL starts with `https://`, and has no user name, password or fragment. The URL
+   * is not secret: ListWebhooks returns it.
    *
    * @generated from field: string url = 3;
    */
@@ -356,14 +356,14 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   webhookId: string;
 
   /**
-   * New display name. Must not be empty if it is updated.
+   * New display name. If this field is updated, it must not be empty.
    *
    * @generated from field: string display_name = 3;
    */
   displayName: string;
 
   /**
-   * New URL, as in CreateWebhook. Must not be empty if it is updated.
+   * New URL, as in CreateWebhook. If this field is updated, it must not be empty.
    *
    * @generated from field: string url = 4;
    */
@@ -377,7 +377,8 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   eventTypes: string[];
 
   /**
-   * Whether the webhook receives events. While it is disabled, its events wait for AUDIT_RETENTION.
+   * Whether the webhook receives events. While the webhook is disabled, the service stores its events for
+   * AUDIT_RETENTION.
    *
    * @generated from field: bool enabled = 6;
    */
@@ -699,7 +700,7 @@ export const WebhookState = {
   FAILED: 3,
 
   /**
-   * Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service sends no messages. After
+   * Enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
    * RotateWebhookSecret, the service delivers the waiting events.
    *
    * @generated from enum value: WEBHOOK_STATE_SECRET_UNREADABLE = 4;
@@ -746,14 +747,14 @@ export const DeliveryOutcome = {
   STATUS: 2,
 
   /**
-   * The endpoint returned a redirect. The service does not follow it.
+   * The endpoint returned a redirect, which the service does not follow.
    *
    * @generated from enum value: DELIVERY_OUTCOME_REDIRECT = 3;
    */
   REDIRECT: 3,
 
   /**
-   * No answer within 10 seconds.
+   * The endpoint did not answer within 10 seconds.
    *
    * @generated from enum value: DELIVERY_OUTCOME_TIMEOUT = 4;
    */

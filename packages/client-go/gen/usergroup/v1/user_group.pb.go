@@ -81,12 +81,11 @@ type UserGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Internal id, below 2^53. Callers do not need to store it.
 	TeamId int64 `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// The user group token. It is a credential: keep it in your back end. Empty while the group is
-	// suspended.
+	// The user group token. The token is a credential: keep it in your back end. Empty while the group is suspended.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	// Display name.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// The id that the caller chose. Unique within the environment.
+	// Id of the group, chosen by the caller. Unique within the environment.
 	ProvidedId string `protobuf:"bytes,4,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
 	// Maps schema ids to data sources.
 	Mapping map[string]string `protobuf:"bytes,5,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -94,8 +93,8 @@ type UserGroup struct {
 	Properties *structpb.Struct `protobuf:"bytes,6,opt,name=properties,proto3" json:"properties,omitempty"`
 	// The tag of the environment of the group.
 	ApiEnvironmentTag ApiEnvironmentTag `protobuf:"varint,7,opt,name=api_environment_tag,json=apiEnvironmentTag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"api_environment_tag,omitempty"`
-	// Changes with every change of the group (https://google.aip.dev/154). Send it as `etag` of
-	// UpdateUserGroup to detect concurrent changes.
+	// Version of the group, new after every change (https://google.aip.dev/154). To detect concurrent changes, send this
+	// value as `etag` of UpdateUserGroup.
 	Etag string `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Time of the creation of the group.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -104,7 +103,7 @@ type UserGroup struct {
 	// Time of the creation of the current token. For an imported token, the `snapshot_time` of the
 	// import.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+	// Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension    *Suspension `protobuf:"bytes,13,opt,name=suspension,proto3" json:"suspension,omitempty"`
@@ -233,7 +232,7 @@ func (x *UserGroup) GetSuspension() *Suspension {
 	return nil
 }
 
-// The suspension of a user group. While it lasts, ResolveViewer and CreateViewerSession fail with
+// The suspension of a user group. During the suspension, ResolveViewer and CreateViewerSession fail with
 // FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -242,10 +241,10 @@ type Suspension struct {
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message for the page, at most 512 characters without control characters.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Time since which the group is suspended.
+	// Start of the suspension.
 	SuspendTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=suspend_time,json=suspendTime,proto3" json:"suspend_time,omitempty"`
-	// Time at which the suspension ends by itself. Unset if only ResumeUserGroup ends it or, for
-	// `EXPIRED`, a later `expire_time`.
+	// Time at which the suspension ends automatically. If unset, ResumeUserGroup ends the suspension. If the reason is
+	// `EXPIRED`, a later `expire_time` ends the suspension.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -171,14 +171,13 @@ type UpdateUserGroupRequest struct {
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// New properties. Replaces all properties.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the
-	// mask lists a field that is unset, the service clears it. Default: every field that is set.
+	// Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the mask lists a field
+	// that is unset, the service clears the field. Default: every field that is set.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
-	// group.
+	// If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
-	// New time from which the group is suspended with the reason `EXPIRED`. A time in the past
-	// suspends the group at once. A later time resumes a group with the reason `EXPIRED`.
+	// New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group at
+	// once. A later time resumes a group that is suspended with the reason `EXPIRED`.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -317,12 +316,11 @@ type RotateUserGroupTokenRequest struct {
 	//	*RotateUserGroupTokenRequest_CurrentToken
 	//	*RotateUserGroupTokenRequest_UserGroupId
 	Group isRotateUserGroupTokenRequest_Group `protobuf_oneof:"group"`
-	// Grace period of the old token, at most 30 days. 0 revokes it at once. Default: the setting
-	// ROTATION_GRACE.
+	// Grace period of the old token, at most 30 days. 0 revokes the token at once. Default: the setting ROTATION_GRACE.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
-	// Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
-	// last 24 hours, this call does not rotate again. It returns the group with the token of the
-	// first call. Fails with ABORTED (TOKEN_REPLACED) if another call has replaced that token since.
+	// Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours, this
+	// call does not rotate again, and returns the token of the first call. If another call has replaced the token of the
+	// first call, this call fails with ABORTED (TOKEN_REPLACED).
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -28,8 +28,8 @@ type ResolveViewerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A user group token or a viewer session.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Required audience of a viewer session. A session with another audience gives NOT_FOUND. Ignored
-	// for user group tokens. Default: any audience.
+	// Required audience of a viewer session. For a session with another audience, the call fails with NOT_FOUND. The call
+	// ignores this field for user group tokens. Default: any audience.
 	Audience      string `protobuf:"bytes,2,opt,name=audience,proto3" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -188,7 +188,7 @@ func (x *ResolveViewerResponse) GetSession() *ViewerSession {
 	return nil
 }
 
-// The claims of a viewer session, except those of its group.
+// The claims of a viewer session, except the claims of its group.
 type ViewerSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique id: the claim `jti`.
@@ -299,20 +299,20 @@ type CreateViewerSessionRequest struct {
 	Group isCreateViewerSessionRequest_Group `protobuf_oneof:"group"`
 	// The audience (`aud`). The verifier must expect the same value. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
-	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-	// VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group. If a token in
-	// its grace period creates the session, the session also expires no later than this token.
+	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
+	// VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,
+	// the session also expires no later than this token.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// The person within the group. RevokeViewerSessions can revoke the sessions of one person.
 	// Default: nobody.
 	ViewerId string `protobuf:"bytes,5,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
 	// The origin of the page that holds the session, such as https://app.example.com. Default: none.
 	Origin *string `protobuf:"bytes,6,opt,name=origin,proto3,oneof" json:"origin,omitempty"`
-	// Keys of the group's properties to include in the session, at most 100. Anyone who has the
-	// session can read them. Default: none.
+	// Keys of the group's properties to include in the session, at most 100. Anyone who has the session can read these
+	// properties. Default: none.
 	PropertyKeys []string `protobuf:"bytes,7,rep,name=property_keys,json=propertyKeys,proto3" json:"property_keys,omitempty"`
-	// Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has
-	// the session can read them.
+	// Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has the session can read
+	// these claims.
 	Claims        *structpb.Struct `protobuf:"bytes,8,opt,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -425,7 +425,7 @@ type CreateViewerSessionRequest_Token struct {
 }
 
 type CreateViewerSessionRequest_UserGroupId struct {
-	// The id of the group. Needs the role `read`.
+	// The id of the group. Requires the role `read`.
 	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3,oneof"`
 }
 
@@ -435,7 +435,7 @@ func (*CreateViewerSessionRequest_UserGroupId) isCreateViewerSessionRequest_Grou
 
 type CreateViewerSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The JWT. The service does not store it and cannot show it again.
+	// The JWT. The service does not store the session and cannot show it again.
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// Unique id of the session: the claim `jti`.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`

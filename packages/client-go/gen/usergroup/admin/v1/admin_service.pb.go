@@ -25,13 +25,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Decides how an import treats a user group that exists and differs.
+// Decides whether an import changes a user group that already exists with other values.
 type ImportMode int32
 
 const (
 	// The same as IMPORT_MODE_CREATE_ONLY.
 	ImportMode_IMPORT_MODE_UNSPECIFIED ImportMode = 0
-	// The group stays unchanged, and its result is ALREADY_EXISTS.
+	// The import does not change the group, and returns ALREADY_EXISTS as its result.
 	ImportMode_IMPORT_MODE_CREATE_ONLY ImportMode = 1
 	// The import replaces the group.
 	ImportMode_IMPORT_MODE_UPSERT ImportMode = 2
@@ -83,11 +83,11 @@ type LookupApiTokenResponse_Source int32
 
 const (
 	LookupApiTokenResponse_SOURCE_UNSPECIFIED LookupApiTokenResponse_Source = 0
-	// Created by CreateApiToken or RotateApiToken.
+	// CreateApiToken or RotateApiToken created the credential.
 	LookupApiTokenResponse_SOURCE_ISSUED LookupApiTokenResponse_Source = 1
-	// The setting API_TOKENS.
+	// The credential is in the setting API_TOKENS.
 	LookupApiTokenResponse_SOURCE_API_TOKENS LookupApiTokenResponse_Source = 2
-	// The setting ADMIN_TOKEN. `role` is unset.
+	// The credential is the setting ADMIN_TOKEN. `role` is unset.
 	LookupApiTokenResponse_SOURCE_ADMIN_TOKEN LookupApiTokenResponse_Source = 3
 )
 
@@ -134,18 +134,18 @@ func (LookupApiTokenResponse_Source) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{15, 0}
 }
 
-// The first event.
+// Start of a stream.
 type WatchEventsRequest_Start int32
 
 const (
 	// Not set.
 	WatchEventsRequest_START_UNSPECIFIED WatchEventsRequest_Start = 0
-	// The next event that happens.
+	// The stream starts with the next event.
 	WatchEventsRequest_START_NOW WatchEventsRequest_Start = 1
-	// The oldest stored event after which no event is missing.
+	// The stream starts with the oldest stored event after which no event is missing.
 	WatchEventsRequest_START_BEGINNING WatchEventsRequest_Start = 2
-	// First all user groups, then the events since the start of the stream. A group that changes in
-	// the meantime may be in the snapshot with its old or its new etag.
+	// The stream starts with a snapshot of all user groups, and continues with the events since the start of the
+	// stream. If a group changes during the snapshot, the snapshot contains the old or the new etag of the group.
 	WatchEventsRequest_START_SNAPSHOT WatchEventsRequest_Start = 3
 )
 
@@ -446,7 +446,7 @@ func (x *DeleteEnvironmentRequest) GetForce() bool {
 
 type DeleteEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True if the environment is deleted. Otherwise repeat the call.
+	// True if the environment is deleted. If false, repeat the call.
 	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
 	// Number of user groups that are not deleted yet.
 	RemainingUserGroups int64 `protobuf:"varint,2,opt,name=remaining_user_groups,json=remainingUserGroups,proto3" json:"remaining_user_groups,omitempty"`
@@ -502,8 +502,7 @@ type ListEnvironmentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
-	// Default: the first page.
+	// `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -650,13 +649,13 @@ type GetCallerResponse struct {
 	ApiTokenId string `protobuf:"bytes,1,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// Display name of the API token.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// `resolve`, `read`, `manage`, `admin` or `root`.
+	// Role of the API token: `resolve`, `read`, `manage`, `admin` or `root`.
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// Environment of the API token. Unset for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Expiry time of the API token. Unset if it does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// The setting ROTATION_GRACE: the default of `previous_token_ttl` of RotateUserGroupToken.
+	// The setting ROTATION_GRACE, which is the default of `previous_token_ttl` in RotateUserGroupToken.
 	RotationGrace *durationpb.Duration `protobuf:"bytes,6,opt,name=rotation_grace,json=rotationGrace,proto3" json:"rotation_grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -738,12 +737,12 @@ type CreateApiTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Display name, such as the back end that uses the token. 1 to 128 characters.
+	// Display name, such as the name of the back end that uses the token. 1 to 128 characters.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Role of the token. Required.
 	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
-	// Expiry time: in the future, and no later than the expiry time of the caller's token. Default:
-	// the expiry time of the caller's token, or never if that token does not expire.
+	// Expiry time, in the future. If the caller's token expires, this time must not be later. Default: the expiry time of
+	// the caller's token.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -811,7 +810,7 @@ type CreateApiTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new API token, without its secret.
 	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
-	// The secret. The service does not store it and cannot show it again.
+	// The secret. The service does not store the secret and cannot show it again.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -867,8 +866,7 @@ type ListApiTokensRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
-	// Default: the first page.
+	// `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
 	Creator string `protobuf:"bytes,4,opt,name=creator,proto3" json:"creator,omitempty"`
@@ -876,7 +874,7 @@ type ListApiTokensRequest struct {
 	Role Role `protobuf:"varint,5,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
 	// Only tokens that were used at or after this time.
 	UsedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=used_since,json=usedSince,proto3" json:"used_since,omitempty"`
-	// Only tokens that were last used before this time, or never.
+	// Only tokens that were never used, or were last used before this time.
 	UnusedSince   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=unused_since,json=unusedSince,proto3" json:"unused_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1017,7 +1015,7 @@ func (x *ListApiTokensResponse) GetNextPageToken() string {
 
 type LookupApiTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The secret of the API token. The service neither logs nor stores it.
+	// The secret of the API token. The service neither logs nor stores the secret.
 	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1062,15 +1060,14 @@ func (x *LookupApiTokenRequest) GetToken() string {
 
 type LookupApiTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The API token. `expire_time` is the expiry time of this secret. If the secret is in its grace
-	// period, it expires earlier than the token. For a token of the settings, only id, display name
-	// and role are set.
+	// The API token. `expire_time` is the expiry time of the secret. A secret in its grace period expires earlier than
+	// the token. For a token of the settings, only id, display name and role are set.
 	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
 	// Environment of the token. Unset for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Origin of the token.
 	Source LookupApiTokenResponse_Source `protobuf:"varint,3,opt,name=source,proto3,enum=usergroup.admin.v1.LookupApiTokenResponse_Source" json:"source,omitempty"`
-	// True if RotateApiToken has replaced this secret, so that it is in its grace period.
+	// True if RotateApiToken has replaced the secret. Such a secret is in its grace period.
 	Replaced      bool `protobuf:"varint,4,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1140,10 +1137,10 @@ type UpdateApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// New display name. Must not be empty if it is updated.
+	// New display name. If this field is updated, it must not be empty.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New expiry time: in the future, and no later than the expiry time of the caller's token. If it
-	// is updated and unset, the token does not expire.
+	// New expiry time, in the future. If the caller's token expires, this time must not be later. If this field is
+	// updated and unset, the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
 	// set.
@@ -1268,9 +1265,9 @@ type RotateApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A secret that is already
-	// in its grace period keeps its expiry time, unless this grace period ends earlier. At most two secrets are in their
-	// grace period.
+	// Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
+	// already in its grace period keeps its expiry time, but expires no later than the end of this grace period. At most
+	// two secrets are in their grace period.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1331,7 +1328,7 @@ type RotateApiTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The API token, without its secret.
 	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
-	// The new secret. The service does not store it and cannot show it again.
+	// The new secret. The service does not store the secret and cannot show it again.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1387,9 +1384,9 @@ type RevokeApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// If true, also revokes the API tokens that this token created or rotated, directly or through
-	// other tokens. Works even if this token is already revoked. For five seconds, API tokens of the
-	// environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
+	// If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
+	// even if this token is already revoked. For five seconds, calls with an API token of the environment cannot create
+	// or rotate API tokens: they fail with ABORTED (API_TOKEN_CHANGED).
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1497,13 +1494,13 @@ type ListUserGroupsRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page of the same environment and filters
+	// `next_page_token` of the previous page, which must have the same environment and filters
 	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only groups whose id starts with this prefix. Default: all.
 	ProvidedIdPrefix string `protobuf:"bytes,4,opt,name=provided_id_prefix,json=providedIdPrefix,proto3" json:"provided_id_prefix,omitempty"`
-	// Only groups whose name contains this string. The case of ASCII letters is ignored. With this
-	// filter, a page can have few or no groups although more pages follow. Default: all.
+	// Only groups whose name contains this string. The filter ignores the case of ASCII letters. With this filter, a page
+	// can have few or no groups even if more pages follow. Default: all.
 	NameContains  string `protobuf:"bytes,5,opt,name=name_contains,json=nameContains,proto3" json:"name_contains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1576,8 +1573,8 @@ func (x *ListUserGroupsRequest) GetNameContains() string {
 
 type ListUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user groups of this page, without `mapping` and `properties`. Can be fewer than `page_size`
-	// although more pages follow.
+	// The user groups of this page, without `mapping` and `properties`. A page can have fewer than `page_size` groups
+	// even if more pages follow.
 	UserGroups []*UserGroupInfo `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
 	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1732,7 +1729,7 @@ type LookupUserGroupTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// A user group token or a viewer session. The service neither logs nor stores it.
+	// A user group token or a viewer session. The service neither logs nor stores this value.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1854,15 +1851,15 @@ func (x *LookupUserGroupTokenResponse) GetSession() *v1.ViewerSession {
 	return nil
 }
 
-// Names the user group by its id or by its current token. Exactly one of the two is required.
+// Names the user group by its id or by its current token. Exactly one of `user_group_id` and `current_token` is
+// required.
 type DeleteUserGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the user group.
 	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
-	// group.
+	// If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// The current token of the user group.
 	CurrentToken  string `protobuf:"bytes,4,opt,name=current_token,json=currentToken,proto3" json:"current_token,omitempty"`
@@ -1975,8 +1972,7 @@ type SuspendUserGroupRequest struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message for the page, at most 512 characters without control characters. Default: none.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// Time at which the suspension ends by itself, in the future. Default: only ResumeUserGroup ends
-	// it.
+	// Time at which the suspension ends automatically, in the future. Default: only ResumeUserGroup ends the suspension.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2200,7 +2196,7 @@ type RevokeUserGroupTokensRequest struct {
 	// Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
 	// last 24 hours, this call revokes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Grace period of the current token, at most 30 days. Default: 0, which revokes it at once.
+	// Grace period of the current token, at most 30 days. Default: 0, which revokes the token at once.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -2414,21 +2410,20 @@ type ImportUserGroupsRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// 1 to 500 user groups. Ids and tokens must be unique within the request.
 	UserGroups []*ImportedUserGroup `protobuf:"bytes,2,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	// How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+	// Decides whether the import changes existing groups. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
-	// Time at which the groups were read from their source. Must not be in the future. If the exact
-	// time is unknown, use an earlier time. For an export, use its `snapshot_time`. Required if a
-	// group has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER).
-	// Otherwise the group gets the given token, with this time as its creation time.
+	// Time at which the groups were read from their source, not in the future. For an export, use its `snapshot_time`. If
+	// the exact time is unknown, use an earlier time. Required if a group has a token. If the existing token of a group
+	// is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the group gets the given
+	// token, and this time becomes the creation time of the token.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
 	// lists this field in `changed_fields`.
 	ReplaceNewerTokens bool `protobuf:"varint,5,opt,name=replace_newer_tokens,json=replaceNewerTokens,proto3" json:"replace_newer_tokens,omitempty"`
-	// Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes it
-	// at once.
+	// Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token at once.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,6,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
-	// If true, changes nothing and returns what the import would do (https://google.aip.dev/163).
-	// Does not detect that a token belongs to another group, or that the environment is full.
+	// If true, the call changes nothing, and returns the results that the import would have (https://google.aip.dev/163).
+	// The call does not detect that a token belongs to another group, or that the environment is full.
 	ValidateOnly  bool `protobuf:"varint,7,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2564,7 +2559,7 @@ type ExportUserGroupsRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page of the same environment and prefix
+	// `next_page_token` of the previous page, which must have the same environment and prefix
 	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only groups whose id starts with this prefix. Default: all.
@@ -2642,8 +2637,8 @@ func (x *ExportUserGroupsRequest) GetIncludeTokens() bool {
 
 type ExportUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user groups of this page. Can be fewer than `page_size` although more pages follow, because
-	// a page ends at about 1 MiB.
+	// The user groups of this page. A page ends at about 1 MiB, so it can have fewer than `page_size` groups even if more
+	// pages follow.
 	UserGroups []*v1.UserGroup `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
 	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -2708,15 +2703,14 @@ type ListAuditEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events although
-	// more pages follow.
+	// Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events even if more pages follow.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page of the same environment and filters
+	// `next_page_token` of the previous page, which must have the same environment and filters
 	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only events of this user group, which may be deleted. Default: all.
+	// Only events of the user group with this id. The group may be deleted. Default: all.
 	UserGroupId string `protobuf:"bytes,4,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// Only calls with the API token of this id. Default: all.
+	// Only events of calls with the API token of this id. Default: all.
 	ActorId string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
 	// Only events of this RPC, such as `UpdateUserGroup`. Default: all.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
@@ -2872,9 +2866,9 @@ type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// The last received cursor. The stream continues after it. Cannot be combined with `start`.
+	// The last received cursor. The stream continues after this position. Cannot be combined with `start`.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Where to begin without a cursor. Default: START_NOW.
+	// Start of a stream without a cursor. Default: START_NOW.
 	Start         WatchEventsRequest_Start `protobuf:"varint,3,opt,name=start,proto3,enum=usergroup.admin.v1.WatchEventsRequest_Start" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2935,8 +2929,8 @@ type WatchEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position after this response.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Unset if the response contains only a new cursor: once after all existing events, and then
-	// after every 15 seconds without events.
+	// Unset if the response contains only a new cursor. The service sends such a response once after all existing events,
+	// and then after every 15 seconds without events.
 	//
 	// Types that are valid to be assigned to Content:
 	//
@@ -3123,10 +3117,10 @@ type ReencryptUserGroupTokensRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Maximum number of user groups to process, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page of the same environment (https://google.aip.dev/158).
-	// Default: the first page.
+	// `next_page_token` of the previous page, which must have the same environment (https://google.aip.dev/158). Default:
+	// the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// If true, changes nothing and only counts (https://google.aip.dev/163).
+	// If true, the call only counts, and changes nothing (https://google.aip.dev/163).
 	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3192,21 +3186,20 @@ func (x *ReencryptUserGroupTokensRequest) GetValidateOnly() bool {
 
 type ReencryptUserGroupTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of processed tokens per key, as they were before this call.
+	// Number of processed tokens by the key that encrypted them before this call.
 	TokenKeyUses []*TokenKeyUse `protobuf:"bytes,1,rep,name=token_key_uses,json=tokenKeyUses,proto3" json:"token_key_uses,omitempty"`
 	// Number of tokens that this call encrypted with the first key.
 	ReencryptedCount int64 `protobuf:"varint,2,opt,name=reencrypted_count,json=reencryptedCount,proto3" json:"reencrypted_count,omitempty"`
-	// Ids of user groups whose token cannot be decrypted, because the record is damaged or the worker
-	// lacks the key. They stay unchanged.
+	// Ids of user groups whose token cannot be decrypted: the record is damaged, or the worker does not have the key. The
+	// call does not change these groups.
 	FailedUserGroupIds []string `protobuf:"bytes,3,rep,name=failed_user_group_ids,json=failedUserGroupIds,proto3" json:"failed_user_group_ids,omitempty"`
-	// Token of the next page. Empty on the last page. A page can have few or no groups although more
-	// pages follow.
+	// Token of the next page. Empty on the last page. A page can have few or no groups even if more pages follow.
 	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Ids of signing keys that cannot be decrypted. Set only on the first page, which also encrypts
-	// the other signing keys.
+	// Ids of signing keys that cannot be decrypted. Only the call for the first page encrypts signing keys and sets this
+	// field.
 	FailedSigningKeyIds []string `protobuf:"bytes,5,rep,name=failed_signing_key_ids,json=failedSigningKeyIds,proto3" json:"failed_signing_key_ids,omitempty"`
-	// Ids of webhooks whose secrets cannot be decrypted. Set only on the first page, which also
-	// encrypts the other secrets.
+	// Ids of webhooks whose secrets cannot be decrypted. Only the call for the first page encrypts secrets of webhooks
+	// and sets this field.
 	FailedWebhookIds []string `protobuf:"bytes,6,rep,name=failed_webhook_ids,json=failedWebhookIds,proto3" json:"failed_webhook_ids,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -3288,8 +3281,7 @@ type RetireTokenKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the key.
 	TokenKeyId string `protobuf:"bytes,1,opt,name=token_key_id,json=tokenKeyId,proto3" json:"token_key_id,omitempty"`
-	// `read_time` of a ListTokenKeys call before the re-encryption of the first environment.
-	// Required.
+	// `read_time` of ListTokenKeys, called before the re-encryption of the first environment. Required.
 	ReencryptStartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=reencrypt_start_time,json=reencryptStartTime,proto3" json:"reencrypt_start_time,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -3541,9 +3533,9 @@ type RotateSigningKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name and tag of the environment. Required.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// If true, replaces all keys at once, which revokes every viewer session of the environment. Use
-	// it if a key has leaked or cannot be decrypted. A host that verifies signatures accepts old
-	// sessions until it reads the new keys, at most 10 minutes.
+	// If true, replaces all keys at once, which revokes every viewer session of the environment. Set this field if a key
+	// has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
+	// until the host reads the new keys.
 	EndSessions   bool `protobuf:"varint,2,opt,name=end_sessions,json=endSessions,proto3" json:"end_sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3638,12 +3630,12 @@ func (x *RotateSigningKeyResponse) GetSigningKeys() []*SigningKey {
 	return nil
 }
 
-// A part of the user groups, by id, in the order of their UTF-8 bytes.
+// A part of the user groups, sorted by the UTF-8 bytes of the id.
 type WatchEventsResponse_Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Up to 500 user groups.
 	UserGroups []*UserGroupVersion `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	// True in the last part. Groups that none of the parts contains do not exist.
+	// True in the last part. If no part contains a group, the group does not exist.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

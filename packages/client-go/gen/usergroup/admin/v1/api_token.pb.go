@@ -22,18 +22,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Role of an API token within its environment. Each role includes the ones before it.
+// Role of an API token within its environment. Each role includes the permissions of the roles before it.
 type Role int32
 
 const (
 	Role_ROLE_UNSPECIFIED Role = 0
 	// May call GetCaller, ResolveViewer, and CreateViewerSession with the token of a group.
 	Role_ROLE_RESOLVE Role = 1
-	// Also CreateViewerSession with the id of a group, and GetUserGroup of existing groups.
+	// May also call CreateViewerSession with the id of a group, and GetUserGroup for existing groups.
 	Role_ROLE_READ Role = 2
-	// Also all methods of UserGroupService.
+	// May also call all methods of UserGroupService.
 	Role_ROLE_MANAGE Role = 3
-	// Also AdminService for its environment.
+	// May also call AdminService for its environment.
 	Role_ROLE_ADMIN Role = 4
 )
 
@@ -85,9 +85,9 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 // An API token, without its secret.
 type ApiToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id, chosen by the service. Not secret.
+	// Id of the token, chosen by the service. Not secret.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Display name, such as the back end that uses the token.
+	// Display name, such as the name of the back end that uses the token.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Role of the token.
 	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
@@ -104,7 +104,7 @@ type ApiToken struct {
 	Rotator string `protobuf:"bytes,8,opt,name=rotator,proto3" json:"rotator,omitempty"`
 	// Time of the creation of the current secret.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// Latest end of the grace period of a previous secret. Unset if no previous secret is valid.
+	// Expiry time of the last valid previous secret. Unset if no previous secret is valid.
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

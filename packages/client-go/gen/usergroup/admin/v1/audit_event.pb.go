@@ -22,22 +22,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// A change, or an export of tokens. Contains no values and no tokens.
+// An audit event: a change, or an export of tokens. The event contains no values and no tokens.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique within the environment.
+	// Id of the event, unique within the environment.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Time of the change, by the clock of Redis.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a
-	// keyed digest of the token if it has no name. `root` for ADMIN_TOKEN, `service` for changes at
-	// the start of the service.
+	// Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a keyed digest of the
+	// token if the token has no name. `root` for ADMIN_TOKEN, `service` for changes at the start of the service.
 	ActorId string `protobuf:"bytes,3,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
-	// Display name of that API token at the time of the change.
+	// Display name of the caller's API token at the time of the change.
 	ActorDisplayName string `protobuf:"bytes,4,opt,name=actor_display_name,json=actorDisplayName,proto3" json:"actor_display_name,omitempty"`
-	// Role of that API token: `manage`, `admin`, `root` or `service`.
+	// Role of the caller's API token: `manage`, `admin`, `root` or `service`.
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
-	// Name of the RPC, such as `UpdateUserGroup`. A call over REST has the name of its RPC.
+	// Name of the RPC, such as `UpdateUserGroup`, also for a call over REST.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
 	// The changed user group. Unset if the event concerns another resource.
 	UserGroupId string `protobuf:"bytes,7,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
@@ -48,13 +47,13 @@ type AuditEvent struct {
 	ChangedFields []string `protobuf:"bytes,9,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
 	// The header `X-Request-Id` of the request and its response.
 	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// IP address of the caller. Behind trusted proxies, the address that they report.
+	// IP address of the caller. Behind trusted proxies, the address that the proxies report.
 	PeerAddress string `protobuf:"bytes,11,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
 	// Role of the API token in `api_token_id`: `resolve`, `read`, `manage` or `admin`.
 	ApiTokenRole string `protobuf:"bytes,12,opt,name=api_token_role,json=apiTokenRole,proto3" json:"api_token_role,omitempty"`
 	// Display name of the API token in `api_token_id`, before the change.
 	ApiTokenDisplayName string `protobuf:"bytes,13,opt,name=api_token_display_name,json=apiTokenDisplayName,proto3" json:"api_token_display_name,omitempty"`
-	// The exported user groups. Set only for an export of tokens.
+	// The exported user groups. Set only if tokens were exported.
 	Exported *AuditEvent_ExportedUserGroups `protobuf:"bytes,14,opt,name=exported,proto3" json:"exported,omitempty"`
 	// The webhook that was created, changed, disabled or deleted.
 	WebhookId     string `protobuf:"bytes,15,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
@@ -197,10 +196,10 @@ func (x *AuditEvent) GetWebhookId() string {
 	return ""
 }
 
-// User groups of a page of an export of tokens.
+// User groups on one page of an export with tokens.
 type AuditEvent_ExportedUserGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Prefix of the ids. Empty for all groups.
+	// Prefix of the ids of the exported groups. Empty for all groups.
 	ProvidedIdPrefix string `protobuf:"bytes,1,opt,name=provided_id_prefix,json=providedIdPrefix,proto3" json:"provided_id_prefix,omitempty"`
 	// Number of groups on the page.
 	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`

@@ -32,8 +32,8 @@ type Environment struct {
 	Tag v1.ApiEnvironmentTag `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
 	// Time of the creation of the environment.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Start of the deletion. Until it is complete, only DeleteEnvironment acts on the environment.
-	// Unset if the environment is not being deleted.
+	// Start of the deletion. Until the deletion is complete, only DeleteEnvironment acts on the environment. Unset if the
+	// environment is not being deleted.
 	DeleteTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -100,8 +100,8 @@ func (x *Environment) GetDeleteTime() *timestamppb.Timestamp {
 // Name and tag of an environment.
 type EnvironmentName struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 64 letters, digits, `.`, `_` and `-`. It must not start with a dot, because `.` and `..`
-	// have a special meaning in URLs.
+	// Name: 1 to 64 letters, digits, `.`, `_` and `-`. The name must not start with a dot, because `.` and `..` have a
+	// special meaning in URLs.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Tag. Default: none.
 	Tag           v1.ApiEnvironmentTag `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`

@@ -23,13 +23,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// A change, or an export of tokens, for other systems. Contains no values and no tokens. The audit
+// An event for other systems: a change, or an export of tokens. The event contains no values and no tokens. The audit
 // event with the same id contains the details of the call.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique within the environment. Ids of later events are higher, as decimal numbers.
+	// Id of the event, unique within the environment. Later events have higher ids, compared as decimal numbers.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Such as `user_group.created`. Ignore unknown types: later releases add more.
+	// Type of the event, such as `user_group.created`. Ignore unknown types: later releases add types.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// Time of the change, by the clock of Redis.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -134,14 +134,14 @@ func (x *Event) GetWebhookId() string {
 	return ""
 }
 
-// A user group of a snapshot. It has changed if its etag has changed.
+// A user group of a snapshot. A new etag means that the group has changed.
 type UserGroupVersion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the user group.
 	UserGroupId string `protobuf:"bytes,1,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	// Version of the user group, as in UserGroup.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Set while the group is suspended. `until` and `expire_time` of a group change it without an event.
+	// Set while the group is suspended. When `until` or `expire_time` passes, this field changes without an event.
 	Suspension    *v1.Suspension `protobuf:"bytes,3,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

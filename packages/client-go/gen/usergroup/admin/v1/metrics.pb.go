@@ -25,10 +25,10 @@ const (
 
 type GetMetricsHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN, all calls,
-	// including those without an environment.
+	// Only the calls of this environment. Default: the environment of the API token. The default for ADMIN_TOKEN is all
+	// calls, including calls without an environment.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Only the calls of the method with this name, such as `GetUserGroup`. Excludes `environment`.
+	// Only the calls of the method with this name, such as `GetUserGroup`. Cannot be combined with `environment`.
 	// ADMIN_TOKEN only. Default: all methods.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	// Only samples that end after this time. Default: the samples of the last hour.
@@ -90,16 +90,16 @@ func (x *GetMetricsHistoryRequest) GetStartTime() *timestamppb.Timestamp {
 
 type GetMetricsHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Samples of ten seconds each, the oldest first. No sample is older than the start of the service. Within 30 seconds,
-	// a busy worker may still add calls to a sample.
+	// Samples of ten seconds each, the oldest first. No sample is older than the start of the service. A busy worker may
+	// add calls to a sample for up to 30 seconds.
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
 	Methods []*MethodCalls `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
-	// Calls of the last hour by environment, the most frequent first: the 24 busiest environments,
-	// and last the sum of the other environments. ADMIN_TOKEN only.
+	// Calls of the last hour by environment: the 24 environments with the most calls, in descending order, then the sum
+	// of the other environments. ADMIN_TOKEN only.
 	Environments []*EnvironmentCalls `protobuf:"bytes,3,rep,name=environments,proto3" json:"environments,omitempty"`
-	// Id of the process that has the samples. Another id means that the service restarted, or that
-	// another process behind a load balancer answers.
+	// Id of the process that has the samples. If the id changes, the service has restarted, or another process behind a
+	// load balancer has responded.
 	Instance      string `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -174,9 +174,9 @@ type MetricsSample struct {
 	Errors map[string]int32 `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Median of the durations of unary calls: an estimate, at most 2.5 s. Unset without unary calls.
 	P50 *durationpb.Duration `protobuf:"bytes,4,opt,name=p50,proto3" json:"p50,omitempty"`
-	// 99th percentile of the durations of unary calls, as `p50`.
+	// 99th percentile of the durations of unary calls: an estimate, like `p50`.
 	P99 *durationpb.Duration `protobuf:"bytes,5,opt,name=p99,proto3" json:"p99,omitempty"`
-	// The whole service. ADMIN_TOKEN only. Unset with `environment` or `method`.
+	// State of the whole service. ADMIN_TOKEN only. Unset if the request contains `environment` or `method`.
 	Service       *ServiceSample `protobuf:"bytes,6,opt,name=service,proto3" json:"service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -257,7 +257,7 @@ func (x *MetricsSample) GetService() *ServiceSample {
 // The state of the service at the end of ten seconds, and its work in this time.
 type ServiceSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of workers that reported.
+	// Number of workers whose values this sample contains.
 	Workers int32 `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"`
 	// Number of calls in flight.
 	CallsInFlight int32 `protobuf:"varint,2,opt,name=calls_in_flight,json=callsInFlight,proto3" json:"calls_in_flight,omitempty"`
@@ -272,7 +272,7 @@ type ServiceSample struct {
 	RedisRoundTrips map[string]int32 `protobuf:"bytes,6,rep,name=redis_round_trips,json=redisRoundTrips,proto3" json:"redis_round_trips,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Number of failed Redis round trips.
 	RedisErrors int32 `protobuf:"varint,7,opt,name=redis_errors,json=redisErrors,proto3" json:"redis_errors,omitempty"`
-	// Median of the durations of Redis round trips, as `MetricsSample.p50`.
+	// Median of the durations of Redis round trips: an estimate, like `MetricsSample.p50`.
 	RedisP50 *durationpb.Duration `protobuf:"bytes,8,opt,name=redis_p50,json=redisP50,proto3" json:"redis_p50,omitempty"`
 	// 99th percentile of the durations of Redis round trips.
 	RedisP99 *durationpb.Duration `protobuf:"bytes,9,opt,name=redis_p99,json=redisP99,proto3" json:"redis_p99,omitempty"`
@@ -391,7 +391,7 @@ type MethodCalls struct {
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Number of failed calls.
 	FailedCalls int32 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
-	// 99th percentile of the durations of unary calls, as `MetricsSample.p50`.
+	// 99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
 	P99           *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,13 +458,13 @@ func (x *MethodCalls) GetP99() *durationpb.Duration {
 // The calls of an environment.
 type EnvironmentCalls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The environment. Unset for the sum of the environments that are not listed.
+	// The environment. Unset for the sum of the other environments.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Number of completed calls.
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Number of failed calls.
 	FailedCalls int32 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
-	// 99th percentile of the durations of unary calls, as `MetricsSample.p50`.
+	// 99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
 	P99           *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

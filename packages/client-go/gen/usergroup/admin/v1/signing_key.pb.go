@@ -31,7 +31,7 @@ const (
 	SigningKey_STATE_STANDBY SigningKey_State = 1
 	// Signs viewer sessions.
 	SigningKey_STATE_ACTIVE SigningKey_State = 2
-	// Does not sign any more. Published until its last session has expired.
+	// Does not sign any more. The key stays published until its last session has expired.
 	SigningKey_STATE_RETIRED SigningKey_State = 3
 )
 
@@ -81,7 +81,7 @@ func (SigningKey_State) EnumDescriptor() ([]byte, []int) {
 // A key that signs viewer sessions of an environment, without its private part.
 type SigningKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The `kid` in the header of its sessions. Not secret.
+	// Id of the key: `kid` in the header of its sessions. Not secret.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// State of the key.
 	State SigningKey_State `protobuf:"varint,2,opt,name=state,proto3,enum=usergroup.admin.v1.SigningKey_State" json:"state,omitempty"`

@@ -29,13 +29,13 @@ type TokenKey struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// True if the worker that responds encrypts with this key: the first key of its TOKEN_KEYS.
 	Primary bool `protobuf:"varint,2,opt,name=primary,proto3" json:"primary,omitempty"`
-	// True if the worker that responds has this key. Without it, the worker cannot decrypt tokens
-	// that need it.
+	// True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that need the
+	// key.
 	Held bool `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
 	// True if stored tokens may need this key: from the first use by any worker until RetireTokenKey.
 	Recorded bool `protobuf:"varint,4,opt,name=recorded,proto3" json:"recorded,omitempty"`
-	// Last time at which a worker reported that it encrypts with this key. Workers report every 10
-	// seconds. Unset if no worker has reported it.
+	// Last time at which a worker reported that it encrypts with this key. Workers report every 10 seconds. Unset if no
+	// worker has reported this key.
 	LastEncryptTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_encrypt_time,json=lastEncryptTime,proto3" json:"last_encrypt_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What the import did with the user group.
+// Outcome of the import of a user group.
 type ImportResult_Outcome int32
 
 const (
@@ -37,11 +37,10 @@ const (
 	ImportResult_OUTCOME_UNCHANGED ImportResult_Outcome = 3
 	// The import did not change the group. `failure` contains the reason.
 	ImportResult_OUTCOME_FAILED ImportResult_Outcome = 4
-	// The group keeps its token, because that token is newer than `snapshot_time`. The other fields are as given.
+	// The group keeps its token, which is newer than `snapshot_time`. The other fields have the given values.
 	ImportResult_OUTCOME_TOKEN_NEWER ImportResult_Outcome = 5
-	// The group is suspended and stays suspended. It keeps its `suspension` and `expire_time`, which
-	// differ from the given values. It also keeps a token that is newer than `snapshot_time`. The
-	// other fields are as given.
+	// The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. A token
+	// that is newer than `snapshot_time` also stays. The other fields have the given values.
 	ImportResult_OUTCOME_SUSPENDED ImportResult_Outcome = 6
 )
 
@@ -94,12 +93,12 @@ func (ImportResult_Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_user_group_proto_rawDescGZIP(), []int{2, 0}
 }
 
-// A user group as operators see it: without its token.
+// A user group without its token.
 type UserGroupInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Internal id, below 2^53.
 	TeamId int64 `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// The id that the caller chose. Unique within the environment.
+	// Id of the group, chosen by the caller. Unique within the environment.
 	ProvidedId string `protobuf:"bytes,2,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
 	// Display name.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -107,7 +106,7 @@ type UserGroupInfo struct {
 	Mapping map[string]string `protobuf:"bytes,4,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Free-form JSON object. Unset in lists, and if the group has no properties.
 	Properties *structpb.Struct `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Changes with every change of the group (https://google.aip.dev/154).
+	// Version of the group, new after every change (https://google.aip.dev/154).
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Time of the creation of the group.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -116,19 +115,19 @@ type UserGroupInfo struct {
 	// Time of the creation of the current token. For an imported token, the `snapshot_time` of the
 	// import.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// Time of the last rotation, revocation or import that replaced the token. For an import, its
-	// `snapshot_time`. Unset if the group has its first token.
+	// Time of the last rotation, revocation or import that replaced the token. For an import, the `snapshot_time` of the
+	// import. Unset if the group still has its first token.
 	LastRotationTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_rotation_time,json=lastRotationTime,proto3" json:"last_rotation_time,omitempty"`
 	// End of the grace period of the previous token. Unset if the previous token is not valid.
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
 	// True if the current token comes from another system.
 	ImportedToken bool `protobuf:"varint,12,opt,name=imported_token,json=importedToken,proto3" json:"imported_token,omitempty"`
-	// From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+	// Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// Last day in UTC, such as `2026-01-31`, on which a token or session of the group was resolved, or a session was
-	// created. The value may be some minutes late. Empty if this never happened.
+	// Day of the last use of the group in UTC, such as `2026-01-31`: a token or session was resolved, or a session was
+	// created. The service stores the day some minutes after the use. Empty if the group was never used.
 	LastResolveDate string `protobuf:"bytes,15,opt,name=last_resolve_date,json=lastResolveDate,proto3" json:"last_resolve_date,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -280,15 +279,13 @@ type ImportedUserGroup struct {
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Free-form JSON object. Default: none.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps it until
-	// its next rotation. Default: an existing group keeps its token, and a new group gets a generated
-	// token.
+	// Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps this token until the next
+	// rotation. Default: an existing group keeps its token, and a new group gets a generated token.
 	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// Time from which the group is suspended with the reason `EXPIRED`. Default: never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
-	// reason is `EXPIRED`, which follows from `expire_time`. Default: the import does not suspend the
-	// group.
+	// Suspends the group if it is not suspended. The import ignores a suspension that is over, or that has the reason
+	// `EXPIRED`, because `expire_time` causes such a suspension. Default: the import does not suspend the group.
 	Suspension    *v1.Suspension `protobuf:"bytes,7,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -378,9 +375,9 @@ type ImportResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the user group.
 	ProvidedId string `protobuf:"bytes,1,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
-	// What the import did.
+	// Outcome of the import.
 	Outcome ImportResult_Outcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=usergroup.admin.v1.ImportResult_Outcome" json:"outcome,omitempty"`
-	// Set only for OUTCOME_FAILED.
+	// Reason of the failure. Set only for OUTCOME_FAILED.
 	Failure *ImportResult_Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Fields with new values: `name`, `mapping`, `properties`, `token`, `expire_time` or `suspension`.
 	ChangedFields []string `protobuf:"bytes,4,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
@@ -453,7 +450,7 @@ type ImportResult_Failure struct {
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// A reason, as in google.rpc.ErrorInfo.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What failed and what to do, in English.
+	// Message with the failure and the remedy, in English.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// For UNAVAILABLE: `not_made`, or `unknown` if Redis may have imported the group.
 	Outcome       string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`

@@ -35,7 +35,7 @@ const (
 	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
 	// Disabled by the service, because all deliveries of three days failed.
 	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
-	// Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service sends no messages. After
+	// Enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
 	// RotateWebhookSecret, the service delivers the waiting events.
 	WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE WebhookState = 4
 )
@@ -94,9 +94,9 @@ const (
 	DeliveryOutcome_DELIVERY_OUTCOME_DELIVERED DeliveryOutcome = 1
 	// The endpoint returned a status of 4xx or 5xx.
 	DeliveryOutcome_DELIVERY_OUTCOME_STATUS DeliveryOutcome = 2
-	// The endpoint returned a redirect. The service does not follow it.
+	// The endpoint returned a redirect, which the service does not follow.
 	DeliveryOutcome_DELIVERY_OUTCOME_REDIRECT DeliveryOutcome = 3
-	// No answer within 10 seconds.
+	// The endpoint did not answer within 10 seconds.
 	DeliveryOutcome_DELIVERY_OUTCOME_TIMEOUT DeliveryOutcome = 4
 	// DNS has no address for the host of the URL.
 	DeliveryOutcome_DELIVERY_OUTCOME_NAME DeliveryOutcome = 5
@@ -186,7 +186,7 @@ type Webhook struct {
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Latest time at which a replaced secret still signs. Unset if only the current secret signs.
 	PreviousSecretExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_expire_time,json=previousSecretExpireTime,proto3" json:"previous_secret_expire_time,omitempty"`
-	// Time up to which all events are delivered, or needed no delivery.
+	// Time up to which no event waits for delivery.
 	DeliveredTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=delivered_time,json=deliveredTime,proto3" json:"delivered_time,omitempty"`
 	// Time of the last successful delivery. Unset before the first success.
 	LastSuccessTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_success_time,json=lastSuccessTime,proto3" json:"last_success_time,omitempty"`
@@ -428,8 +428,8 @@ type CreateWebhookRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Name for operators.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// URL that receives the events. It starts with `https://`, and has no user name, password or
-	// fragment. It is no secret: callers of ListWebhooks see it.
+	// URL that receives the events. The URL starts with `https://`, and has no user name, password or fragment. The URL
+	// is not secret: ListWebhooks returns it.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
 	// Types of the events that the webhook receives. Empty or `*` for all types.
 	EventTypes    []string `protobuf:"bytes,4,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
@@ -744,13 +744,14 @@ type UpdateWebhookRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the webhook.
 	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
-	// New display name. Must not be empty if it is updated.
+	// New display name. If this field is updated, it must not be empty.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New URL, as in CreateWebhook. Must not be empty if it is updated.
+	// New URL, as in CreateWebhook. If this field is updated, it must not be empty.
 	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
 	// New types of events. Empty or `*` for all types.
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
-	// Whether the webhook receives events. While it is disabled, its events wait for AUDIT_RETENTION.
+	// Whether the webhook receives events. While the webhook is disabled, the service stores its events for
+	// AUDIT_RETENTION.
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// Fields to change: `display_name`, `url`, `event_types`, `enabled`, or `*` for all. Default: every
 	// field that is set.

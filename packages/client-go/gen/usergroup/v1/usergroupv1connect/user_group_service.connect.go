@@ -46,12 +46,12 @@ const (
 
 // UserGroupServiceClient is a client for the usergroup.v1.UserGroupService service.
 type UserGroupServiceClient interface {
-	// Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-	// request. If it does not exist, the call creates it, which requires the role `manage`. The
-	// response for a suspended group contains its `suspension`, but not its token.
+	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
+	// the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
+	// contains its `suspension`, but not its token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
-	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
-	// the group does not exist, and with ABORTED if `etag` is not the current etag.
+	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
+	// exist. Fails with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
 	// Replaces the token of a user group. The old token is revoked at once, or after
 	// `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
@@ -128,12 +128,12 @@ func (c *userGroupServiceClient) RotateUserGroupToken(ctx context.Context, req *
 
 // UserGroupServiceHandler is an implementation of the usergroup.v1.UserGroupService service.
 type UserGroupServiceHandler interface {
-	// Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-	// request. If it does not exist, the call creates it, which requires the role `manage`. The
-	// response for a suspended group contains its `suspension`, but not its token.
+	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
+	// the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
+	// contains its `suspension`, but not its token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
-	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
-	// the group does not exist, and with ABORTED if `etag` is not the current etag.
+	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
+	// exist. Fails with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
 	// Replaces the token of a user group. The old token is revoked at once, or after
 	// `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a

@@ -43,15 +43,14 @@ const (
 
 // ViewerServiceClient is a client for the usergroup.v1.ViewerService service.
 type ViewerServiceClient interface {
-	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
-	// token or session is unknown, revoked, expired, or of another environment, and with
-	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
-	// page is in the metadata of ErrorInfo, as `suspension_message`.
+	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
+	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
+	// the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
-	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-	// token of the group. Anyone can verify it with the public keys of the environment. A request
-	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-	// suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
+	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
+	// Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
+	// the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
+	// service has no public URL (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 
@@ -109,15 +108,14 @@ func (c *viewerServiceClient) CreateViewerSession(ctx context.Context, req *v1.C
 
 // ViewerServiceHandler is an implementation of the usergroup.v1.ViewerService service.
 type ViewerServiceHandler interface {
-	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
-	// token or session is unknown, revoked, expired, or of another environment, and with
-	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
-	// page is in the metadata of ErrorInfo, as `suspension_message`.
+	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
+	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
+	// the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
-	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-	// token of the group. Anyone can verify it with the public keys of the environment. A request
-	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-	// suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
+	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
+	// Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
+	// the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
+	// service has no public URL (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 

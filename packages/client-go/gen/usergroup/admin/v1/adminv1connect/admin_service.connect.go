@@ -155,18 +155,19 @@ type AdminServiceClient interface {
 	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
 	// exists. ADMIN_TOKEN only.
 	CreateEnvironment(context.Context, *v1.CreateEnvironmentRequest) (*v1.CreateEnvironmentResponse, error)
-	// Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
-	// it does not exist.
+	// Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
+	// does not exist.
 	GetEnvironment(context.Context, *v1.GetEnvironmentRequest) (*v1.GetEnvironmentResponse, error)
 	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
-	// until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
-	// calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
-	// working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
-	// AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
-	// user groups and `force` is not set. ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
+	// until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
+	// call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
+	// tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
+	// the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
+	// and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
+	// ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -177,27 +178,26 @@ type AdminServiceClient interface {
 	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
 	// the tokens of the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
-	// Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
-	// ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-	// unknown or, for a caller of role `admin`, if it belongs to another environment.
+	// Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
+	// and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
+	// secret of another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
-	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
-	// with NOT_FOUND if the id does not exist.
+	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
+	// the API token does not exist.
 	UpdateApiToken(context.Context, *v1.UpdateApiTokenRequest) (*v1.UpdateApiTokenResponse, error)
-	// Gives an API token a new secret. Its id and its other fields stay the same. Only this response
-	// contains the secret. If the response is lost, rotate again: secrets in their grace period stay
-	// valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
-	// time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
-	// the token of the caller.
+	// Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
+	// If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
+	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
-	// with NOT_FOUND if the id does not exist.
+	// Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+	// API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
-	// exists during the whole listing is on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
+	// listing is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
-	// Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
-	// creates it.
+	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
+	// exist.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
 	// Returns the user group of a user group token or viewer session, such as one that has leaked.
 	// Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
@@ -205,83 +205,78 @@ type AdminServiceClient interface {
 	// Deletes a user group and revokes its tokens. A group that is created later with the same id
 	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
-	// Suspends a user group, or changes its suspension. From now on, ResolveViewer and
-	// CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
-	// GetUserGroup returns the group without its token. A host that verifies signatures accepts
-	// existing viewer sessions until they expire.
+	// Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
+	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
+	// host that verifies signatures accepts existing viewer sessions until they expire.
 	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
-	// Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
-	// (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
-	// UpdateUserGroup.
+	// Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
+	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
+	// time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
-	// these sessions at once. A host that verifies signatures accepts them until they expire. The
-	// tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
-	// sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
-	// the whole group.
+	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
+	// once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
+	// Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
+	// within an hour: revoke the sessions of the whole group instead.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
-	// group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
-	// unchanged, and tokens that are newer than `snapshot_time` stay.
+	// Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
+	// group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
+	// given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
-	// Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
-	// only if requested. The audit trail records exports of tokens.
+	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
+	// `include_tokens` is set. The audit trail records exports of tokens.
 	ExportUserGroups(context.Context, *v1.ExportUserGroupsRequest) (*v1.ExportUserGroupsResponse, error)
-	// Lists changes of user groups, API tokens and the environment, the newest first. The service
-	// stores events for the setting AUDIT_RETENTION.
+	// Lists the audit events of an environment, the newest first. The service stores audit events for the time of
+	// AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Streams the events of an environment in their order: each at least once, without gaps. A new
-	// event arrives within a second. Every response has a cursor. To continue after a lost connection
-	// or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
-	// revoked or expired API token, and a deleted environment, also end the stream. Fails with
-	// OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
-	// again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
-	// if the worker has 100 streams of the environment, or 500 in all.
+	// Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
+	// within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
+	// the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
+	// environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
+	// removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
-	// Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
-	// that stored tokens may need. ADMIN_TOKEN only.
+	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
+	// need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
-	// Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-	// call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
-	// repeat, and safe during other calls. ADMIN_TOKEN only.
+	// Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
+	// Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
-	// Lists the keys that sign the viewer sessions of an environment, in the order in which they
-	// sign. Empty before the first viewer session.
+	// Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
+	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Activates the next key that signs viewer sessions. The service also activates the next key
-	// every 30 days. No session is revoked. If the next key has been published for less than 15
-	// minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
-	// nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
+	// Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
+	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
+	// sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
+	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
-	// after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
-	// group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
+	// Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
+	// tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
+	// worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
-	// Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
-	// to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
-	// accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
-	// data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
+	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
+	// data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
+	// keys. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 	// Creates a webhook, which receives all later events of the environment. Only this response
 	// contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
 	// if the environment has 20 webhooks.
 	CreateWebhook(context.Context, *v1.CreateWebhookRequest) (*v1.CreateWebhookResponse, error)
-	// Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+	// Returns a webhook without its secret. Fails with NOT_FOUND if the webhook does not exist.
 	GetWebhook(context.Context, *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error)
 	// Lists all webhooks of an environment without their secrets.
 	ListWebhooks(context.Context, *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error)
-	// Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
-	// webhook, set `enabled`: it continues with its first undelivered event.
+	// Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
+	// set `enabled`: the delivery continues with the first undelivered event.
 	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
-	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
-	// with both the new and the replaced secret. If the response is lost, rotate again: at most three
-	// secrets sign.
+	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
+	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
@@ -289,12 +284,12 @@ type AdminServiceClient interface {
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the last attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
-	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
-	// after a failure. The `webhook-id` of an event stays the same.
+	// Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
+	// delivery failed. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
-	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-	// samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
-	// environment.
+	// Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
+	// keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
+	// calls of its environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 
@@ -965,18 +960,19 @@ type AdminServiceHandler interface {
 	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
 	// exists. ADMIN_TOKEN only.
 	CreateEnvironment(context.Context, *v1.CreateEnvironmentRequest) (*v1.CreateEnvironmentResponse, error)
-	// Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
-	// it does not exist.
+	// Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
+	// does not exist.
 	GetEnvironment(context.Context, *v1.GetEnvironmentRequest) (*v1.GetEnvironmentResponse, error)
 	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
-	// until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
-	// calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
-	// working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
-	// AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
-	// user groups and `force` is not set. ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
+	// until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
+	// call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
+	// tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
+	// the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
+	// and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
+	// ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -987,27 +983,26 @@ type AdminServiceHandler interface {
 	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
 	// the tokens of the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
-	// Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
-	// ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-	// unknown or, for a caller of role `admin`, if it belongs to another environment.
+	// Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
+	// and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
+	// secret of another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
-	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
-	// with NOT_FOUND if the id does not exist.
+	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
+	// the API token does not exist.
 	UpdateApiToken(context.Context, *v1.UpdateApiTokenRequest) (*v1.UpdateApiTokenResponse, error)
-	// Gives an API token a new secret. Its id and its other fields stay the same. Only this response
-	// contains the secret. If the response is lost, rotate again: secrets in their grace period stay
-	// valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
-	// time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
-	// the token of the caller.
+	// Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
+	// If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
+	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
-	// with NOT_FOUND if the id does not exist.
+	// Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+	// API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
-	// exists during the whole listing is on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
+	// listing is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
-	// Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
-	// creates it.
+	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
+	// exist.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
 	// Returns the user group of a user group token or viewer session, such as one that has leaked.
 	// Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
@@ -1015,83 +1010,78 @@ type AdminServiceHandler interface {
 	// Deletes a user group and revokes its tokens. A group that is created later with the same id
 	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
-	// Suspends a user group, or changes its suspension. From now on, ResolveViewer and
-	// CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
-	// GetUserGroup returns the group without its token. A host that verifies signatures accepts
-	// existing viewer sessions until they expire.
+	// Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
+	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
+	// host that verifies signatures accepts existing viewer sessions until they expire.
 	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
-	// Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
-	// (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
-	// UpdateUserGroup.
+	// Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
+	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
+	// time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
-	// these sessions at once. A host that verifies signatures accepts them until they expire. The
-	// tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
-	// sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
-	// the whole group.
+	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
+	// once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
+	// Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
+	// within an hour: revoke the sessions of the whole group instead.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
-	// group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
-	// unchanged, and tokens that are newer than `snapshot_time` stay.
+	// Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
+	// group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
+	// given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
-	// Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
-	// only if requested. The audit trail records exports of tokens.
+	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
+	// `include_tokens` is set. The audit trail records exports of tokens.
 	ExportUserGroups(context.Context, *v1.ExportUserGroupsRequest) (*v1.ExportUserGroupsResponse, error)
-	// Lists changes of user groups, API tokens and the environment, the newest first. The service
-	// stores events for the setting AUDIT_RETENTION.
+	// Lists the audit events of an environment, the newest first. The service stores audit events for the time of
+	// AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Streams the events of an environment in their order: each at least once, without gaps. A new
-	// event arrives within a second. Every response has a cursor. To continue after a lost connection
-	// or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
-	// revoked or expired API token, and a deleted environment, also end the stream. Fails with
-	// OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
-	// again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
-	// if the worker has 100 streams of the environment, or 500 in all.
+	// Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
+	// within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
+	// the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
+	// environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
+	// removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
-	// Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
-	// that stored tokens may need. ADMIN_TOKEN only.
+	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
+	// need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
-	// Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-	// call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
-	// repeat, and safe during other calls. ADMIN_TOKEN only.
+	// Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
+	// Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
-	// Lists the keys that sign the viewer sessions of an environment, in the order in which they
-	// sign. Empty before the first viewer session.
+	// Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
+	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Activates the next key that signs viewer sessions. The service also activates the next key
-	// every 30 days. No session is revoked. If the next key has been published for less than 15
-	// minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
-	// nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
+	// Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
+	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
+	// sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
+	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
-	// after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
-	// group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
+	// Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
+	// tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
+	// worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
-	// Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
-	// to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
-	// accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
-	// data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
+	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
+	// data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
+	// keys. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 	// Creates a webhook, which receives all later events of the environment. Only this response
 	// contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
 	// if the environment has 20 webhooks.
 	CreateWebhook(context.Context, *v1.CreateWebhookRequest) (*v1.CreateWebhookResponse, error)
-	// Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+	// Returns a webhook without its secret. Fails with NOT_FOUND if the webhook does not exist.
 	GetWebhook(context.Context, *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error)
 	// Lists all webhooks of an environment without their secrets.
 	ListWebhooks(context.Context, *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error)
-	// Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
-	// webhook, set `enabled`: it continues with its first undelivered event.
+	// Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
+	// set `enabled`: the delivery continues with the first undelivered event.
 	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
-	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
-	// with both the new and the replaced secret. If the response is lost, rotate again: at most three
-	// secrets sign.
+	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
+	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
@@ -1099,12 +1089,12 @@ type AdminServiceHandler interface {
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the last attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
-	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
-	// after a failure. The `webhook-id` of an event stays the same.
+	// Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
+	// delivery failed. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
-	// Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-	// samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
-	// environment.
+	// Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
+	// keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
+	// calls of its environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 

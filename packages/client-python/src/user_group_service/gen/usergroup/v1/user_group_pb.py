@@ -39,8 +39,7 @@ class UserGroup(Message[_UserGroupFields]):
             int64 team_id = 1;
             ```
         token:
-            The user group token. It is a credential: keep it in your back end. Empty while the group is
-            suspended.
+            The user group token. The token is a credential: keep it in your back end. Empty while the group is suspended.
 
             ```proto
             string token = 2;
@@ -52,7 +51,7 @@ class UserGroup(Message[_UserGroupFields]):
             string name = 3;
             ```
         provided_id:
-            The id that the caller chose. Unique within the environment.
+            Id of the group, chosen by the caller. Unique within the environment.
 
             ```proto
             string provided_id = 4;
@@ -76,8 +75,8 @@ class UserGroup(Message[_UserGroupFields]):
             usergroup.v1.ApiEnvironmentTag api_environment_tag = 7;
             ```
         etag:
-            Changes with every change of the group (https://google.aip.dev/154). Send it as `etag` of
-            UpdateUserGroup to detect concurrent changes.
+            Version of the group, new after every change (https://google.aip.dev/154). To detect concurrent changes, send this
+            value as `etag` of UpdateUserGroup.
 
             ```proto
             string etag = 8;
@@ -102,7 +101,7 @@ class UserGroup(Message[_UserGroupFields]):
             optional google.protobuf.Timestamp token_create_time = 11;
             ```
         expire_time:
-            From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+            Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 12;
@@ -156,7 +155,7 @@ _SuspensionFields: TypeAlias = Literal["reason", "message", "suspend_time", "unt
 
 class Suspension(Message[_SuspensionFields]):
     """
-    The suspension of a user group. While it lasts, ResolveViewer and CreateViewerSession fail with
+    The suspension of a user group. During the suspension, ResolveViewer and CreateViewerSession fail with
     FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
 
     ```proto
@@ -178,14 +177,14 @@ class Suspension(Message[_SuspensionFields]):
             string message = 2;
             ```
         suspend_time:
-            Time since which the group is suspended.
+            Start of the suspension.
 
             ```proto
             optional google.protobuf.Timestamp suspend_time = 3;
             ```
         until:
-            Time at which the suspension ends by itself. Unset if only ResumeUserGroup ends it or, for
-            `EXPIRED`, a later `expire_time`.
+            Time at which the suspension ends automatically. If unset, ResumeUserGroup ends the suspension. If the reason is
+            `EXPIRED`, a later `expire_time` ends the suspension.
 
             ```proto
             optional google.protobuf.Timestamp until = 4;

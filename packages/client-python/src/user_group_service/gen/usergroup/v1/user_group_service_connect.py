@@ -36,16 +36,16 @@ class UserGroupService(Protocol):
     """
     async def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. The
-        response for a suspended group contains its `suspension`, but not its token.
+        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
+        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
+        contains its `suspension`, but not its token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def update_user_group(self, request: UpdateUserGroupRequest, ctx: RequestContext[UpdateUserGroupRequest, UpdateUserGroupResponse], /) -> UpdateUserGroupResponse:
         """
-        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
-        the group does not exist, and with ABORTED if `etag` is not the current etag.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
+        exist. Fails with ABORTED if `etag` is not the current etag.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -133,9 +133,9 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. The
-        response for a suspended group contains its `suspension`, but not its token.
+        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
+        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
+        contains its `suspension`, but not its token.
         """
         return await self.execute_unary(
             request=request,
@@ -158,8 +158,8 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> UpdateUserGroupResponse:
         """
-        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
-        the group does not exist, and with ABORTED if `etag` is not the current etag.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
+        exist. Fails with ABORTED if `etag` is not the current etag.
         """
         return await self.execute_unary(
             request=request,
@@ -206,16 +206,16 @@ class UserGroupServiceSync(Protocol):
     """
     def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. The
-        response for a suspended group contains its `suspension`, but not its token.
+        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
+        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
+        contains its `suspension`, but not its token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def update_user_group(self, request: UpdateUserGroupRequest, ctx: RequestContext[UpdateUserGroupRequest, UpdateUserGroupResponse], /) -> UpdateUserGroupResponse:
         """
-        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
-        the group does not exist, and with ABORTED if `etag` is not the current etag.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
+        exist. Fails with ABORTED if `etag` is not the current etag.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -301,9 +301,9 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
-        request. If it does not exist, the call creates it, which requires the role `manage`. The
-        response for a suspended group contains its `suspension`, but not its token.
+        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
+        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
+        contains its `suspension`, but not its token.
         """
         return self.execute_unary(
             request=request,
@@ -326,8 +326,8 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> UpdateUserGroupResponse:
         """
-        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
-        the group does not exist, and with ABORTED if `etag` is not the current etag.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
+        exist. Fails with ABORTED if `etag` is not the current etag.
         """
         return self.execute_unary(
             request=request,

@@ -162,22 +162,21 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             optional google.protobuf.Struct properties = 4;
             ```
         update_mask:
-            Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the
-            mask lists a field that is unset, the service clears it. Default: every field that is set.
+            Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the mask lists a field
+            that is unset, the service clears the field. Default: every field that is set.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 5;
             ```
         etag:
-            If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
-            group.
+            If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 
             ```proto
             string etag = 6;
             ```
         expire_time:
-            New time from which the group is suspended with the reason `EXPIRED`. A time in the past
-            suspends the group at once. A later time resumes a group with the reason `EXPIRED`.
+            New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group at
+            once. A later time resumes a group that is suspended with the reason `EXPIRED`.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 7;
@@ -255,16 +254,15 @@ class RotateUserGroupTokenRequest(Message[_RotateUserGroupTokenRequestFields]):
             oneof group
             ```
         previous_token_ttl:
-            Grace period of the old token, at most 30 days. 0 revokes it at once. Default: the setting
-            ROTATION_GRACE.
+            Grace period of the old token, at most 30 days. 0 revokes the token at once. Default: the setting ROTATION_GRACE.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
             ```
         request_id:
-            Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
-            last 24 hours, this call does not rotate again. It returns the group with the token of the
-            first call. Fails with ABORTED (TOKEN_REPLACED) if another call has replaced that token since.
+            Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours, this
+            call does not rotate again, and returns the token of the first call. If another call has replaced the token of the
+            first call, this call fails with ABORTED (TOKEN_REPLACED).
 
             ```proto
             string request_id = 4;

@@ -36,19 +36,18 @@ class ViewerService(Protocol):
     """
     async def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
-        token or session is unknown, revoked, expired, or of another environment, and with
-        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
-        page is in the metadata of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
+        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
+        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
+        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
+        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
+        service has no public URL (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -117,10 +116,9 @@ class ViewerServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
-        token or session is unknown, revoked, expired, or of another environment, and with
-        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
-        page is in the metadata of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
+        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
+        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
         """
         return await self.execute_unary(
             request=request,
@@ -143,10 +141,10 @@ class ViewerServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
+        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
+        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
+        service has no public URL (PUBLIC_URL_MISSING).
         """
         return await self.execute_unary(
             request=request,
@@ -168,19 +166,18 @@ class ViewerServiceSync(Protocol):
     """
     def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
-        token or session is unknown, revoked, expired, or of another environment, and with
-        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
-        page is in the metadata of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
+        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
+        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
+        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
+        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
+        service has no public URL (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -247,10 +244,9 @@ class ViewerServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ResolveViewerResponse:
         """
-        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the
-        token or session is unknown, revoked, expired, or of another environment, and with
-        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while the group is suspended. The message for the
-        page is in the metadata of ErrorInfo, as `suspension_message`.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
+        unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
+        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
         """
         return self.execute_unary(
             request=request,
@@ -273,10 +269,10 @@ class ViewerServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. A request
-        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION while the group is
-        suspended (USER_GROUP_SUSPENDED), or if the service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
+        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
+        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
+        service has no public URL (PUBLIC_URL_MISSING).
         """
         return self.execute_unary(
             request=request,

@@ -42,8 +42,8 @@ class ResolveViewerRequest(Message[_ResolveViewerRequestFields]):
             string token = 1;
             ```
         audience:
-            Required audience of a viewer session. A session with another audience gives NOT_FOUND. Ignored
-            for user group tokens. Default: any audience.
+            Required audience of a viewer session. For a session with another audience, the call fails with NOT_FOUND. The call
+            ignores this field for user group tokens. Default: any audience.
 
             ```proto
             string audience = 2;
@@ -157,7 +157,7 @@ _ViewerSessionFields: TypeAlias = Literal["id", "audience", "viewer_id", "origin
 
 class ViewerSession(Message[_ViewerSessionFields]):
     """
-    The claims of a viewer session, except those of its group.
+    The claims of a viewer session, except the claims of its group.
 
     ```proto
     message usergroup.v1.ViewerSession
@@ -255,9 +255,9 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             string audience = 3;
             ```
         ttl:
-            Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
-            VIEWER_SESSION_MAX if that is shorter. A session expires no later than its group. If a token in
-            its grace period creates the session, the session also expires no later than this token.
+            Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
+            VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,
+            the session also expires no later than this token.
 
             ```proto
             optional google.protobuf.Duration ttl = 4;
@@ -276,15 +276,15 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             optional string origin = 6;
             ```
         property_keys:
-            Keys of the group's properties to include in the session, at most 100. Anyone who has the
-            session can read them. Default: none.
+            Keys of the group's properties to include in the session, at most 100. Anyone who has the session can read these
+            properties. Default: none.
 
             ```proto
             repeated string property_keys = 7;
             ```
         claims:
-            Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has
-            the session can read them.
+            Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has the session can read
+            these claims.
 
             ```proto
             optional google.protobuf.Struct claims = 8;
@@ -326,7 +326,7 @@ class CreateViewerSessionResponse(Message[_CreateViewerSessionResponseFields]):
 
     Attributes:
         session:
-            The JWT. The service does not store it and cannot show it again.
+            The JWT. The service does not store the session and cannot show it again.
 
             ```proto
             string session = 1;

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 class AdminService(Protocol):
     """
-    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
     environments, and each request must name an environment.
     """
     async def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
@@ -46,8 +46,8 @@ class AdminService(Protocol):
 
     async def get_environment(self, request: GetEnvironmentRequest, ctx: RequestContext[GetEnvironmentRequest, GetEnvironmentResponse], /) -> GetEnvironmentResponse:
         """
-        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
-        it does not exist.
+        Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
+        does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -60,12 +60,13 @@ class AdminService(Protocol):
 
     async def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
-        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
-        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
-        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
-        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
-        user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
+        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
+        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
+        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
+        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
+        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
+        ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -92,47 +93,46 @@ class AdminService(Protocol):
 
     async def lookup_api_token(self, request: LookupApiTokenRequest, ctx: RequestContext[LookupApiTokenRequest, LookupApiTokenResponse], /) -> LookupApiTokenResponse:
         """
-        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
-        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown or, for a caller of role `admin`, if it belongs to another environment.
+        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
+        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
+        secret of another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def update_api_token(self, request: UpdateApiTokenRequest, ctx: RequestContext[UpdateApiTokenRequest, UpdateApiTokenResponse], /) -> UpdateApiTokenResponse:
         """
-        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
-        with NOT_FOUND if the id does not exist.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_api_token(self, request: RotateApiTokenRequest, ctx: RequestContext[RotateApiTokenRequest, RotateApiTokenResponse], /) -> RotateApiTokenResponse:
         """
-        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
-        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
-        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
-        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
-        the token of the caller.
+        Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
+        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
+        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
-        with NOT_FOUND if the id does not exist.
+        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
-        exists during the whole listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
+        listing is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def lookup_user_group(self, request: LookupUserGroupRequest, ctx: RequestContext[LookupUserGroupRequest, LookupUserGroupResponse], /) -> LookupUserGroupResponse:
         """
-        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
-        creates it.
+        Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
+        exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -152,18 +152,17 @@ class AdminService(Protocol):
 
     async def suspend_user_group(self, request: SuspendUserGroupRequest, ctx: RequestContext[SuspendUserGroupRequest, SuspendUserGroupResponse], /) -> SuspendUserGroupResponse:
         """
-        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
-        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
-        GetUserGroup returns the group without its token. A host that verifies signatures accepts
-        existing viewer sessions until they expire.
+        Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
+        host that verifies signatures accepts existing viewer sessions until they expire.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
-        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
-        UpdateUserGroup.
+        Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
+        time with UpdateUserGroup.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -177,93 +176,90 @@ class AdminService(Protocol):
 
     async def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
-        these sessions at once. A host that verifies signatures accepts them until they expire. The
-        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
-        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
-        the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
+        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
+        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
+        within an hour: revoke the sessions of the whole group instead.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
-        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
-        unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
+        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
+        given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def export_user_groups(self, request: ExportUserGroupsRequest, ctx: RequestContext[ExportUserGroupsRequest, ExportUserGroupsResponse], /) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
-        only if requested. The audit trail records exports of tokens.
+        Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
+        `include_tokens` is set. The audit trail records exports of tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_audit_events(self, request: ListAuditEventsRequest, ctx: RequestContext[ListAuditEventsRequest, ListAuditEventsResponse], /) -> ListAuditEventsResponse:
         """
-        Lists changes of user groups, API tokens and the environment, the newest first. The service
-        stores events for the setting AUDIT_RETENTION.
+        Lists the audit events of an environment, the newest first. The service stores audit events for the time of
+        AUDIT_RETENTION.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> AsyncIterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost connection
-        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
-        revoked or expired API token, and a deleted environment, also end the stream. Fails with
-        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
-        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
-        if the worker has 100 streams of the environment, or 500 in all.
+        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
+        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
+        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
+        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
+        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_token_keys(self, request: ListTokenKeysRequest, ctx: RequestContext[ListTokenKeysRequest, ListTokenKeysResponse], /) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
-        that stored tokens may need. ADMIN_TOKEN only.
+        Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
+        need. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
-        repeat, and safe during other calls. ADMIN_TOKEN only.
+        Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
+        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_signing_keys(self, request: ListSigningKeysRequest, ctx: RequestContext[ListSigningKeysRequest, ListSigningKeysResponse], /) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, in the order in which they
-        sign. Empty before the first viewer session.
+        Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
+        the first viewer session.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service also activates the next key
-        every 30 days. No session is revoked. If the next key has been published for less than 15
-        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
-        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
+        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
-        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
-        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
+        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
+        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def accept_store_data(self, request: AcceptStoreDataRequest, ctx: RequestContext[AcceptStoreDataRequest, AcceptStoreDataResponse], /) -> AcceptStoreDataResponse:
         """
-        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
-        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
-        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
-        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
+        state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
+        keys. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -277,7 +273,7 @@ class AdminService(Protocol):
 
     async def get_webhook(self, request: GetWebhookRequest, ctx: RequestContext[GetWebhookRequest, GetWebhookResponse], /) -> GetWebhookResponse:
         """
-        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        Returns a webhook without its secret. Fails with NOT_FOUND if the webhook does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -289,8 +285,8 @@ class AdminService(Protocol):
 
     async def update_webhook(self, request: UpdateWebhookRequest, ctx: RequestContext[UpdateWebhookRequest, UpdateWebhookResponse], /) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
-        webhook, set `enabled`: it continues with its first undelivered event.
+        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
+        set `enabled`: the delivery continues with the first undelivered event.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -302,9 +298,8 @@ class AdminService(Protocol):
 
     async def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
-        with both the new and the replaced secret. If the response is lost, rotate again: at most three
-        secrets sign.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -324,16 +319,16 @@ class AdminService(Protocol):
 
     async def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
         """
-        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
-        after a failure. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
+        delivery failed. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
-        environment.
+        Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
+        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
+        calls of its environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -799,7 +794,7 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
 
 class AdminServiceClient(ConnectClient):
     """
-    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
     environments, and each request must name an environment.
     """
     async def create_environment(
@@ -834,8 +829,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetEnvironmentResponse:
         """
-        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
-        it does not exist.
+        Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
+        does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -882,12 +877,13 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
-        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
-        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
-        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
-        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
-        user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
+        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
+        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
+        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
+        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
+        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
+        ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -982,9 +978,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> LookupApiTokenResponse:
         """
-        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
-        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown or, for a caller of role `admin`, if it belongs to another environment.
+        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
+        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
+        secret of another environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1007,8 +1003,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> UpdateApiTokenResponse:
         """
-        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
-        with NOT_FOUND if the id does not exist.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the API token does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1031,11 +1027,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateApiTokenResponse:
         """
-        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
-        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
-        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
-        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
-        the token of the caller.
+        Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
+        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
+        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         return await self.execute_unary(
             request=request,
@@ -1058,8 +1053,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
-        with NOT_FOUND if the id does not exist.
+        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1082,8 +1077,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
-        exists during the whole listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
+        listing is on exactly one page.
         """
         return await self.execute_unary(
             request=request,
@@ -1106,8 +1101,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupResponse:
         """
-        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
-        creates it.
+        Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
+        exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1178,10 +1173,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> SuspendUserGroupResponse:
         """
-        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
-        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
-        GetUserGroup returns the group without its token. A host that verifies signatures accepts
-        existing viewer sessions until they expire.
+        Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
+        host that verifies signatures accepts existing viewer sessions until they expire.
         """
         return await self.execute_unary(
             request=request,
@@ -1204,9 +1198,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
-        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
-        UpdateUserGroup.
+        Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
+        time with UpdateUserGroup.
         """
         return await self.execute_unary(
             request=request,
@@ -1254,11 +1248,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
-        these sessions at once. A host that verifies signatures accepts them until they expire. The
-        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
-        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
-        the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
+        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
+        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
+        within an hour: revoke the sessions of the whole group instead.
         """
         return await self.execute_unary(
             request=request,
@@ -1281,9 +1274,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
-        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
-        unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
+        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
+        given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return await self.execute_unary(
             request=request,
@@ -1306,8 +1299,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
-        only if requested. The audit trail records exports of tokens.
+        Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
+        `include_tokens` is set. The audit trail records exports of tokens.
         """
         return await self.execute_unary(
             request=request,
@@ -1330,8 +1323,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListAuditEventsResponse:
         """
-        Lists changes of user groups, API tokens and the environment, the newest first. The service
-        stores events for the setting AUDIT_RETENTION.
+        Lists the audit events of an environment, the newest first. The service stores audit events for the time of
+        AUDIT_RETENTION.
         """
         return await self.execute_unary(
             request=request,
@@ -1354,13 +1347,12 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> AsyncIterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost connection
-        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
-        revoked or expired API token, and a deleted environment, also end the stream. Fails with
-        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
-        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
-        if the worker has 100 streams of the environment, or 500 in all.
+        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
+        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
+        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
+        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
+        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
         """
         return self.execute_server_stream(
             request=request,
@@ -1383,8 +1375,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
-        that stored tokens may need. ADMIN_TOKEN only.
+        Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
+        need. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1407,9 +1399,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
-        repeat, and safe during other calls. ADMIN_TOKEN only.
+        Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
+        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1432,8 +1423,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, in the order in which they
-        sign. Empty before the first viewer session.
+        Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
+        the first viewer session.
         """
         return await self.execute_unary(
             request=request,
@@ -1456,10 +1447,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service also activates the next key
-        every 30 days. No session is revoked. If the next key has been published for less than 15
-        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
-        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
+        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1482,9 +1473,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
-        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
-        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
+        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
+        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1507,10 +1498,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> AcceptStoreDataResponse:
         """
-        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
-        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
-        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
-        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
+        state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
+        keys. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1558,7 +1549,7 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetWebhookResponse:
         """
-        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        Returns a webhook without its secret. Fails with NOT_FOUND if the webhook does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1604,8 +1595,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
-        webhook, set `enabled`: it continues with its first undelivered event.
+        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
+        set `enabled`: the delivery continues with the first undelivered event.
         """
         return await self.execute_unary(
             request=request,
@@ -1651,9 +1642,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
-        with both the new and the replaced secret. If the response is lost, rotate again: at most three
-        secrets sign.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
         """
         return await self.execute_unary(
             request=request,
@@ -1724,8 +1714,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RedeliverWebhookResponse:
         """
-        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
-        after a failure. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
+        delivery failed. The `webhook-id` of an event stays the same.
         """
         return await self.execute_unary(
             request=request,
@@ -1748,9 +1738,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
-        environment.
+        Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
+        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
+        calls of its environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1768,7 +1758,7 @@ class AdminServiceClient(ConnectClient):
 
 class AdminServiceSync(Protocol):
     """
-    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
     environments, and each request must name an environment.
     """
     def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
@@ -1780,8 +1770,8 @@ class AdminServiceSync(Protocol):
 
     def get_environment(self, request: GetEnvironmentRequest, ctx: RequestContext[GetEnvironmentRequest, GetEnvironmentResponse], /) -> GetEnvironmentResponse:
         """
-        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
-        it does not exist.
+        Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
+        does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1794,12 +1784,13 @@ class AdminServiceSync(Protocol):
 
     def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
-        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
-        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
-        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
-        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
-        user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
+        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
+        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
+        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
+        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
+        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
+        ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1826,47 +1817,46 @@ class AdminServiceSync(Protocol):
 
     def lookup_api_token(self, request: LookupApiTokenRequest, ctx: RequestContext[LookupApiTokenRequest, LookupApiTokenResponse], /) -> LookupApiTokenResponse:
         """
-        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
-        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown or, for a caller of role `admin`, if it belongs to another environment.
+        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
+        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
+        secret of another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def update_api_token(self, request: UpdateApiTokenRequest, ctx: RequestContext[UpdateApiTokenRequest, UpdateApiTokenResponse], /) -> UpdateApiTokenResponse:
         """
-        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
-        with NOT_FOUND if the id does not exist.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_api_token(self, request: RotateApiTokenRequest, ctx: RequestContext[RotateApiTokenRequest, RotateApiTokenResponse], /) -> RotateApiTokenResponse:
         """
-        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
-        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
-        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
-        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
-        the token of the caller.
+        Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
+        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
+        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
-        with NOT_FOUND if the id does not exist.
+        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
-        exists during the whole listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
+        listing is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def lookup_user_group(self, request: LookupUserGroupRequest, ctx: RequestContext[LookupUserGroupRequest, LookupUserGroupResponse], /) -> LookupUserGroupResponse:
         """
-        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
-        creates it.
+        Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
+        exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1886,18 +1876,17 @@ class AdminServiceSync(Protocol):
 
     def suspend_user_group(self, request: SuspendUserGroupRequest, ctx: RequestContext[SuspendUserGroupRequest, SuspendUserGroupResponse], /) -> SuspendUserGroupResponse:
         """
-        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
-        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
-        GetUserGroup returns the group without its token. A host that verifies signatures accepts
-        existing viewer sessions until they expire.
+        Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
+        host that verifies signatures accepts existing viewer sessions until they expire.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
-        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
-        UpdateUserGroup.
+        Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
+        time with UpdateUserGroup.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1911,93 +1900,90 @@ class AdminServiceSync(Protocol):
 
     def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
-        these sessions at once. A host that verifies signatures accepts them until they expire. The
-        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
-        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
-        the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
+        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
+        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
+        within an hour: revoke the sessions of the whole group instead.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
-        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
-        unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
+        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
+        given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def export_user_groups(self, request: ExportUserGroupsRequest, ctx: RequestContext[ExportUserGroupsRequest, ExportUserGroupsResponse], /) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
-        only if requested. The audit trail records exports of tokens.
+        Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
+        `include_tokens` is set. The audit trail records exports of tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_audit_events(self, request: ListAuditEventsRequest, ctx: RequestContext[ListAuditEventsRequest, ListAuditEventsResponse], /) -> ListAuditEventsResponse:
         """
-        Lists changes of user groups, API tokens and the environment, the newest first. The service
-        stores events for the setting AUDIT_RETENTION.
+        Lists the audit events of an environment, the newest first. The service stores audit events for the time of
+        AUDIT_RETENTION.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> Iterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost connection
-        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
-        revoked or expired API token, and a deleted environment, also end the stream. Fails with
-        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
-        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
-        if the worker has 100 streams of the environment, or 500 in all.
+        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
+        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
+        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
+        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
+        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_token_keys(self, request: ListTokenKeysRequest, ctx: RequestContext[ListTokenKeysRequest, ListTokenKeysResponse], /) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
-        that stored tokens may need. ADMIN_TOKEN only.
+        Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
+        need. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
-        repeat, and safe during other calls. ADMIN_TOKEN only.
+        Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
+        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_signing_keys(self, request: ListSigningKeysRequest, ctx: RequestContext[ListSigningKeysRequest, ListSigningKeysResponse], /) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, in the order in which they
-        sign. Empty before the first viewer session.
+        Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
+        the first viewer session.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service also activates the next key
-        every 30 days. No session is revoked. If the next key has been published for less than 15
-        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
-        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
+        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
-        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
-        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
+        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
+        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def accept_store_data(self, request: AcceptStoreDataRequest, ctx: RequestContext[AcceptStoreDataRequest, AcceptStoreDataResponse], /) -> AcceptStoreDataResponse:
         """
-        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
-        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
-        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
-        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
+        state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
+        keys. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2011,7 +1997,7 @@ class AdminServiceSync(Protocol):
 
     def get_webhook(self, request: GetWebhookRequest, ctx: RequestContext[GetWebhookRequest, GetWebhookResponse], /) -> GetWebhookResponse:
         """
-        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        Returns a webhook without its secret. Fails with NOT_FOUND if the webhook does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2023,8 +2009,8 @@ class AdminServiceSync(Protocol):
 
     def update_webhook(self, request: UpdateWebhookRequest, ctx: RequestContext[UpdateWebhookRequest, UpdateWebhookResponse], /) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
-        webhook, set `enabled`: it continues with its first undelivered event.
+        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
+        set `enabled`: the delivery continues with the first undelivered event.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2036,9 +2022,8 @@ class AdminServiceSync(Protocol):
 
     def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
-        with both the new and the replaced secret. If the response is lost, rotate again: at most three
-        secrets sign.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2058,16 +2043,16 @@ class AdminServiceSync(Protocol):
 
     def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
         """
-        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
-        after a failure. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
+        delivery failed. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
-        environment.
+        Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
+        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
+        calls of its environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2531,7 +2516,7 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
 
 class AdminServiceClientSync(ConnectClientSync):
     """
-    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
     environments, and each request must name an environment.
     """
     def create_environment(
@@ -2566,8 +2551,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetEnvironmentResponse:
         """
-        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
-        it does not exist.
+        Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
+        does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2614,12 +2599,13 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, also deletes its user groups, a limited number per call. Repeat the call
-        until `done`, or until NOT_FOUND if a response was lost. The first call makes the environment unavailable: other
-        calls do not find it, and its API tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop
-        working within a minute. Only CreateEnvironment creates the environment again. Its audit events stay for
-        AUDIT_RETENTION. Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment has
-        user groups and `force` is not set. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
+        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
+        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
+        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
+        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
+        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
+        ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2714,9 +2700,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> LookupApiTokenResponse:
         """
-        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
-        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown or, for a caller of role `admin`, if it belongs to another environment.
+        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
+        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
+        secret of another environment.
         """
         return self.execute_unary(
             request=request,
@@ -2739,8 +2725,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> UpdateApiTokenResponse:
         """
-        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
-        with NOT_FOUND if the id does not exist.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the API token does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2763,11 +2749,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateApiTokenResponse:
         """
-        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
-        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
-        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
-        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
-        the token of the caller.
+        Gives an API token a new secret. The id and the other fields stay the same. Only this response contains the secret.
+        If the response is lost, rotate again: secrets in their grace period stay valid. Fails with ABORTED
+        (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
+        (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
         """
         return self.execute_unary(
             request=request,
@@ -2790,8 +2775,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Usually all workers refuse the token at once, and at the latest after API_TOKEN_CACHE. Fails
-        with NOT_FOUND if the id does not exist.
+        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2814,8 +2799,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
-        exists during the whole listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
+        listing is on exactly one page.
         """
         return self.execute_unary(
             request=request,
@@ -2838,8 +2823,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupResponse:
         """
-        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
-        creates it.
+        Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
+        exist.
         """
         return self.execute_unary(
             request=request,
@@ -2910,10 +2895,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> SuspendUserGroupResponse:
         """
-        Suspends a user group, or changes its suspension. From now on, ResolveViewer and
-        CreateViewerSession fail with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker, and
-        GetUserGroup returns the group without its token. A host that verifies signatures accepts
-        existing viewer sessions until they expire.
+        Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
+        FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
+        host that verifies signatures accepts existing viewer sessions until they expire.
         """
         return self.execute_unary(
             request=request,
@@ -2936,9 +2920,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ResumeUserGroupResponse:
         """
-        Ends the suspension of a user group. Its token and values stay the same. Fails with FAILED_PRECONDITION
-        (USER_GROUP_EXPIRED) and changes nothing if the `expire_time` of the group has passed. Then set a later time with
-        UpdateUserGroup.
+        Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
+        time with UpdateUserGroup.
         """
         return self.execute_unary(
             request=request,
@@ -2986,11 +2970,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses
-        these sessions at once. A host that verifies signatures accepts them until they expire. The
-        tokens of the group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if
-        sessions of 1,000 viewers of the group were revoked within an hour. Then revoke the sessions of
-        the whole group.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
+        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
+        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
+        within an hour: revoke the sessions of the whole group instead.
         """
         return self.execute_unary(
             request=request,
@@ -3013,9 +2996,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens of an export. Each
-        group succeeds or fails on its own, see the results. Safe to repeat: groups that already have the given values stay
-        unchanged, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
+        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
+        given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return self.execute_unary(
             request=request,
@@ -3038,8 +3021,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all fields. The response contains their tokens
-        only if requested. The audit trail records exports of tokens.
+        Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
+        `include_tokens` is set. The audit trail records exports of tokens.
         """
         return self.execute_unary(
             request=request,
@@ -3062,8 +3045,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListAuditEventsResponse:
         """
-        Lists changes of user groups, API tokens and the environment, the newest first. The service
-        stores events for the setting AUDIT_RETENTION.
+        Lists the audit events of an environment, the newest first. The service stores audit events for the time of
+        AUDIT_RETENTION.
         """
         return self.execute_unary(
             request=request,
@@ -3086,13 +3069,12 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> Iterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order: each at least once, without gaps. A new
-        event arrives within a second. Every response has a cursor. To continue after a lost connection
-        or the end of the stream, send the last cursor. The service ends a stream after ten minutes. A
-        revoked or expired API token, and a deleted environment, also end the stream. Fails with
-        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
-        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
-        if the worker has 100 streams of the environment, or 500 in all.
+        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
+        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
+        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
+        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
+        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
         """
         return self.execute_server_stream(
             request=request,
@@ -3115,8 +3097,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
-        that stored tokens may need. ADMIN_TOKEN only.
+        Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
+        need. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3139,9 +3121,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
-        call. Tokens that already use this key stay unchanged. Other calls are not affected. Safe to
-        repeat, and safe during other calls. ADMIN_TOKEN only.
+        Encrypts the tokens of an environment with the first key of TOKEN_KEYS. Each call processes a page of user groups.
+        Tokens that already use this key do not change. Safe to repeat, and safe during other calls. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3164,8 +3145,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, in the order in which they
-        sign. Empty before the first viewer session.
+        Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
+        the first viewer session.
         """
         return self.execute_unary(
             request=request,
@@ -3188,10 +3169,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Activates the next key that signs viewer sessions. The service also activates the next key
-        every 30 days. No session is revoked. If the next key has been published for less than 15
-        minutes, it starts to sign when the 15 minutes are over. Until then, another call changes
-        nothing. Creates keys if the environment has none. ADMIN_TOKEN only.
+        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3214,9 +3195,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
-        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
-        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
+        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
+        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3239,10 +3220,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> AcceptStoreDataResponse:
         """
-        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
-        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
-        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
-        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
+        state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
+        keys. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3290,7 +3271,7 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetWebhookResponse:
         """
-        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        Returns a webhook without its secret. Fails with NOT_FOUND if the webhook does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -3336,8 +3317,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
-        webhook, set `enabled`: it continues with its first undelivered event.
+        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
+        set `enabled`: the delivery continues with the first undelivered event.
         """
         return self.execute_unary(
             request=request,
@@ -3383,9 +3364,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages are signed
-        with both the new and the replaced secret. If the response is lost, rotate again: at most three
-        secrets sign.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
         """
         return self.execute_unary(
             request=request,
@@ -3456,8 +3436,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RedeliverWebhookResponse:
         """
-        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
-        after a failure. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
+        delivery failed. The `webhook-id` of an event stays the same.
         """
         return self.execute_unary(
             request=request,
@@ -3480,9 +3460,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetMetricsHistoryResponse:
         """
-        Returns the calls of the last hour in samples of ten seconds: numbers, errors and durations. The service keeps the
-        samples in memory, and a restart clears them. With an API token, the response contains only the calls of its
-        environment.
+        Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
+        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
+        calls of its environment.
         """
         return self.execute_unary(
             request=request,

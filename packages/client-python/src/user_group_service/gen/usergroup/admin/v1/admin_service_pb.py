@@ -219,7 +219,7 @@ class DeleteEnvironmentResponse(Message[_DeleteEnvironmentResponseFields]):
 
     Attributes:
         done:
-            True if the environment is deleted. Otherwise repeat the call.
+            True if the environment is deleted. If false, repeat the call.
 
             ```proto
             bool done = 1;
@@ -263,8 +263,7 @@ class ListEnvironmentsRequest(Message[_ListEnvironmentsRequestFields]):
             int32 page_size = 1;
             ```
         page_token:
-            `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
-            Default: the first page.
+            `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
 
             ```proto
             string page_token = 2;
@@ -365,7 +364,7 @@ class GetCallerResponse(Message[_GetCallerResponseFields]):
             string display_name = 2;
             ```
         role:
-            `resolve`, `read`, `manage`, `admin` or `root`.
+            Role of the API token: `resolve`, `read`, `manage`, `admin` or `root`.
 
             ```proto
             string role = 3;
@@ -383,7 +382,7 @@ class GetCallerResponse(Message[_GetCallerResponseFields]):
             optional google.protobuf.Timestamp expire_time = 5;
             ```
         rotation_grace:
-            The setting ROTATION_GRACE: the default of `previous_token_ttl` of RotateUserGroupToken.
+            The setting ROTATION_GRACE, which is the default of `previous_token_ttl` in RotateUserGroupToken.
 
             ```proto
             optional google.protobuf.Duration rotation_grace = 6;
@@ -429,7 +428,7 @@ class CreateApiTokenRequest(Message[_CreateApiTokenRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         display_name:
-            Display name, such as the back end that uses the token. 1 to 128 characters.
+            Display name, such as the name of the back end that uses the token. 1 to 128 characters.
 
             ```proto
             string display_name = 2;
@@ -441,8 +440,8 @@ class CreateApiTokenRequest(Message[_CreateApiTokenRequestFields]):
             usergroup.admin.v1.Role role = 3;
             ```
         expire_time:
-            Expiry time: in the future, and no later than the expiry time of the caller's token. Default:
-            the expiry time of the caller's token, or never if that token does not expire.
+            Expiry time, in the future. If the caller's token expires, this time must not be later. Default: the expiry time of
+            the caller's token.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -484,7 +483,7 @@ class CreateApiTokenResponse(Message[_CreateApiTokenResponseFields]):
             optional usergroup.admin.v1.ApiToken api_token = 1;
             ```
         token:
-            The secret. The service does not store it and cannot show it again.
+            The secret. The service does not store the secret and cannot show it again.
 
             ```proto
             string token = 2;
@@ -528,8 +527,7 @@ class ListApiTokensRequest(Message[_ListApiTokensRequestFields]):
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
-            Default: the first page.
+            `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
 
             ```proto
             string page_token = 3;
@@ -553,7 +551,7 @@ class ListApiTokensRequest(Message[_ListApiTokensRequestFields]):
             optional google.protobuf.Timestamp used_since = 6;
             ```
         unused_since:
-            Only tokens that were last used before this time, or never.
+            Only tokens that were never used, or were last used before this time.
 
             ```proto
             optional google.protobuf.Timestamp unused_since = 7;
@@ -633,7 +631,7 @@ class LookupApiTokenRequest(Message[_LookupApiTokenRequestFields]):
 
     Attributes:
         token:
-            The secret of the API token. The service neither logs nor stores it.
+            The secret of the API token. The service neither logs nor stores the secret.
 
             ```proto
             string token = 1;
@@ -663,9 +661,8 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
 
     Attributes:
         api_token:
-            The API token. `expire_time` is the expiry time of this secret. If the secret is in its grace
-            period, it expires earlier than the token. For a token of the settings, only id, display name
-            and role are set.
+            The API token. `expire_time` is the expiry time of the secret. A secret in its grace period expires earlier than
+            the token. For a token of the settings, only id, display name and role are set.
 
             ```proto
             optional usergroup.admin.v1.ApiToken api_token = 1;
@@ -683,7 +680,7 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
             usergroup.admin.v1.LookupApiTokenResponse.Source source = 3;
             ```
         replaced:
-            True if RotateApiToken has replaced this secret, so that it is in its grace period.
+            True if RotateApiToken has replaced the secret. Such a secret is in its grace period.
 
             ```proto
             bool replaced = 4;
@@ -723,19 +720,19 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
                 SOURCE_UNSPECIFIED = 0
                 ```
             ISSUED:
-                Created by CreateApiToken or RotateApiToken.
+                CreateApiToken or RotateApiToken created the credential.
 
                 ```proto
                 SOURCE_ISSUED = 1
                 ```
             API_TOKENS:
-                The setting API_TOKENS.
+                The credential is in the setting API_TOKENS.
 
                 ```proto
                 SOURCE_API_TOKENS = 2
                 ```
             ADMIN_TOKEN:
-                The setting ADMIN_TOKEN. `role` is unset.
+                The credential is the setting ADMIN_TOKEN. `role` is unset.
 
                 ```proto
                 SOURCE_ADMIN_TOKEN = 3
@@ -769,14 +766,14 @@ class UpdateApiTokenRequest(Message[_UpdateApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         display_name:
-            New display name. Must not be empty if it is updated.
+            New display name. If this field is updated, it must not be empty.
 
             ```proto
             string display_name = 3;
             ```
         expire_time:
-            New expiry time: in the future, and no later than the expiry time of the caller's token. If it
-            is updated and unset, the token does not expire.
+            New expiry time, in the future. If the caller's token expires, this time must not be later. If this field is
+            updated and unset, the token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -863,9 +860,9 @@ class RotateApiTokenRequest(Message[_RotateApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         previous_token_ttl:
-            Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A secret that is already
-            in its grace period keeps its expiry time, unless this grace period ends earlier. At most two secrets are in their
-            grace period.
+            Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
+            already in its grace period keeps its expiry time, but expires no later than the end of this grace period. At most
+            two secrets are in their grace period.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
@@ -905,7 +902,7 @@ class RotateApiTokenResponse(Message[_RotateApiTokenResponseFields]):
             optional usergroup.admin.v1.ApiToken api_token = 1;
             ```
         token:
-            The new secret. The service does not store it and cannot show it again.
+            The new secret. The service does not store the secret and cannot show it again.
 
             ```proto
             string token = 2;
@@ -949,9 +946,9 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         revoke_issued:
-            If true, also revokes the API tokens that this token created or rotated, directly or through
-            other tokens. Works even if this token is already revoked. For five seconds, API tokens of the
-            environment cannot create or rotate others: ABORTED (API_TOKEN_CHANGED).
+            If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
+            even if this token is already revoked. For five seconds, calls with an API token of the environment cannot create
+            or rotate API tokens: they fail with ABORTED (API_TOKEN_CHANGED).
 
             ```proto
             bool revoke_issued = 3;
@@ -1027,7 +1024,7 @@ class ListUserGroupsRequest(Message[_ListUserGroupsRequestFields]):
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the previous page of the same environment and filters
+            `next_page_token` of the previous page, which must have the same environment and filters
             (https://google.aip.dev/158). Default: the first page.
 
             ```proto
@@ -1040,8 +1037,8 @@ class ListUserGroupsRequest(Message[_ListUserGroupsRequestFields]):
             string provided_id_prefix = 4;
             ```
         name_contains:
-            Only groups whose name contains this string. The case of ASCII letters is ignored. With this
-            filter, a page can have few or no groups although more pages follow. Default: all.
+            Only groups whose name contains this string. The filter ignores the case of ASCII letters. With this filter, a page
+            can have few or no groups even if more pages follow. Default: all.
 
             ```proto
             string name_contains = 5;
@@ -1079,8 +1076,8 @@ class ListUserGroupsResponse(Message[_ListUserGroupsResponseFields]):
 
     Attributes:
         user_groups:
-            The user groups of this page, without `mapping` and `properties`. Can be fewer than `page_size`
-            although more pages follow.
+            The user groups of this page, without `mapping` and `properties`. A page can have fewer than `page_size` groups
+            even if more pages follow.
 
             ```proto
             repeated usergroup.admin.v1.UserGroupInfo user_groups = 1;
@@ -1192,7 +1189,7 @@ class LookupUserGroupTokenRequest(Message[_LookupUserGroupTokenRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         token:
-            A user group token or a viewer session. The service neither logs nor stores it.
+            A user group token or a viewer session. The service neither logs nor stores this value.
 
             ```proto
             string token = 2;
@@ -1272,7 +1269,8 @@ _DeleteUserGroupRequestFields: TypeAlias = Literal["environment", "user_group_id
 
 class DeleteUserGroupRequest(Message[_DeleteUserGroupRequestFields]):
     """
-    Names the user group by its id or by its current token. Exactly one of the two is required.
+    Names the user group by its id or by its current token. Exactly one of `user_group_id` and `current_token` is
+    required.
 
     ```proto
     message usergroup.admin.v1.DeleteUserGroupRequest
@@ -1292,8 +1290,7 @@ class DeleteUserGroupRequest(Message[_DeleteUserGroupRequestFields]):
             string user_group_id = 2;
             ```
         etag:
-            If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
-            group.
+            If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 
             ```proto
             string etag = 3;
@@ -1378,8 +1375,7 @@ class SuspendUserGroupRequest(Message[_SuspendUserGroupRequestFields]):
             string message = 4;
             ```
         until:
-            Time at which the suspension ends by itself, in the future. Default: only ResumeUserGroup ends
-            it.
+            Time at which the suspension ends automatically, in the future. Default: only ResumeUserGroup ends the suspension.
 
             ```proto
             optional google.protobuf.Timestamp until = 5;
@@ -1534,7 +1530,7 @@ class RevokeUserGroupTokensRequest(Message[_RevokeUserGroupTokensRequestFields])
             string request_id = 3;
             ```
         previous_token_ttl:
-            Grace period of the current token, at most 30 days. Default: 0, which revokes it at once.
+            Grace period of the current token, at most 30 days. Default: 0, which revokes the token at once.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 4;
@@ -1676,16 +1672,16 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             repeated usergroup.admin.v1.ImportedUserGroup user_groups = 2;
             ```
         mode:
-            How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+            Decides whether the import changes existing groups. Default: IMPORT_MODE_CREATE_ONLY.
 
             ```proto
             usergroup.admin.v1.ImportMode mode = 3;
             ```
         snapshot_time:
-            Time at which the groups were read from their source. Must not be in the future. If the exact
-            time is unknown, use an earlier time. For an export, use its `snapshot_time`. Required if a
-            group has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER).
-            Otherwise the group gets the given token, with this time as its creation time.
+            Time at which the groups were read from their source, not in the future. For an export, use its `snapshot_time`. If
+            the exact time is unknown, use an earlier time. Required if a group has a token. If the existing token of a group
+            is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the group gets the given
+            token, and this time becomes the creation time of the token.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;
@@ -1698,15 +1694,14 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             bool replace_newer_tokens = 5;
             ```
         previous_token_ttl:
-            Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes it
-            at once.
+            Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token at once.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 6;
             ```
         validate_only:
-            If true, changes nothing and returns what the import would do (https://google.aip.dev/163).
-            Does not detect that a token belongs to another group, or that the environment is full.
+            If true, the call changes nothing, and returns the results that the import would have (https://google.aip.dev/163).
+            The call does not detect that a token belongs to another group, or that the environment is full.
 
             ```proto
             bool validate_only = 7;
@@ -1790,7 +1785,7 @@ class ExportUserGroupsRequest(Message[_ExportUserGroupsRequestFields]):
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the previous page of the same environment and prefix
+            `next_page_token` of the previous page, which must have the same environment and prefix
             (https://google.aip.dev/158). Default: the first page.
 
             ```proto
@@ -1841,8 +1836,8 @@ class ExportUserGroupsResponse(Message[_ExportUserGroupsResponseFields]):
 
     Attributes:
         user_groups:
-            The user groups of this page. Can be fewer than `page_size` although more pages follow, because
-            a page ends at about 1 MiB.
+            The user groups of this page. A page ends at about 1 MiB, so it can have fewer than `page_size` groups even if more
+            pages follow.
 
             ```proto
             repeated usergroup.v1.UserGroup user_groups = 1;
@@ -1894,27 +1889,26 @@ class ListAuditEventsRequest(Message[_ListAuditEventsRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         page_size:
-            Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events although
-            more pages follow.
+            Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events even if more pages follow.
 
             ```proto
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the previous page of the same environment and filters
+            `next_page_token` of the previous page, which must have the same environment and filters
             (https://google.aip.dev/158). Default: the first page.
 
             ```proto
             string page_token = 3;
             ```
         user_group_id:
-            Only events of this user group, which may be deleted. Default: all.
+            Only events of the user group with this id. The group may be deleted. Default: all.
 
             ```proto
             string user_group_id = 4;
             ```
         actor_id:
-            Only calls with the API token of this id. Default: all.
+            Only events of calls with the API token of this id. Default: all.
 
             ```proto
             string actor_id = 5;
@@ -2020,13 +2014,13 @@ class WatchEventsRequest(Message[_WatchEventsRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         cursor:
-            The last received cursor. The stream continues after it. Cannot be combined with `start`.
+            The last received cursor. The stream continues after this position. Cannot be combined with `start`.
 
             ```proto
             string cursor = 2;
             ```
         start:
-            Where to begin without a cursor. Default: START_NOW.
+            Start of a stream without a cursor. Default: START_NOW.
 
             ```proto
             usergroup.admin.v1.WatchEventsRequest.Start start = 3;
@@ -2052,7 +2046,7 @@ class WatchEventsRequest(Message[_WatchEventsRequestFields]):
 
     class Start(Enum):
         """
-        The first event.
+        Start of a stream.
 
         ```proto
         enum usergroup.admin.v1.WatchEventsRequest.Start
@@ -2066,20 +2060,20 @@ class WatchEventsRequest(Message[_WatchEventsRequestFields]):
                 START_UNSPECIFIED = 0
                 ```
             NOW:
-                The next event that happens.
+                The stream starts with the next event.
 
                 ```proto
                 START_NOW = 1
                 ```
             BEGINNING:
-                The oldest stored event after which no event is missing.
+                The stream starts with the oldest stored event after which no event is missing.
 
                 ```proto
                 START_BEGINNING = 2
                 ```
             SNAPSHOT:
-                First all user groups, then the events since the start of the stream. A group that changes in
-                the meantime may be in the snapshot with its old or its new etag.
+                The stream starts with a snapshot of all user groups, and continues with the events since the start of the
+                stream. If a group changes during the snapshot, the snapshot contains the old or the new etag of the group.
 
                 ```proto
                 START_SNAPSHOT = 3
@@ -2107,8 +2101,8 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
             string cursor = 1;
             ```
         content:
-            Unset if the response contains only a new cursor: once after all existing events, and then
-            after every 15 seconds without events.
+            Unset if the response contains only a new cursor. The service sends such a response once after all existing events,
+            and then after every 15 seconds without events.
 
             ```proto
             oneof content
@@ -2134,7 +2128,7 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
 
     class Snapshot(Message[_SnapshotFields]):
         """
-        A part of the user groups, by id, in the order of their UTF-8 bytes.
+        A part of the user groups, sorted by the UTF-8 bytes of the id.
 
         ```proto
         message usergroup.admin.v1.WatchEventsResponse.Snapshot
@@ -2148,7 +2142,7 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
                 repeated usergroup.admin.v1.UserGroupVersion user_groups = 1;
                 ```
             complete:
-                True in the last part. Groups that none of the parts contains do not exist.
+                True in the last part. If no part contains a group, the group does not exist.
 
                 ```proto
                 bool complete = 2;
@@ -2248,14 +2242,14 @@ class ReencryptUserGroupTokensRequest(Message[_ReencryptUserGroupTokensRequestFi
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the previous page of the same environment (https://google.aip.dev/158).
-            Default: the first page.
+            `next_page_token` of the previous page, which must have the same environment (https://google.aip.dev/158). Default:
+            the first page.
 
             ```proto
             string page_token = 3;
             ```
         validate_only:
-            If true, changes nothing and only counts (https://google.aip.dev/163).
+            If true, the call only counts, and changes nothing (https://google.aip.dev/163).
 
             ```proto
             bool validate_only = 4;
@@ -2291,7 +2285,7 @@ class ReencryptUserGroupTokensResponse(Message[_ReencryptUserGroupTokensResponse
 
     Attributes:
         token_key_uses:
-            Number of processed tokens per key, as they were before this call.
+            Number of processed tokens by the key that encrypted them before this call.
 
             ```proto
             repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
@@ -2303,29 +2297,28 @@ class ReencryptUserGroupTokensResponse(Message[_ReencryptUserGroupTokensResponse
             int64 reencrypted_count = 2;
             ```
         failed_user_group_ids:
-            Ids of user groups whose token cannot be decrypted, because the record is damaged or the worker
-            lacks the key. They stay unchanged.
+            Ids of user groups whose token cannot be decrypted: the record is damaged, or the worker does not have the key. The
+            call does not change these groups.
 
             ```proto
             repeated string failed_user_group_ids = 3;
             ```
         next_page_token:
-            Token of the next page. Empty on the last page. A page can have few or no groups although more
-            pages follow.
+            Token of the next page. Empty on the last page. A page can have few or no groups even if more pages follow.
 
             ```proto
             string next_page_token = 4;
             ```
         failed_signing_key_ids:
-            Ids of signing keys that cannot be decrypted. Set only on the first page, which also encrypts
-            the other signing keys.
+            Ids of signing keys that cannot be decrypted. Only the call for the first page encrypts signing keys and sets this
+            field.
 
             ```proto
             repeated string failed_signing_key_ids = 5;
             ```
         failed_webhook_ids:
-            Ids of webhooks whose secrets cannot be decrypted. Set only on the first page, which also
-            encrypts the other secrets.
+            Ids of webhooks whose secrets cannot be decrypted. Only the call for the first page encrypts secrets of webhooks
+            and sets this field.
 
             ```proto
             repeated string failed_webhook_ids = 6;
@@ -2371,8 +2364,7 @@ class RetireTokenKeyRequest(Message[_RetireTokenKeyRequestFields]):
             string token_key_id = 1;
             ```
         reencrypt_start_time:
-            `read_time` of a ListTokenKeys call before the re-encryption of the first environment.
-            Required.
+            `read_time` of ListTokenKeys, called before the re-encryption of the first environment. Required.
 
             ```proto
             optional google.protobuf.Timestamp reencrypt_start_time = 2;
@@ -2524,9 +2516,9 @@ class RotateSigningKeyRequest(Message[_RotateSigningKeyRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         end_sessions:
-            If true, replaces all keys at once, which revokes every viewer session of the environment. Use
-            it if a key has leaked or cannot be decrypted. A host that verifies signatures accepts old
-            sessions until it reads the new keys, at most 10 minutes.
+            If true, replaces all keys at once, which revokes every viewer session of the environment. Set this field if a key
+            has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
+            until the host reads the new keys.
 
             ```proto
             bool end_sessions = 2;
@@ -2580,7 +2572,7 @@ class RotateSigningKeyResponse(Message[_RotateSigningKeyResponseFields]):
 
 class ImportMode(Enum):
     """
-    Decides how an import treats a user group that exists and differs.
+    Decides whether an import changes a user group that already exists with other values.
 
     ```proto
     enum usergroup.admin.v1.ImportMode
@@ -2594,7 +2586,7 @@ class ImportMode(Enum):
             IMPORT_MODE_UNSPECIFIED = 0
             ```
         CREATE_ONLY:
-            The group stays unchanged, and its result is ALREADY_EXISTS.
+            The import does not change the group, and returns ALREADY_EXISTS as its result.
 
             ```proto
             IMPORT_MODE_CREATE_ONLY = 1

@@ -32,13 +32,13 @@ class ApiToken(Message[_ApiTokenFields]):
 
     Attributes:
         id:
-            Id, chosen by the service. Not secret.
+            Id of the token, chosen by the service. Not secret.
 
             ```proto
             string id = 1;
             ```
         display_name:
-            Display name, such as the back end that uses the token.
+            Display name, such as the name of the back end that uses the token.
 
             ```proto
             string display_name = 2;
@@ -87,7 +87,7 @@ class ApiToken(Message[_ApiTokenFields]):
             optional google.protobuf.Timestamp token_create_time = 9;
             ```
         grace_expire_time:
-            Latest end of the grace period of a previous secret. Unset if no previous secret is valid.
+            Expiry time of the last valid previous secret. Unset if no previous secret is valid.
 
             ```proto
             optional google.protobuf.Timestamp grace_expire_time = 10;
@@ -127,7 +127,7 @@ class ApiToken(Message[_ApiTokenFields]):
 
 class Role(Enum):
     """
-    Role of an API token within its environment. Each role includes the ones before it.
+    Role of an API token within its environment. Each role includes the permissions of the roles before it.
 
     ```proto
     enum usergroup.admin.v1.Role
@@ -145,19 +145,19 @@ class Role(Enum):
             ROLE_RESOLVE = 1
             ```
         READ:
-            Also CreateViewerSession with the id of a group, and GetUserGroup of existing groups.
+            May also call CreateViewerSession with the id of a group, and GetUserGroup for existing groups.
 
             ```proto
             ROLE_READ = 2
             ```
         MANAGE:
-            Also all methods of UserGroupService.
+            May also call all methods of UserGroupService.
 
             ```proto
             ROLE_MANAGE = 3
             ```
         ADMIN:
-            Also AdminService for its environment.
+            May also call AdminService for its environment.
 
             ```proto
             ROLE_ADMIN = 4

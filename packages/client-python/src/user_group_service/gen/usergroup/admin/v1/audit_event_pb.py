@@ -24,7 +24,7 @@ _AuditEventFields: TypeAlias = Literal["id", "create_time", "actor_id", "actor_d
 
 class AuditEvent(Message[_AuditEventFields]):
     """
-    A change, or an export of tokens. Contains no values and no tokens.
+    An audit event: a change, or an export of tokens. The event contains no values and no tokens.
 
     ```proto
     message usergroup.admin.v1.AuditEvent
@@ -32,7 +32,7 @@ class AuditEvent(Message[_AuditEventFields]):
 
     Attributes:
         id:
-            Unique within the environment.
+            Id of the event, unique within the environment.
 
             ```proto
             string id = 1;
@@ -44,27 +44,26 @@ class AuditEvent(Message[_AuditEventFields]):
             optional google.protobuf.Timestamp create_time = 2;
             ```
         actor_id:
-            Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a
-            keyed digest of the token if it has no name. `root` for ADMIN_TOKEN, `service` for changes at
-            the start of the service.
+            Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a keyed digest of the
+            token if the token has no name. `root` for ADMIN_TOKEN, `service` for changes at the start of the service.
 
             ```proto
             string actor_id = 3;
             ```
         actor_display_name:
-            Display name of that API token at the time of the change.
+            Display name of the caller's API token at the time of the change.
 
             ```proto
             string actor_display_name = 4;
             ```
         role:
-            Role of that API token: `manage`, `admin`, `root` or `service`.
+            Role of the caller's API token: `manage`, `admin`, `root` or `service`.
 
             ```proto
             string role = 5;
             ```
         method:
-            Name of the RPC, such as `UpdateUserGroup`. A call over REST has the name of its RPC.
+            Name of the RPC, such as `UpdateUserGroup`, also for a call over REST.
 
             ```proto
             string method = 6;
@@ -95,7 +94,7 @@ class AuditEvent(Message[_AuditEventFields]):
             string request_id = 10;
             ```
         peer_address:
-            IP address of the caller. Behind trusted proxies, the address that they report.
+            IP address of the caller. Behind trusted proxies, the address that the proxies report.
 
             ```proto
             string peer_address = 11;
@@ -113,7 +112,7 @@ class AuditEvent(Message[_AuditEventFields]):
             string api_token_display_name = 13;
             ```
         exported:
-            The exported user groups. Set only for an export of tokens.
+            The exported user groups. Set only if tokens were exported.
 
             ```proto
             optional usergroup.admin.v1.AuditEvent.ExportedUserGroups exported = 14;
@@ -171,7 +170,7 @@ class AuditEvent(Message[_AuditEventFields]):
 
     class ExportedUserGroups(Message[_ExportedUserGroupsFields]):
         """
-        User groups of a page of an export of tokens.
+        User groups on one page of an export with tokens.
 
         ```proto
         message usergroup.admin.v1.AuditEvent.ExportedUserGroups
@@ -179,7 +178,7 @@ class AuditEvent(Message[_AuditEventFields]):
 
         Attributes:
             provided_id_prefix:
-                Prefix of the ids. Empty for all groups.
+                Prefix of the ids of the exported groups. Empty for all groups.
 
                 ```proto
                 string provided_id_prefix = 1;

@@ -54,8 +54,8 @@ class Environment(Message[_EnvironmentFields]):
             optional google.protobuf.Timestamp create_time = 3;
             ```
         delete_time:
-            Start of the deletion. Until it is complete, only DeleteEnvironment acts on the environment.
-            Unset if the environment is not being deleted.
+            Start of the deletion. Until the deletion is complete, only DeleteEnvironment acts on the environment. Unset if the
+            environment is not being deleted.
 
             ```proto
             optional google.protobuf.Timestamp delete_time = 4;
@@ -93,8 +93,8 @@ class EnvironmentName(Message[_EnvironmentNameFields]):
 
     Attributes:
         name:
-            1 to 64 letters, digits, `.`, `_` and `-`. It must not start with a dot, because `.` and `..`
-            have a special meaning in URLs.
+            Name: 1 to 64 letters, digits, `.`, `_` and `-`. The name must not start with a dot, because `.` and `..` have a
+            special meaning in URLs.
 
             ```proto
             string name = 1;

@@ -28,7 +28,7 @@ _EventFields: TypeAlias = Literal["id", "type", "create_time", "actor_id", "user
 
 class Event(Message[_EventFields]):
     """
-    A change, or an export of tokens, for other systems. Contains no values and no tokens. The audit
+    An event for other systems: a change, or an export of tokens. The event contains no values and no tokens. The audit
     event with the same id contains the details of the call.
 
     ```proto
@@ -37,13 +37,13 @@ class Event(Message[_EventFields]):
 
     Attributes:
         id:
-            Unique within the environment. Ids of later events are higher, as decimal numbers.
+            Id of the event, unique within the environment. Later events have higher ids, compared as decimal numbers.
 
             ```proto
             string id = 1;
             ```
         type:
-            Such as `user_group.created`. Ignore unknown types: later releases add more.
+            Type of the event, such as `user_group.created`. Ignore unknown types: later releases add types.
 
             ```proto
             string type = 2;
@@ -118,7 +118,7 @@ _UserGroupVersionFields: TypeAlias = Literal["user_group_id", "etag", "suspensio
 
 class UserGroupVersion(Message[_UserGroupVersionFields]):
     """
-    A user group of a snapshot. It has changed if its etag has changed.
+    A user group of a snapshot. A new etag means that the group has changed.
 
     ```proto
     message usergroup.admin.v1.UserGroupVersion
@@ -138,7 +138,7 @@ class UserGroupVersion(Message[_UserGroupVersionFields]):
             string etag = 2;
             ```
         suspension:
-            Set while the group is suspended. `until` and `expire_time` of a group change it without an event.
+            Set while the group is suspended. When `until` or `expire_time` passes, this field changes without an event.
 
             ```proto
             optional usergroup.v1.Suspension suspension = 3;

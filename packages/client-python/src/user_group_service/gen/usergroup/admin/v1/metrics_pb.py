@@ -35,14 +35,14 @@ class GetMetricsHistoryRequest(Message[_GetMetricsHistoryRequestFields]):
 
     Attributes:
         environment:
-            Only the calls of this environment. Default: the environment of the API token; for ADMIN_TOKEN, all calls,
-            including those without an environment.
+            Only the calls of this environment. Default: the environment of the API token. The default for ADMIN_TOKEN is all
+            calls, including calls without an environment.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         method:
-            Only the calls of the method with this name, such as `GetUserGroup`. Excludes `environment`.
+            Only the calls of the method with this name, such as `GetUserGroup`. Cannot be combined with `environment`.
             ADMIN_TOKEN only. Default: all methods.
 
             ```proto
@@ -83,8 +83,8 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
 
     Attributes:
         samples:
-            Samples of ten seconds each, the oldest first. No sample is older than the start of the service. Within 30 seconds,
-            a busy worker may still add calls to a sample.
+            Samples of ten seconds each, the oldest first. No sample is older than the start of the service. A busy worker may
+            add calls to a sample for up to 30 seconds.
 
             ```proto
             repeated usergroup.admin.v1.MetricsSample samples = 1;
@@ -96,15 +96,15 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
             repeated usergroup.admin.v1.MethodCalls methods = 2;
             ```
         environments:
-            Calls of the last hour by environment, the most frequent first: the 24 busiest environments,
-            and last the sum of the other environments. ADMIN_TOKEN only.
+            Calls of the last hour by environment: the 24 environments with the most calls, in descending order, then the sum
+            of the other environments. ADMIN_TOKEN only.
 
             ```proto
             repeated usergroup.admin.v1.EnvironmentCalls environments = 3;
             ```
         instance:
-            Id of the process that has the samples. Another id means that the service restarted, or that
-            another process behind a load balancer answers.
+            Id of the process that has the samples. If the id changes, the service has restarted, or another process behind a
+            load balancer has responded.
 
             ```proto
             string instance = 4;
@@ -166,13 +166,13 @@ class MetricsSample(Message[_MetricsSampleFields]):
             optional google.protobuf.Duration p50 = 4;
             ```
         p99:
-            99th percentile of the durations of unary calls, as `p50`.
+            99th percentile of the durations of unary calls: an estimate, like `p50`.
 
             ```proto
             optional google.protobuf.Duration p99 = 5;
             ```
         service:
-            The whole service. ADMIN_TOKEN only. Unset with `environment` or `method`.
+            State of the whole service. ADMIN_TOKEN only. Unset if the request contains `environment` or `method`.
 
             ```proto
             optional usergroup.admin.v1.ServiceSample service = 6;
@@ -214,7 +214,7 @@ class ServiceSample(Message[_ServiceSampleFields]):
 
     Attributes:
         workers:
-            Number of workers that reported.
+            Number of workers whose values this sample contains.
 
             ```proto
             int32 workers = 1;
@@ -257,7 +257,7 @@ class ServiceSample(Message[_ServiceSampleFields]):
             int32 redis_errors = 7;
             ```
         redis_p50:
-            Median of the durations of Redis round trips, as `MetricsSample.p50`.
+            Median of the durations of Redis round trips: an estimate, like `MetricsSample.p50`.
 
             ```proto
             optional google.protobuf.Duration redis_p50 = 8;
@@ -337,7 +337,7 @@ class MethodCalls(Message[_MethodCallsFields]):
             int32 failed_calls = 3;
             ```
         p99:
-            99th percentile of the durations of unary calls, as `MetricsSample.p50`.
+            99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
 
             ```proto
             optional google.protobuf.Duration p99 = 4;
@@ -375,7 +375,7 @@ class EnvironmentCalls(Message[_EnvironmentCallsFields]):
 
     Attributes:
         environment:
-            The environment. Unset for the sum of the environments that are not listed.
+            The environment. Unset for the sum of the other environments.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
@@ -393,7 +393,7 @@ class EnvironmentCalls(Message[_EnvironmentCallsFields]):
             int32 failed_calls = 3;
             ```
         p99:
-            99th percentile of the durations of unary calls, as `MetricsSample.p50`.
+            99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
 
             ```proto
             optional google.protobuf.Duration p99 = 4;

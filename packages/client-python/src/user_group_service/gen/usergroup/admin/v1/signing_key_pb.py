@@ -32,7 +32,7 @@ class SigningKey(Message[_SigningKeyFields]):
 
     Attributes:
         id:
-            The `kid` in the header of its sessions. Not secret.
+            Id of the key: `kid` in the header of its sessions. Not secret.
 
             ```proto
             string id = 1;
@@ -118,7 +118,7 @@ class SigningKey(Message[_SigningKeyFields]):
                 STATE_ACTIVE = 2
                 ```
             RETIRED:
-                Does not sign any more. Published until its last session has expired.
+                Does not sign any more. The key stays published until its last session has expired.
 
                 ```proto
                 STATE_RETIRED = 3

@@ -44,8 +44,8 @@ class TokenKey(Message[_TokenKeyFields]):
             bool primary = 2;
             ```
         held:
-            True if the worker that responds has this key. Without it, the worker cannot decrypt tokens
-            that need it.
+            True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that need the
+            key.
 
             ```proto
             bool held = 3;
@@ -57,8 +57,8 @@ class TokenKey(Message[_TokenKeyFields]):
             bool recorded = 4;
             ```
         last_encrypt_time:
-            Last time at which a worker reported that it encrypts with this key. Workers report every 10
-            seconds. Unset if no worker has reported it.
+            Last time at which a worker reported that it encrypts with this key. Workers report every 10 seconds. Unset if no
+            worker has reported this key.
 
             ```proto
             optional google.protobuf.Timestamp last_encrypt_time = 5;

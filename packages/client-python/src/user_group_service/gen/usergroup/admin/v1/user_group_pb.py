@@ -29,7 +29,7 @@ _UserGroupInfoFields: TypeAlias = Literal["team_id", "provided_id", "name", "map
 
 class UserGroupInfo(Message[_UserGroupInfoFields]):
     """
-    A user group as operators see it: without its token.
+    A user group without its token.
 
     ```proto
     message usergroup.admin.v1.UserGroupInfo
@@ -43,7 +43,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             int64 team_id = 1;
             ```
         provided_id:
-            The id that the caller chose. Unique within the environment.
+            Id of the group, chosen by the caller. Unique within the environment.
 
             ```proto
             string provided_id = 2;
@@ -67,7 +67,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional google.protobuf.Struct properties = 5;
             ```
         etag:
-            Changes with every change of the group (https://google.aip.dev/154).
+            Version of the group, new after every change (https://google.aip.dev/154).
 
             ```proto
             string etag = 6;
@@ -92,8 +92,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional google.protobuf.Timestamp token_create_time = 9;
             ```
         last_rotation_time:
-            Time of the last rotation, revocation or import that replaced the token. For an import, its
-            `snapshot_time`. Unset if the group has its first token.
+            Time of the last rotation, revocation or import that replaced the token. For an import, the `snapshot_time` of the
+            import. Unset if the group still has its first token.
 
             ```proto
             optional google.protobuf.Timestamp last_rotation_time = 10;
@@ -111,7 +111,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             bool imported_token = 12;
             ```
         expire_time:
-            From this time on, the group is suspended with the reason `EXPIRED`. Unset if it does not expire.
+            Time from which the group is suspended with the reason `EXPIRED`. Unset if the group does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 13;
@@ -123,8 +123,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional usergroup.v1.Suspension suspension = 14;
             ```
         last_resolve_date:
-            Last day in UTC, such as `2026-01-31`, on which a token or session of the group was resolved, or a session was
-            created. The value may be some minutes late. Empty if this never happened.
+            Day of the last use of the group in UTC, such as `2026-01-31`: a token or session was resolved, or a session was
+            created. The service stores the day some minutes after the use. Empty if the group was never used.
 
             ```proto
             string last_resolve_date = 15;
@@ -208,9 +208,8 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
             optional google.protobuf.Struct properties = 4;
             ```
         token:
-            Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps it until
-            its next rotation. Default: an existing group keeps its token, and a new group gets a generated
-            token.
+            Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps this token until the next
+            rotation. Default: an existing group keeps its token, and a new group gets a generated token.
 
             ```proto
             optional string token = 5;
@@ -222,9 +221,8 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
             optional google.protobuf.Timestamp expire_time = 6;
             ```
         suspension:
-            Suspends a group that is not suspended. The import ignores a suspension that is over, or whose
-            reason is `EXPIRED`, which follows from `expire_time`. Default: the import does not suspend the
-            group.
+            Suspends the group if it is not suspended. The import ignores a suspension that is over, or that has the reason
+            `EXPIRED`, because `expire_time` causes such a suspension. Default: the import does not suspend the group.
 
             ```proto
             optional usergroup.v1.Suspension suspension = 7;
@@ -274,13 +272,13 @@ class ImportResult(Message[_ImportResultFields]):
             string provided_id = 1;
             ```
         outcome:
-            What the import did.
+            Outcome of the import.
 
             ```proto
             usergroup.admin.v1.ImportResult.Outcome outcome = 2;
             ```
         failure:
-            Set only for OUTCOME_FAILED.
+            Reason of the failure. Set only for OUTCOME_FAILED.
 
             ```proto
             optional usergroup.admin.v1.ImportResult.Failure failure = 3;
@@ -336,7 +334,7 @@ class ImportResult(Message[_ImportResultFields]):
                 string reason = 2;
                 ```
             message:
-                What failed and what to do, in English.
+                Message with the failure and the remedy, in English.
 
                 ```proto
                 string message = 3;
@@ -370,7 +368,7 @@ class ImportResult(Message[_ImportResultFields]):
 
     class Outcome(Enum):
         """
-        What the import did with the user group.
+        Outcome of the import of a user group.
 
         ```proto
         enum usergroup.admin.v1.ImportResult.Outcome
@@ -406,15 +404,14 @@ class ImportResult(Message[_ImportResultFields]):
                 OUTCOME_FAILED = 4
                 ```
             TOKEN_NEWER:
-                The group keeps its token, because that token is newer than `snapshot_time`. The other fields are as given.
+                The group keeps its token, which is newer than `snapshot_time`. The other fields have the given values.
 
                 ```proto
                 OUTCOME_TOKEN_NEWER = 5
                 ```
             SUSPENDED:
-                The group is suspended and stays suspended. It keeps its `suspension` and `expire_time`, which
-                differ from the given values. It also keeps a token that is newer than `snapshot_time`. The
-                other fields are as given.
+                The group is suspended, and keeps its `suspension` and `expire_time`, which differ from the given values. A token
+                that is newer than `snapshot_time` also stays. The other fields have the given values.
 
                 ```proto
                 OUTCOME_SUSPENDED = 6

@@ -86,7 +86,7 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp previous_secret_expire_time = 8;
             ```
         delivered_time:
-            Time up to which all events are delivered, or needed no delivery.
+            Time up to which no event waits for delivery.
 
             ```proto
             optional google.protobuf.Timestamp delivered_time = 9;
@@ -257,8 +257,8 @@ class CreateWebhookRequest(Message[_CreateWebhookRequestFields]):
             string display_name = 2;
             ```
         url:
-            URL that receives the events. It starts with `https://`, and has no user name, password or
-            fragment. It is no secret: callers of ListWebhooks see it.
+            URL that receives the events. The URL starts with `https://`, and has no user name, password or fragment. The URL
+            is not secret: ListWebhooks returns it.
 
             ```proto
             string url = 3;
@@ -478,13 +478,13 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             string webhook_id = 2;
             ```
         display_name:
-            New display name. Must not be empty if it is updated.
+            New display name. If this field is updated, it must not be empty.
 
             ```proto
             string display_name = 3;
             ```
         url:
-            New URL, as in CreateWebhook. Must not be empty if it is updated.
+            New URL, as in CreateWebhook. If this field is updated, it must not be empty.
 
             ```proto
             string url = 4;
@@ -496,7 +496,8 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             repeated string event_types = 5;
             ```
         enabled:
-            Whether the webhook receives events. While it is disabled, its events wait for AUDIT_RETENTION.
+            Whether the webhook receives events. While the webhook is disabled, the service stores its events for
+            AUDIT_RETENTION.
 
             ```proto
             bool enabled = 6;
@@ -958,7 +959,7 @@ class WebhookState(Enum):
             WEBHOOK_STATE_FAILED = 3
             ```
         SECRET_UNREADABLE:
-            Enabled, but TOKEN_KEYS cannot decrypt its secret, so the service sends no messages. After
+            Enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
             RotateWebhookSecret, the service delivers the waiting events.
 
             ```proto
@@ -998,13 +999,13 @@ class DeliveryOutcome(Enum):
             DELIVERY_OUTCOME_STATUS = 2
             ```
         REDIRECT:
-            The endpoint returned a redirect. The service does not follow it.
+            The endpoint returned a redirect, which the service does not follow.
 
             ```proto
             DELIVERY_OUTCOME_REDIRECT = 3
             ```
         TIMEOUT:
-            No answer within 10 seconds.
+            The endpoint did not answer within 10 seconds.
 
             ```proto
             DELIVERY_OUTCOME_TIMEOUT = 4
