@@ -13,19 +13,18 @@ import (
 // Maximum size of a response, in bytes after decompression. A page of groups has a few MiB.
 const maxAnswerBytes = 64 << 20
 
-// wholeAnswers reads each response completely, except streams, before connect processes it. connect does not limit the size of errors, and
-// has several codes for broken connections.
+// wholeAnswers reads each response completely before connect processes the response, except streams. connect does not
+// limit the size of errors, and has several codes for broken connections.
 type wholeAnswers struct{ client connect.HTTPClient }
 
-// Do implements [connect.HTTPClient].
 func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
-	// Without this header, net/http requests compression and decompresses the response.
+	// If the caller sets no Accept-Encoding, net/http requests compression and decompresses the response.
 	request.Header.Del("Accept-Encoding")
 	response, err := w.client.Do(request)
 	if err != nil {
 		return nil, broken(request, err)
 	}
-	// The format of streams.
+	// Streams have this content type.
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/connect+") {
 		return response, nil
 	}

@@ -14,13 +14,12 @@ import (
 	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 )
 
-// calls is the interceptor of all calls. It sends the API token, and repeats failed calls if that is safe.
+// calls is the interceptor of all calls. It sends the API token, and repeats failed calls that are safe to repeat.
 type calls struct {
 	token   TokenSource
 	timeout time.Duration
 }
 
-// WrapUnary implements [connect.Interceptor].
 func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 		if _, ok := ctx.Deadline(); !ok {
@@ -46,8 +45,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			if err == nil {
 				return response, nil
 			}
-			// The response has the id that the service uses. If there is no response, the log of the service may contain the id
-			// that the client sent.
+			// The response contains the request id that the service logs. Without a response, the id of the client may be in the
+			// log.
 			var failed *connect.Error
 			if errors.As(err, &failed) && failed.Meta().Get(requestIDHeader) == "" {
 				failed.Meta().Set(requestIDHeader, id)
@@ -68,7 +67,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient implements [connect.Interceptor]. Streams have no time limit, and WatchEvents repeats them.
+// WrapStreamingClient sets no time limit and repeats nothing: WatchEvents repeats its streams.
 func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		stream := next(ctx, spec)
@@ -82,16 +81,14 @@ func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.St
 	}
 }
 
-// failedStream is a stream without an API token.
+// failedStream is a stream that fails at the first Send, because its API token is not available.
 type failedStream struct {
 	connect.StreamingClientConn
 	err error
 }
 
-// Send implements [connect.StreamingClientConn].
 func (s failedStream) Send(any) error { return s.err }
 
-// WrapStreamingHandler implements [connect.Interceptor].
 func (*calls) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return next
 }
@@ -109,7 +106,7 @@ func (c *calls) present(ctx context.Context, header http.Header) error {
 	return nil
 }
 
-// currentToken returns the API token. It fails when the context is done, even if the source has not returned.
+// currentToken returns the API token. It fails when the context is done, even if the token source has not returned.
 func (c *calls) currentToken(ctx context.Context) (string, error) {
 	if static, ok := c.token.(staticToken); ok {
 		return string(static), nil
@@ -138,8 +135,8 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 	}
 }
 
-// addRequestID sets the request id of changes that accept one, which makes them safe to repeat. It does not change the
-// message of the caller.
+// addRequestID sets the request id of requests that accept one, so that the call is safe to repeat. It sets the id in a
+// copy of the caller's message.
 func addRequestID(request connect.AnyRequest) {
 	switch request := request.(type) {
 	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:

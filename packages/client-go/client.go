@@ -15,31 +15,31 @@ import (
 	"example.com/user-group-service/client-go/gen/usergroup/v1/usergroupv1connect"
 )
 
-// Client calls the service. It is safe for concurrent use. Use one per process.
+// Client calls the service. It is safe for concurrent use. Use one client per process.
 type Client struct {
 	// UserGroups creates, gets and changes user groups, and rotates their tokens.
 	UserGroups usergroupv1connect.UserGroupServiceClient
 	// Viewers creates viewer sessions, and resolves tokens and sessions to user groups.
 	Viewers usergroupv1connect.ViewerServiceClient
-	// Admin is AdminService. It needs an API token of role `admin`, or ADMIN_TOKEN.
+	// Admin manages environments, API tokens and more. It needs an API token of role `admin`, or ADMIN_TOKEN.
 	Admin adminv1connect.AdminServiceClient
 }
 
-// Options of a client. The zero value means the defaults.
+// Options contains the options of a client. The zero value contains the defaults.
 type Options struct {
-	// HTTPClient sends the requests. Set it to trust a CA of your own, for example. It must not follow redirects, because
-	// another host would receive the token. Default: like [http.DefaultClient], but without redirects.
+	// HTTPClient sends the requests, for example with a CA of your own. It must not follow redirects, because they would
+	// send the API token to another host. Default: like [http.DefaultClient], but without redirects.
 	HTTPClient connect.HTTPClient
-	// Timeout is the time limit of a call with its retries, if its context has no deadline. Default: 10 seconds.
+	// Timeout is the time limit of a call and its retries if the context has no deadline. Default: 10 seconds.
 	Timeout time.Duration
-	// Interceptors run for each attempt of a call, such as for logs or traces. The first one is the outermost.
+	// Interceptors run for each attempt of a call, such as for logs or traces. The first interceptor is the outermost.
 	Interceptors []connect.Interceptor
 }
 
-// New creates a client. It connects at the first call.
+// New creates a client. The client connects at the first call.
 //
-// baseURL is the URL of the service, such as https://groups.example.com. It may have a path. New fails if the URL, the
-// timeout or the token of [StaticToken] is invalid.
+// baseURL is the URL of the service, such as https://groups.example.com. The URL may have a path. New fails if the URL,
+// the timeout or the token of [StaticToken] is invalid.
 func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	if err := checkURL(baseURL); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	}, nil
 }
 
-// checkURL fails if the URL cannot be that of a service. The error does not contain credentials of the URL.
+// checkURL fails if the URL is not valid for a service. The error does not contain credentials of the URL.
 func checkURL(text string) error {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {

@@ -38,7 +38,8 @@ type asked struct {
 	body   []byte
 }
 
-// answering starts a server with the given responses. The last one repeats. The returned function lists the requests so far.
+// answering starts a server that returns the given responses, then repeats the last response. The returned function
+// returns the requests so far.
 func answering(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, func() []asked) {
 	handler, requests := recording(answers...)
 	server := httptest.NewServer(handler)
@@ -92,7 +93,7 @@ func failing(status int, code, retryAfter string, details ...proto.Message) http
 // lost closes the connection before the response.
 func lost(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// reset resets the connection, or over HTTP/2 the stream, before the response.
+// reset resets the connection before the response. Over HTTP/2, it resets only the stream.
 func reset(response http.ResponseWriter, _ *http.Request) {
 	connection, _, err := http.NewResponseController(response).Hijack()
 	if err != nil {
@@ -103,7 +104,7 @@ func reset(response http.ResponseWriter, _ *http.Request) {
 	beneath.Close()
 }
 
-// cut closes the connection within a response with a status.
+// cut closes the connection in the middle of a response.
 func cut(status int, header http.Header) http.HandlerFunc {
 	return func(response http.ResponseWriter, _ *http.Request) {
 		response.Header().Set("Content-Type", "application/proto")
@@ -147,7 +148,7 @@ func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 		_, err := client.UserGroups.UpdateUserGroup(ctx, &usergroupv1.UpdateUserGroupRequest{UserGroupId: "acme", Name: "Acme"})
 		return err
 	}
-	// The first pause ends before this deadline, and the second does not.
+	// This deadline is after the first pause and before the end of the second pause.
 	soon := func(call func(context.Context, *Client) error) func(context.Context, *Client) error {
 		return func(ctx context.Context, client *Client) error {
 			ctx, cancel := context.WithTimeout(ctx, firstPause+firstPause/2)
@@ -164,17 +165,17 @@ func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 		"reads and creations, until their deadline": {
 			soon(get), []http.HandlerFunc{unknown}, 2, connect.CodeUnavailable,
 		},
-		"a Get after any failure":                  {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
-		"no change of unknown outcome":             {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
-		"no change that a proxy refused":           {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
-		"no change whose connection broke":         {update, []http.HandlerFunc{lost, done}, 1, connect.CodeUnavailable},
-		"no change that another says was not made": {update, []http.HandlerFunc{ofOthers, done}, 1, connect.CodeUnavailable},
-		"a change that was not made":               {update, []http.HandlerFunc{notMade, overloaded, done}, 3, 0},
-		"no refusal without a time to wait":        {get, []http.HandlerFunc{full, created}, 1, connect.CodeResourceExhausted},
-		"none that would pass the deadline": {
+		"a Get after any failure":                            {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
+		"no change whose outcome is unknown":                 {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
+		"no change that a proxy refused":                     {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
+		"no change whose connection broke":                   {update, []http.HandlerFunc{lost, done}, 1, connect.CodeUnavailable},
+		"no change that another program reports as not made": {update, []http.HandlerFunc{ofOthers, done}, 1, connect.CodeUnavailable},
+		"a change that the service did not make":             {update, []http.HandlerFunc{notMade, overloaded, done}, 3, 0},
+		"no refused call without Retry-After":                {get, []http.HandlerFunc{full, created}, 1, connect.CodeResourceExhausted},
+		"no refused call whose Retry-After is after the deadline": {
 			get, []http.HandlerFunc{failing(429, "resource_exhausted", "60"), created}, 1, connect.CodeResourceExhausted,
 		},
-		"no refusal with a date": {
+		"no refused call with a date in Retry-After": {
 			get, []http.HandlerFunc{failing(429, "resource_exhausted", "Fri, 31 Dec 1999 23:59:59 GMT"), created}, 1,
 			connect.CodeResourceExhausted,
 		},

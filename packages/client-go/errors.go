@@ -8,19 +8,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrorInfo.domain of the service. Proxies send errors with other domains.
+// The domain in the ErrorInfo of the service. Proxies send errors with other domains.
 const errorDomain = "user-group-service"
 
 // The header with the request id, which the log of the service contains.
 const requestIDHeader = "X-Request-Id"
 
-// ReasonOf returns the reason of an error, such as USER_GROUP_NOT_FOUND, from the table of errors in docs/api.md. It is
+// ReasonOf returns the reason of an error, such as USER_GROUP_NOT_FOUND. docs/api.md lists the reasons. The reason is
 // empty if the service did not return the error, such as for a refused connection.
 func ReasonOf(err error) string {
 	return InfoOf(err).GetReason()
 }
 
-// ViolationsOf returns the invalid fields of a request, by their names in the proto files, with a description.
+// ViolationsOf returns a description for each invalid field of a request, by the name of the field in the proto files.
 func ViolationsOf(err error) map[string]string {
 	violations := map[string]string{}
 	for _, each := range detailOf[*errdetails.BadRequest](err).GetFieldViolations() {
@@ -29,7 +29,7 @@ func ViolationsOf(err error) map[string]string {
 	return violations
 }
 
-// InfoOf returns the ErrorInfo of the service in an error. It is nil if the service did not return the error.
+// InfoOf returns the ErrorInfo in an error of the service. It returns nil if the service did not return the error.
 func InfoOf(err error) *errdetails.ErrorInfo {
 	if info := detailOf[*errdetails.ErrorInfo](err); info.GetDomain() == errorDomain {
 		return info
@@ -44,8 +44,8 @@ func SuspensionOf(err error) (message string, isSuspended bool) {
 	return info.GetMetadata()["suspension_message"], info.GetReason() == "USER_GROUP_SUSPENDED"
 }
 
-// RequestIDOf returns the request id of a failed call, which the log of the service contains. It is empty if the error
-// does not come from a call.
+// RequestIDOf returns the request id of a failed call. The log of the service contains this id. It is empty if the
+// error does not come from a call.
 func RequestIDOf(err error) string {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {

@@ -18,18 +18,20 @@ import (
 const (
 	// Maximum pause between two attempts to open a stream.
 	maxStreamPause = 30 * time.Second
-	// The service sends a response at least every 15 seconds. If none arrives for this time, the connection is lost.
+	// The service sends a response at least every 15 seconds. If no response arrives for this time, the connection is
+	// lost.
 	silence = time.Minute
 )
 
-// WatchEvents iterates over the events of an environment, and connects again with the last cursor when the stream ends or
-// breaks:
+// WatchEvents iterates over the events of an environment. When the stream ends or breaks, it connects again with the
+// last cursor:
 //
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
 //
-// Store the cursor after each response is processed, and begin with it the next time. Responses without content only move
-// the cursor. The first error is the last element: the error of ctx, or a permanent failure, such as EVENT_CURSOR_EXPIRED or
-// a revoked API token. WatchEvents does not change the request.
+// Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
+// start. Responses without content only move the cursor. The iteration ends after the first error. This is the error of
+// ctx, or a permanent failure such as EVENT_CURSOR_EXPIRED or a revoked API token. WatchEvents does not change the
+// request.
 func WatchEvents(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, request *adminv1.WatchEventsRequest,
 ) iter.Seq2[*adminv1.WatchEventsResponse, error] {
@@ -73,8 +75,8 @@ func WatchEvents(
 	}
 }
 
-// watchOnce reads one stream, and moves the request to the last cursor. It returns whether it received a response,
-// whether the loop of the caller continues, and the error of the stream.
+// watchOnce reads one stream, and sets the cursor of the request to the last received cursor. goesOn is false if the
+// loop of the caller has ended.
 func watchOnce(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, next *adminv1.WatchEventsRequest,
 	yield func(*adminv1.WatchEventsResponse, error) bool,
@@ -94,7 +96,7 @@ func watchOnce(
 		response := stream.Msg()
 		next.Cursor, next.Start = response.GetCursor(), adminv1.WatchEventsRequest_START_UNSPECIFIED
 		if !yield(response, nil) {
-			// Closing a stream reads the rest of it, so the stream must end first.
+			// Close reads until the end of the stream, so the stream must end first.
 			cancel()
 			return received, false, nil
 		}

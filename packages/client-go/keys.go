@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// How long keys are cached: the Cache-Control of the service.
+	// The time for which keys are cached, as in the Cache-Control of the service.
 	keysLife = 10 * time.Minute
-	// Minimum time between two reads, for an unknown key or after a failed read.
+	// Minimum time between two reads if a key is unknown or a read failed.
 	keysPause = time.Second
 	// Time limit of a read, and maximum size of the response.
 	keysTimeout  = 5 * time.Second
@@ -33,13 +33,14 @@ type publishedKeys struct {
 	client *http.Client
 	now    func() time.Time
 
-	// Not locked during a read.
+	// The mutex is not locked during a read.
 	mutex sync.Mutex
 	keys  map[string]*ecdsa.PublicKey
 	// Time of the last successful read, and time and error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
-	// Closed at the end of the read in flight. Calls with an unknown key wait for this channel. Nil: no read is in flight.
+	// The read in flight closes this channel at its end. Calls with an unknown key wait for the channel. It is nil if no
+	// read is in flight.
 	reading chan struct{}
 }
 
@@ -48,7 +49,7 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key returns the key with an id. For an unknown id, it waits until the keys are read or the context is done.
+// key returns the key with the id kid. For an unknown id, it waits until the keys are read or the context is done.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	found, reading, err := p.known(kid)
 	if reading == nil {
@@ -64,7 +65,7 @@ func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, 
 	return p.current(kid)
 }
 
-// known returns a cached key, or a channel that is closed when the keys are read.
+// known returns a cached key, or a channel that is closed after the next read.
 func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -78,13 +79,13 @@ func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, er
 	}
 	if p.reading == nil {
 		p.reading = make(chan struct{})
-		// If one caller gives up, the read continues, because other callers wait for the keys.
+		// The read has no context of a caller, because several callers wait for the same read.
 		go p.update(p.reading)
 	}
 	return nil, p.reading, nil
 }
 
-// current returns a key of the last read.
+// current returns a key that the last read found.
 func (p *publishedKeys) current(kid string) (*ecdsa.PublicKey, error) {
 	if found := p.keys[kid]; found != nil {
 		return found, nil
@@ -123,7 +124,6 @@ func (p *publishedKeys) read() (map[string]*ecdsa.PublicKey, error) {
 	}
 	keys := map[string]*ecdsa.PublicKey{}
 	for _, each := range published.Keys {
-		// Ignore keys of other types.
 		if key, err := each.publicKey(); err == nil && each.Kid != "" {
 			keys[each.Kid] = key
 		}
@@ -150,7 +150,7 @@ func (k jwk) publicKey() (*ecdsa.PublicKey, error) {
 		return nil, err
 	}
 	key := &ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(x), Y: new(big.Int).SetBytes(y)}
-	// Fails for a point that is not on the curve.
+	// ECDH fails for a point that is not on the curve.
 	if _, err := key.ECDH(); err != nil {
 		return nil, err
 	}

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Pages returns the pages of a list. It requests each page after the caller has processed the previous one:
+// Pages returns the pages of a list. It requests the next page after the caller has processed a page:
 //
 //	for page, err := range usergroups.Pages(ctx, client.Admin.ListUserGroups, &adminv1.ListUserGroupsRequest{}) {
 //
-// The first error is the last element. Pages does not change the request.
+// The iteration ends after the first error. Pages does not change the request.
 func Pages[Request interface {
 	proto.Message
 	GetPageToken() string

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Maximum pause before the second attempt. It doubles with each further attempt, up to maxPause.
+	// Maximum pause before the second attempt. The maximum doubles with each further attempt, up to maxPause.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
@@ -35,7 +35,8 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	switch failed.Code() {
 	case connect.CodeResourceExhausted:
-		// A server that requests a pause has not executed the call. Without a pause, another attempt would fail too.
+		// A server that requests a pause has not executed the call. If no server requests a pause, another attempt would also
+		// fail.
 		return retryAfter(failed)
 	case connect.CodeUnavailable:
 		if errors.As(failed, new(*tls.CertificateVerificationError)) {
@@ -49,13 +50,13 @@ func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	}
 }
 
-// isNeverSent returns whether the connection attempt failed.
+// isNeverSent returns whether the attempt failed before a connection existed.
 func isNeverSent(failed *connect.Error) bool {
 	var network *net.OpError
 	return errors.As(failed, &network) && network.Op == "dial"
 }
 
-// retryAfter returns the pause that the service requests, and whether it requests one.
+// retryAfter returns the pause that the service requests, and false if the service requests no pause.
 func retryAfter(failed *connect.Error) (time.Duration, bool) {
 	if info := detailOf[*errdetails.RetryInfo](failed); info.GetRetryDelay() != nil {
 		return info.GetRetryDelay().AsDuration(), true

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Maximum length of a session, and of its header.
+	// Maximum lengths of a session and of its header, in characters.
 	maxSessionLength = 8192
 	maxHeaderLength  = 256
 	// Maximum lifetime of a session, in seconds.
@@ -31,7 +31,6 @@ var (
 	errNoJSON      = errors.New("not an unambiguous JSON object")
 )
 
-// unverifiedSession is a session whose signature is not verified yet.
 type unverifiedSession struct {
 	kid       string
 	claims    map[string]any
@@ -39,7 +38,7 @@ type unverifiedSession struct {
 	signature []byte
 }
 
-// readSession parses a session. Its header must contain exactly the key id, the type and the algorithm (RFC 8725).
+// readSession parses a session. The header must contain exactly the key id, the type and the algorithm (RFC 8725).
 func readSession(session string) (*unverifiedSession, error) {
 	if len(session) > maxSessionLength {
 		return nil, errors.New("it is too long")
@@ -67,8 +66,8 @@ func readSession(session string) (*unverifiedSession, error) {
 	return &unverifiedSession{kid, claims, parts[0] + "." + parts[1], signature}, nil
 }
 
-// viewerSessionOf returns the session and the audience of verified claims. It checks the types of all claims, because
-// an attacker may have stolen the key.
+// viewerSessionOf converts verified claims to a session and its audience. It checks the types of all claims, because an
+// attacker with a stolen key can sign any claims.
 func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	ok := true
 	text := func(name string, required bool) string {
@@ -109,7 +108,7 @@ func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	return verified, audience, nil
 }
 
-// decode decodes base64url. It fails for padding, line breaks and unused bits.
+// decode decodes base64url. It fails for padding, line breaks and nonzero unused bits.
 func decode(part string) ([]byte, error) {
 	decoded, err := base64.RawURLEncoding.DecodeString(part)
 	if err == nil && base64.RawURLEncoding.EncodeToString(decoded) != part {
@@ -119,7 +118,7 @@ func decode(part string) ([]byte, error) {
 }
 
 var (
-	// An escaped backslash, or a surrogate pair.
+	// Matches an escaped backslash or an escaped surrogate pair.
 	wholeEscapes = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 	halfEscape   = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 )
@@ -145,7 +144,7 @@ func readObject(part string) (map[string]any, error) {
 }
 
 func readValue(decoder *json.Decoder, depth int) (any, error) {
-	// Also fails for a number that is too large.
+	// Token also fails for a number that is too large for a float64.
 	token, err := decoder.Token()
 	if err != nil {
 		return nil, err
@@ -176,7 +175,7 @@ func readValue(decoder *json.Decoder, depth int) (any, error) {
 		}
 		object[name], list = value, append(list, value)
 	}
-	// The closing bracket.
+	// Read the closing bracket.
 	if _, err := decoder.Token(); err != nil {
 		return nil, err
 	}

@@ -10,31 +10,33 @@ import (
 	"time"
 )
 
-// Maximum clock difference.
+// Maximum accepted difference between the clocks of the service and of this machine.
 const leeway = 5 * time.Second
 
 var (
-	// ErrInvalidViewerSession means that the viewer session must not be accepted. The error says why. Respond with HTTP 401.
+	// ErrInvalidViewerSession means that the viewer session must not be accepted. The error contains the reason. Respond
+	// with HTTP 401.
 	ErrInvalidViewerSession = errors.New("invalid viewer session")
-	// ErrKeysUnavailable means that the keys cannot be read, so the session cannot be verified. Respond with HTTP 503.
+	// ErrKeysUnavailable means that the verifier cannot read the keys, and so cannot verify the session. Respond with HTTP
+	// 503.
 	ErrKeysUnavailable = errors.New("the keys of viewer sessions are not available")
 )
 
 // ViewerSession contains the claims of a verified viewer session.
 type ViewerSession struct {
-	// ID is unique: the claim jti.
+	// ID is the unique id of the session: the claim jti.
 	ID string
 	// UserGroupID is the id of the user group: the claim sub.
 	UserGroupID string
 	// TeamID is the internal id of the user group: the claim tid.
 	TeamID int64
-	// ViewerID is the person within the group: the claim vid. Empty if the session names nobody.
+	// ViewerID is the person within the group: the claim vid. Empty if the session names no person.
 	ViewerID string
-	// Origin is the origin of the page. Empty if the session names none.
+	// Origin is the origin of the page. Empty if the session names no origin.
 	Origin string
-	// Properties are the requested properties of the group at the creation of the session.
+	// Properties contains the requested properties of the group, as they were at the creation of the session.
 	Properties map[string]any
-	// Claims are additional claims: the claim ext.
+	// Claims contains the additional claims: the claim ext.
 	Claims map[string]any
 	// CreateTime is the claim iat.
 	CreateTime time.Time
@@ -42,10 +44,10 @@ type ViewerSession struct {
 	ExpireTime time.Time
 }
 
-// Verifier verifies viewer sessions of one issuer with its published keys, without a call to the service. It is safe for
-// concurrent use. Use one per process, because it caches the keys.
+// Verifier verifies viewer sessions of one issuer with the published keys of the issuer, without a call to the service.
+// It is safe for concurrent use. Use one Verifier per process, because it caches the keys.
 //
-// A Verifier accepts a revoked session until it expires. ResolveViewer rejects it at once.
+// A Verifier accepts a revoked session until the session expires. ResolveViewer rejects a revoked session at once.
 type Verifier struct {
 	issuer   string
 	audience string
@@ -55,8 +57,8 @@ type Verifier struct {
 
 // NewVerifier creates a verifier.
 //
-// issuer is the issuer of your sessions, such as https://groups.example.com/e/acme/Customer. Never take it from a session.
-// audience is the audience of CreateViewerSession.
+// issuer is the issuer of your sessions, such as https://groups.example.com/e/acme/Customer. Never take the issuer from
+// a session. audience is the audience that you pass to CreateViewerSession.
 func NewVerifier(issuer, audience string) *Verifier {
 	keys := newPublishedKeys(issuer + "/.well-known/jwks.json")
 	return &Verifier{issuer: issuer, audience: audience, keys: keys, now: time.Now}
@@ -79,7 +81,7 @@ func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, 
 	if err != nil {
 		return nil, err
 	}
-	// Check this before any request to the issuer.
+	// Check the issuer before any request for its keys.
 	if issuer, ok := read.claims["iss"].(string); ok && issuer != v.issuer {
 		return nil, fmt.Errorf("its issuer is %.300q, not %q", issuer, v.issuer)
 	}

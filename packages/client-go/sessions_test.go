@@ -36,7 +36,7 @@ func published(kid string, key *ecdsa.PrivateKey) http.HandlerFunc {
 	}
 }
 
-// signed returns a session that a key signs.
+// signed returns a session with the given claims.
 func signed(t *testing.T, issuer, kid string, key *ecdsa.PrivateKey) string {
 	now := time.Now().Unix()
 	encode := func(value any) string {
@@ -84,7 +84,7 @@ func TestReturnsTheClaimsOfAValidSession(t *testing.T) {
 	}
 }
 
-// The cases that every verifier must accept or reject.
+// The cases of test/fixtures/viewer-sessions.json, which every verifier must accept or reject.
 func TestAcceptsAndRejectsTheCasesOfViewerSessions(t *testing.T) {
 	file, err := os.ReadFile("../../test/fixtures/viewer-sessions.json")
 	if err != nil {

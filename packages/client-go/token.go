@@ -25,7 +25,7 @@ type staticToken string
 
 func (t staticToken) Token(context.Context) (string, error) { return string(t), nil }
 
-// authorization returns the header for a token. Its errors never contain the token.
+// authorization returns the Authorization header for a token. Its errors never contain the token.
 func authorization(token string) (string, error) {
 	// Files with a token often end with a line break.
 	token = strings.TrimSpace(token)
