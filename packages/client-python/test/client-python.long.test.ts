@@ -18,7 +18,10 @@ const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");
 const run = promisify(execFile);
 const programs = pythonPrograms("client-python", join(PACKAGE, "requirements.txt"), "the client in Python is") ?? "";
 
-/** Code blocks of the README in a language. Blocks of `python` form one program; blocks of `py` are separate programs. */
+/**
+ * Returns the code blocks of the README in a language. All `python` blocks form one program. Each `py` block is a
+ * separate program.
+ */
 const blocks = (language: string) =>
   [...read("README.md").matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, its, code = ""]) =>
     its === language ? [code] : [],
@@ -32,7 +35,7 @@ const answers = (url: string) =>
   );
 
 describe.skipIf(programs === "")("the client in Python", () => {
-  // The wheel is installed in a virtual environment outside of the repository.
+  // The wheel is installed outside of the repository, so that Python cannot import the sources.
   const folder = mkdtempSync(join(tmpdir(), "ugs-python-"));
   const python = join(folder, "installed/bin/python");
 
@@ -104,7 +107,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
   });
 
   it.each(["sync", "gthread", "gevent"])(
-    "works in %s workers of gunicorn that fork after its creation",
+    "works in %s workers of gunicorn that fork after the creation of the client",
     async (kind) => {
       const server = await newServer();
       const env = {
@@ -136,7 +139,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     },
   );
 
-  it("exits cleanly with asyncio", async () => {
+  it("exits without an error or warning in a program with asyncio", async () => {
     const server = await newServer();
     const program = join(folder, "with_asyncio.py");
     const imports = "import os\nfrom user_group_service import GetUserGroupRequest\n";
@@ -176,7 +179,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     const mypy = join(programs, "mypy");
     // Other tests copy the packages at the same time, so do not create temporary files there.
     const own = run(mypy, ["--cache-dir", join(folder, "own-cache"), "src"], { cwd: PACKAGE });
-    // Check the types of the wheel: the README passes, and a wrong call fails.
+    // mypy must accept the README, and report only the wrong call.
     writeFileSync(
       join(folder, "checked.py"),
       `${[readme, ...blocks("py")].join("\n")}\nClient("http://a.example", 1)\n`,

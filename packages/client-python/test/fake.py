@@ -14,7 +14,7 @@ class Reset:
 
 
 class Answers:
-    """Answers each request with the next given response. The last one repeats."""
+    """Answers each request with the next given response, then repeats the last response."""
 
     def __init__(self, *answers, port=0, tls=None):
         self.answers = list(answers)
@@ -24,7 +24,7 @@ class Answers:
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.handle_error = lambda *_: None
         if tls:
-            # The thread of a connection does the handshake.
+            # The handshake runs in the thread of the connection, so that it does not block the server.
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -50,7 +50,6 @@ class Answers:
                 outer.peers.add(self.client_address)
                 answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
                 if answer is None or answer is Reset:
-                    # The connection breaks before the response.
                     self.close_connection = True
                     if answer is Reset:
                         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

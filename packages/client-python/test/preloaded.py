@@ -32,7 +32,7 @@ def call_for_ever():
 if "CALLS_BEFORE_FORK" in os.environ:
     client.user_groups.get_user_group(GetUserGroupRequest(user_group_id="acme"))
     seen()
-    # A call is in flight when the server forks.
+    # Keep a call in flight when the server forks.
     threading.Thread(target=call_for_ever, daemon=True).start()
 
 

@@ -1,6 +1,6 @@
 """Sends calls that are safe to repeat until its standard input ends. Prints "ok" or an error for each.
 
-Arguments: the URL of the service, and how long a call may take, in milliseconds. API_TOKEN is the token.
+Arguments: the URL of the service, and the time limit of a call in milliseconds. API_TOKEN is the token.
 """
 
 import os

@@ -57,7 +57,7 @@ OVERLOADED = error(429, "resource_exhausted", info("OVERLOADED"), headers={"retr
 FULL = error(429, "resource_exhausted", info("ENVIRONMENT_FULL"))
 PROXY = error(503, "unavailable")
 BROKEN = None
-# The connection is reset before the response, and closed within it.
+# RESET resets the connection before the response. CUT ends the connection within the response.
 RESET = Reset
 CUT = 200, {"content-type": "application/proto", "content-length": "100"}, b"\x08"
 OF_GET, OF_UPDATE, OF_ROTATE = ok(GetUserGroupResponse(new_user_group=True)), ok(UpdateUserGroupResponse()), ok(RotateUserGroupTokenResponse())
@@ -71,7 +71,7 @@ class Retries(unittest.TestCase):
     """Each test uses both clients."""
 
     def tried(self, method, request, *answers, token="t0ken-of-the-tests", **options):
-        """Returns the requests of each client, and the error of the call."""
+        """Makes a call with both clients. Returns the requests of each client, and the error of the call."""
         all_asked = []
         for call in (self.by_client, self.by_async_client):
             failed = None

@@ -22,7 +22,8 @@ def envelope(flags, body):
 
 
 def stream(*cursors, ended=None):
-    """Return a response with cursors. With `ended`, it stays open, and sets this event when the client closes it."""
+    """Return a response with cursors. With `ended`, the response stays open, and sets the event when the client closes
+    it."""
 
     def answer(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/connect+proto\r\n\r\n")
@@ -38,7 +39,7 @@ def stream(*cursors, ended=None):
 
 
 def cursors_sent(server):
-    # The first byte of an envelope says whether it is compressed.
+    # The first byte of an envelope is a flag for compression.
     bodies = [gzip.decompress(body[5:]) if body[0] else body[5:] for _, body in server.requests]
     return [WatchEventsRequest.from_binary(body).cursor for body in bodies]
 
@@ -64,7 +65,7 @@ class Events(unittest.TestCase):
                 self.assertEqual(raised.exception.code, Code.UNAUTHENTICATED)
                 self.assertEqual(seen, ["a", "b", "c"])
                 self.assertEqual(cursors_sent(server), ["", "b", "c", "c"])
-                # The calls after the stream without a response, and after the permanent failure.
+                # Called after the stream without a response, and after the permanent failure.
                 self.assertEqual(paused.call_count, 2)
         self.assertEqual(REQUEST.cursor, "")
 

@@ -150,14 +150,14 @@ class Sessions(unittest.TestCase):
             waiting = [threads.submit(self.verified, unknown) for _ in range(10)]
             asked.wait()
             try:
-                # It does not wait. Otherwise it would wait forever.
+                # This session must not wait for the blocked read.
                 self.assertEqual(threads.submit(self.verified, good).result(60).user_group_id, "acme")
                 self.assertFalse(any(each.done() for each in waiting))
             finally:
                 given_up.set()
             for each in waiting:
                 self.assertIsInstance(each.exception(), KeysUnavailable)
-            # They share one read.
+            # All waiting threads share one read.
             self.assertEqual(reads.call_count, 1)
 
     def test_waits_for_a_slow_issuer_until_the_time_limit(self):

@@ -29,7 +29,7 @@ OF_GET = ok(GetUserGroupResponse(new_user_group=True))
 
 
 def certificate(name, path, issuer=None):
-    """Writes a certificate and its key to a file: a CA, or a certificate that the issuer signs."""
+    """Writes a certificate and its key to a file. The issuer signs the certificate; without an issuer, it is a CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     issuer_name, issuer_key = issuer or (subject, key)
@@ -85,7 +85,7 @@ class Tls(unittest.TestCase):
                 with self.assertRaisesRegex(ConnectError, "CERTIFICATE_VERIFY_FAILED") as failed:
                     by_client()
                 self.assertEqual(failed.exception.code, Code.UNAVAILABLE)
-        # It does not retry.
+        # A retry would sleep first.
         self.assertEqual((slept.call_count, slept_too.call_count), (0, 0))
 
     def test_sends_a_client_certificate(self):

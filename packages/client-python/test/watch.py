@@ -1,4 +1,4 @@
-"""Prints the types and groups of the events of an environment, and a line for each response without content.
+"""Prints the type and the group of each event of an environment, and a line for each response without content.
 
 Arguments: the URL of the service, and `sync` or `async` for the client. API_TOKEN is the token.
 """

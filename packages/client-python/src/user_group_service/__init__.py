@@ -1,4 +1,4 @@
-"""Client of the User Group Service. It manages user groups, and creates and verifies viewer sessions."""
+"""Client of the User Group Service, which manages user groups, and creates and verifies viewer sessions."""
 
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError

@@ -1,4 +1,4 @@
-"""The interceptors of all calls. They send the API token, and repeat failed calls if that is safe."""
+"""Interceptors of all calls, which send the API token and repeat failed calls that are safe to repeat."""
 
 from __future__ import annotations
 
@@ -110,20 +110,20 @@ class AsyncCalls:
 
 
 def _raise_cancellation(error: ConnectError) -> None:
-    """Raise the cancellation that caused an error. asyncio needs it for timeouts and task groups."""
+    """Raise the cancellation that caused an error, because timeouts and task groups of asyncio need it."""
     if isinstance(error.__cause__, asyncio.CancelledError):
         raise error.__cause__ from None
 
 
 @runtime_checkable
 class _WithRequestId(Protocol):
-    """A request that accepts a request id, which makes it safe to repeat."""
+    """A request that accepts a request id. A call with a request id is safe to repeat."""
 
     request_id: str
 
 
 class _Call(Generic[REQ, RES]):
-    """A call with its attempts."""
+    """The state of one call over all its attempts."""
 
     def __init__(self, request: REQ, ctx: RequestContext[REQ, RES]) -> None:
         self._ctx = ctx
@@ -144,24 +144,23 @@ class _Call(Generic[REQ, RES]):
         self._tries += 1
         headers = self._ctx.request_headers
         headers["authorization"] = _authorization(token)
-        # Send the remaining time.
         headers["connect-timeout-ms"] = str(int(self.left() * 1000))
 
     def pause_after(self, error: ConnectError, answer: ResponseMetadata) -> float:
-        """Return the pause before the next attempt, in seconds. Raises the error if the call must not be repeated."""
+        """Return the pause before the next attempt, in seconds. Raise the error if the call must not be repeated."""
         if error.code == Code.INVALID_ARGUMENT and error.__cause__ is not None:
-            # The response is invalid: it broke off, or comes from another program.
+            # The response broke off, or another program sent it.
             error = ConnectError(Code.UNAVAILABLE, f"the response is invalid: {error.message}")
         pause = pause_after(error, answer, tries=self._tries, may_repeat=self._may_repeat, left=self.left())
         if pause is not None:
             return pause
-        # The response has the id that the service uses.
+        # The service logs the id in the response.
         note_request_id(error, answer.headers.get(_REQUEST_ID_HEADER) or self._request_id)
         raise error
 
 
 def _with_request_id(request: REQ) -> REQ:
-    """Return the request with a request id, if it accepts one. The message of the caller does not change."""
+    """Return a copy of the request with a request id, if the request accepts an id and has none."""
     if isinstance(request, _WithRequestId) and request.request_id == "":
         request = copy.copy(request)
         request.request_id = str(uuid.uuid4())
@@ -187,7 +186,8 @@ def _authorization(token: str) -> str:
 
 
 def _by_thread(function: Callable[[], T], seconds: float) -> T:
-    """Return the result of a function within a time limit. Its thread is a daemon, because it cannot be stopped."""
+    """Return the result of a function within a time limit. A daemon thread runs the function, because a thread cannot
+    be stopped."""
     future = _started(function)
     try:
         return future.result(seconds)
@@ -201,7 +201,7 @@ async def _in_time(function: Callable[[], str | Awaitable[str]], seconds: float)
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
-            # A blocking function must not block the event loop.
+            # Run a blocking function in a thread, because it must not block the event loop.
             is_async = inspect.iscoroutinefunction(function)
             token = function() if is_async else await asyncio.wrap_future(_started(function))
             return token if isinstance(token, str) else await token
@@ -213,7 +213,7 @@ async def _in_time(function: Callable[[], str | Awaitable[str]], seconds: float)
 
 def _started(function: Callable[[], T]) -> Future[T]:
     future: Future[T] = Future()
-    # From here on, the future cannot be cancelled.
+    # A running future cannot be cancelled, so `set_result` never fails.
     future.set_running_or_notify_cancel()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Sends requests with httpcore. It has no threads, so that a process can fork or exit at any time."""
+"""Sends requests with httpcore, without threads, so that a process can fork or exit at any time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ from pyqwest import FullResponse, Headers
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
 _MAX_CONNECTIONS = 100
-# How long a stream may be silent, in seconds.
+# Maximum time without data from a stream, in seconds.
 _SILENCE = 60.0
-# How long an idle connection stays open, in seconds.
+# Time for which an idle connection stays open, in seconds.
 _KEEPALIVE = 30.0
 
-# Limits and errors of streams.
 _STREAM_LIMITS = {"timeout": {"connect": _CONNECT_TIMEOUT, "read": _SILENCE, "write": _SILENCE}}
 _STREAM_ERRORS = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError)
 
@@ -41,7 +40,7 @@ Pairs = Iterable[tuple[str, str]]
 
 @dataclass(frozen=True)
 class StreamAnswer:
-    """A response that is read as it arrives. The generated clients expect these attributes of pyqwest."""
+    """A response whose content is read as it arrives. The generated clients expect these attributes of pyqwest."""
 
     status: int
     headers: Headers
@@ -73,7 +72,7 @@ def _headers_of(answer: httpcore.Response) -> Headers:
 
 
 class Http:
-    """Sends requests, and blocks. It is safe to use in several threads and in forked processes."""
+    """Sends requests and blocks until the response. It is safe to use in several threads and in forked processes."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class Http:
         self._processes: dict[int, _Connections] = {}
 
     def get(self, url: str, timeout: float) -> tuple[int, bytes]:
-        """Send a GET request with a time limit in seconds, and close the connection."""
+        """Send a GET request with a time limit in seconds, then close all connections of this process."""
         try:
             answer = self._request("GET", url, (), None, timeout)
         finally:
@@ -96,16 +95,16 @@ class Http:
         return answer.status, answer.content
 
     def post(self, url: str, headers: Headers, content: bytes, timeout: float) -> FullResponse:
-        """Send a POST request. The generated clients expect this signature of pyqwest."""
+        """Send a POST request. The generated clients expect the signature of pyqwest."""
         return self._request("POST", url, headers.items(), content, timeout)
 
     @contextmanager
     def stream(
         self, method: str, url: str, headers: Headers, content: bytes, timeout: float | None
     ) -> Iterator[StreamAnswer]:
-        """Send a request, and read the response as it arrives, on a connection of its own. `timeout` is not used.
+        """Send a request on a separate connection, and read the response as it arrives. `timeout` is not used.
 
-        The service sends at least every 15 seconds, so the connection is lost after a minute of silence.
+        The service sends data at least every 15 seconds. After a minute without data, the connection is lost.
         """
         pool = httpcore.ConnectionPool(
             ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
@@ -155,24 +154,25 @@ class Http:
     def _connections(self, url: str) -> _Connections:
         process = os.getpid()
         if process not in self._processes:
-            # If several threads arrive at once, `setdefault` keeps the connections of the first one. The other threads
-            # have opened no connections.
+            # If several threads run this at once, `setdefault` keeps the object of the first thread. The discarded
+            # objects have no open connections.
             self._processes.setdefault(process, _Connections(_tls_for(url, self._tls), _proxy_for(url, self._proxy)))
-            # After a fork, the other entries are connections of the parent process. Remove these entries without
-            # closing their connections.
+            # After a fork, the other entries belong to the parent process: remove them without closing their
+            # connections.
             for other in self._processes.keys() - {process}:
                 self._processes.pop(other, None)
         return self._processes[process]
 
 
 class _Connections:
-    """The connections of a process, one per httpcore pool. A pool with many connections would search all of them per request."""
+    """The connections of a process, each in its own httpcore pool, because a pool searches all its connections per
+    request."""
 
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
         self._proxy = proxy
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        # A request takes the most recently used connection.
+        # The most recently used connection is the last, and the next request takes it.
         self._idle: list[httpcore.ConnectionPool] = []
 
     @contextmanager
@@ -206,16 +206,17 @@ class _Connections:
 
 
 class AsyncHttp:
-    """Sends requests from asyncio. Several event loops can use it, even at the same time."""
+    """Sends requests from asyncio. Several event loops can use one `AsyncHttp`, even at the same time."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
         self._tls = tls
         self._proxy = proxy
-        # A forked process has its own event loop.
+        # No process id is needed as a key, because a forked process has its own event loop.
         self._loops: dict[asyncio.AbstractEventLoop, _AsyncConnections] = {}
 
     async def post(self, url: str, headers: Headers, content: bytes) -> FullResponse:
-        """Send a POST request. The generated clients expect this signature of pyqwest, and limit its time."""
+        """Send a POST request. The generated clients expect the signature of pyqwest, and limit the time of the
+        call."""
         timeouts = {"connect": _CONNECT_TIMEOUT}
         try:
             async with (
@@ -237,7 +238,7 @@ class AsyncHttp:
     async def stream(
         self, method: str, url: str, headers: Headers, content: bytes
     ) -> AsyncIterator[AsyncStreamAnswer]:
-        """Send a request on a separate connection, and read the response as it arrives, as `Http.stream` does."""
+        """Send a request on a separate connection, and read the response as it arrives, like `Http.stream`."""
         pool = httpcore.AsyncConnectionPool(
             ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
         )
@@ -260,14 +261,14 @@ class AsyncHttp:
     def _connections(self, url: str) -> _AsyncConnections:
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
-            # Remove loops that were closed without a call of `aclose`.
+            # Remove event loops that were closed before a call of `aclose`.
             self._loops = {each: its for each, its in self._loops.items() if not each.is_closed()}
             self._loops[loop] = _AsyncConnections(_tls_for(url, self._tls), _proxy_for(url, self._proxy))
         return self._loops[loop]
 
 
 class _AsyncConnections:
-    """The connections of an event loop, one per httpcore pool."""
+    """The connections of an event loop, each in its own httpcore pool."""
 
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
@@ -316,12 +317,13 @@ class _Body:
 
 
 def is_never_sent(error: BaseException | None) -> bool:
-    """Return whether the connection attempt of a request failed."""
+    """Return whether a request failed before a connection existed."""
     return isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout)
 
 
 def is_certificate_refused(error: BaseException | None) -> bool:
-    """Return whether a request failed because the certificate of the service is not trusted. Do not retry it."""
+    """Return whether a request failed because the certificate of the service is not trusted. A retry would fail
+    again."""
     return isinstance(error, httpcore.ConnectError) and isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 
@@ -335,7 +337,7 @@ def _failure(error: Exception, url: str) -> ConnectError:
 
 def _tls_for(url: str, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
     if given is None and url.startswith("https:"):
-        # Uses the CA certificates of the system, or of SSL_CERT_FILE.
+        # The default context uses the CA certificates of the system, or of SSL_CERT_FILE.
         return ssl.create_default_context()
     return given
 
@@ -352,7 +354,7 @@ def _proxy_for(url: str, given: str | None) -> httpcore.Proxy | None:
 
 
 class _WithDeadlines(httpcore.NetworkBackend):
-    """Limits each operation by the deadline of its request, so that a slow response does not exceed it."""
+    """Limits each operation by the deadline of its request, so that a slow response ends at the deadline."""
 
     def __init__(self) -> None:
         self._backend = httpcore.SyncBackend()

@@ -1,4 +1,4 @@
-"""Decides which calls are repeated, and when."""
+"""Decides whether and when a call is repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectrpc.errors import ConnectError
 from ._http import is_certificate_refused, is_never_sent
 from .errors import info_of, retry_after_of
 
-# Maximum pause before the second attempt. It doubles with each further attempt, up to _MAX_PAUSE.
+# Maximum pause before the second attempt. The maximum doubles with each further attempt, up to _MAX_PAUSE.
 _FIRST_PAUSE = timedelta(milliseconds=250)
 _MAX_PAUSE = timedelta(seconds=2)
 
@@ -20,7 +20,7 @@ _MAX_PAUSE = timedelta(seconds=2)
 def pause_after(
     error: ConnectError, answer: ResponseMetadata, *, tries: int, may_repeat: bool, left: float
 ) -> float | None:
-    """Return the pause before the next attempt. The client repeats calls until their deadline, to survive a restart.
+    """Return the pause before the next attempt.
 
     Args:
         error: The error of the call.
@@ -30,7 +30,7 @@ def pause_after(
         left: The time until the deadline, in seconds.
 
     Returns:
-        The pause in seconds. None if the call must not be repeated, or if its deadline comes first.
+        The pause in seconds. None if the call must not be repeated, or if its deadline is before the end of the pause.
 
     """
     wait = _least_wait(error, answer, may_repeat=may_repeat)
@@ -45,7 +45,8 @@ def pause_after(
 def _least_wait(error: ConnectError, answer: ResponseMetadata, *, may_repeat: bool) -> timedelta | None:
     """Return the minimum pause. None if the call must not be repeated."""
     if error.code == Code.RESOURCE_EXHAUSTED:
-        # A server that requests a pause has not executed the call. Without a pause, another attempt would fail too.
+        # A server that requests a pause has not executed the call. If no server requests a pause, another attempt would
+        # also fail.
         return retry_after_of(error, answer)
     if error.code != Code.UNAVAILABLE or is_certificate_refused(error.__cause__):
         return None

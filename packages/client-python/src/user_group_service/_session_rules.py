@@ -1,4 +1,4 @@
-"""The rules for viewer sessions. test/fixtures/viewer-sessions.json contains their test cases."""
+"""The rules for valid viewer sessions. test/fixtures/viewer-sessions.json contains the test cases of these rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-# Maximum length of a session, and of its header.
+# Maximum lengths of a session and of its header, in characters.
 _MAX_LENGTH = 8192
 _MAX_HEADER_LENGTH = 256
 # Maximum lifetime of a session, in seconds.
@@ -25,7 +25,7 @@ _OTHER_CLAIMS = "its claims are not those of a viewer session"
 
 
 class InvalidViewerSession(Exception):
-    """The viewer session must not be accepted. The message says why. Respond with HTTP 401."""
+    """The viewer session must not be accepted. The message contains the reason. Respond with HTTP 401."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Unverified:
 
 
 def read_session(session: object) -> Unverified:
-    """Parse a session. Its header must contain exactly the key id, the type and the algorithm (RFC 8725)."""
+    """Parse a session. The header must contain exactly the key id, the type and the algorithm (RFC 8725)."""
     if not isinstance(session, str):
         raise InvalidViewerSession(f"it is not a string but {type(session).__name__}")
     if len(session) > _MAX_LENGTH:
@@ -51,7 +51,7 @@ def read_session(session: object) -> Unverified:
     try:
         header, claims, decoded = _object(head), _object(payload), _decode(signature)
     except (ValueError, OverflowError, RecursionError):
-        # Omit the context, because it contains parts of the session.
+        # Omit the context, because the parser's error contains parts of the session.
         raise InvalidViewerSession(_NO_SESSION) from None
     if len(decoded) != 64:
         raise InvalidViewerSession(_NO_SESSION)
@@ -62,7 +62,7 @@ def read_session(session: object) -> Unverified:
 
 
 def require_claims(claims: dict[str, Any]) -> None:
-    """Reject claims that the service never issues, because the key may be stolen."""
+    """Reject claims that the service never issues, because an attacker with a stolen key can sign any claims."""
     texts = all(isinstance(claims.get(name), str) for name in ("iss", "aud", "sub", "jti"))
     wholes = all(_is_whole(claims.get(name)) for name in ("tid", "gen", "iat", "exp"))
     optional = all(isinstance(claims.get(name, ""), str) for name in ("vid", "origin"))
@@ -108,10 +108,10 @@ def _refuse(constant: str) -> None:
 
 def _require_sound(value: object, depth: int = 0) -> None:
     if isinstance(value, str):
-        # Fails for an unpaired surrogate.
+        # `encode` fails for an unpaired surrogate.
         value.encode()
     elif isinstance(value, int | float):
-        # Fails for an integer that a double cannot represent.
+        # `float` fails for an integer above the range of a double.
         if not math.isfinite(float(value)):
             raise ValueError("a number is too large")
     elif isinstance(value, dict | list):

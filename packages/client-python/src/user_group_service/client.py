@@ -1,4 +1,4 @@
-"""The clients: a blocking one, and one for asyncio."""
+"""A blocking client, and a client for asyncio."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TIMEOUT_MS = 10_000
 
 
 class Client:
-    """Calls the service, and blocks until the response. It is safe to use in several threads, and after a fork.
+    """Calls the service, and blocks until the response. A client is safe to use in several threads, and after a fork.
 
     Attributes:
         user_groups: Creates, gets and changes user groups, and rotates their tokens.
         viewers: Creates viewer sessions, and resolves tokens and sessions to user groups.
-        admin: AdminService. It needs an API token of role `admin`, or `ADMIN_TOKEN`.
+        admin: Manages environments, API tokens and more. It needs an API token of role `admin`, or `ADMIN_TOKEN`.
 
     """
 
@@ -42,13 +42,15 @@ class Client:
         proxy: str | None = None,
         interceptors: Sequence[InterceptorSync] = (),
     ) -> None:
-        """Create a client. It connects at the first call.
+        """Create a client. The client connects at the first call.
 
         Args:
             url: URL of the service, such as `https://groups.example.com`.
-            token: The API token, or a function that returns it. The client calls it before each attempt, in a thread.
-            timeout_ms: Time limit of a call with its retries, in milliseconds. A call can override it.
-            ca_file: CA certificates in PEM that verify the certificate of the service. Default: those of the system.
+            token: The API token, or a function that returns the token. The client calls the function in a thread before
+                each attempt.
+            timeout_ms: Time limit of a call with its retries, in milliseconds. A call can override this limit.
+            ca_file: CA certificates in PEM that verify the certificate of the service. Default: the CA certificates of
+                the system.
             tls: An SSL context in place of `ca_file`, such as for a client certificate.
             proxy: URL of a proxy; empty for none. Default: `HTTPS_PROXY` or `HTTP_PROXY`, except for hosts of `NO_PROXY`.
             interceptors: Interceptors that run for each attempt, such as for logs or traces.
@@ -59,7 +61,7 @@ class Client:
         """
         self._http = Http(tls=_tls(ca_file, tls), proxy=proxy)
         address, timeout_ms, calls = _address(url), _time(timeout_ms), (SyncCalls(token), *interceptors)
-        # The generated clients only call `post`.
+        # The generated clients call only `post` and `stream`.
         http = cast(PyqwestSyncClient, self._http)
         self.user_groups = UserGroupServiceClientSync(
             address, http_client=http, interceptors=calls, timeout_ms=timeout_ms
@@ -81,7 +83,7 @@ class Client:
 
 
 class AsyncClient:
-    """Calls the service from asyncio. It has the attributes of `Client`. Their methods are coroutines."""
+    """Calls the service from asyncio. The attributes are those of `Client`, with coroutines as methods."""
 
     def __init__(
         self,

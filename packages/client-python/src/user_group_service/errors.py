@@ -12,7 +12,7 @@ from protobuf import Message
 
 from .gen.google.rpc.error_details_pb import BadRequest, ErrorInfo, RetryInfo
 
-# `ErrorInfo.domain` of the service. Proxies send errors with other domains.
+# The domain in the `ErrorInfo` of the service. Proxies send errors with other domains.
 _DOMAIN = "user-group-service"
 
 _REQUEST_ID = "_user_group_service_request_id"
@@ -21,22 +21,22 @@ T = TypeVar("T", bound=Message)
 
 
 def reason_of(error: BaseException | None) -> str | None:
-    """Return the reason of an error, such as `USER_GROUP_NOT_FOUND`, from the table of errors in docs/api.md.
+    """Return the reason of an error, such as `USER_GROUP_NOT_FOUND`. docs/api.md lists the reasons.
 
-    None if the service did not return the error, such as for a refused connection.
+    Return None if the service did not return the error, such as for a refused connection.
     """
     info = info_of(error)
     return info.reason if info else None
 
 
 def violations_of(error: BaseException | None) -> dict[str, str]:
-    """Return the invalid fields of a request, by their names in the proto files, with a description."""
+    """Return a description for each invalid field of a request, by the name of the field in the proto files."""
     details = _detail_of(error, BadRequest)
     return {each.field: each.description for each in details.field_violations} if details else {}
 
 
 def suspension_message_of(error: BaseException | None) -> str | None:
-    """Return the message for the page, which can be empty, of a suspended user group. None for other errors."""
+    """Return the message for the page of a suspended user group, which can be empty. Return None for other errors."""
     info = info_of(error)
     if not info or info.reason != "USER_GROUP_SUSPENDED":
         return None
@@ -44,26 +44,25 @@ def suspension_message_of(error: BaseException | None) -> str | None:
 
 
 def request_id_of(error: BaseException | None) -> str | None:
-    """Return the request id of a failed call, which the log of the service contains."""
+    """Return the request id of a failed call. The log of the service contains this id."""
     found = getattr(error, _REQUEST_ID, None)
     return found if isinstance(found, str) else None
 
 
 def note_request_id(error: ConnectError, request_id: str) -> None:
-    """Add the request id to an error."""
     if request_id_of(error) is None:
         setattr(error, _REQUEST_ID, request_id)
         error.add_note(f"request id: {request_id}")
 
 
 def info_of(error: BaseException | None) -> ErrorInfo | None:
-    """Return the `google.rpc.ErrorInfo` of the service in an error. None if the service did not return the error."""
+    """Return the `google.rpc.ErrorInfo` in an error. Return None if the service did not return the error."""
     info = _detail_of(error, ErrorInfo)
     return info if info and info.domain == _DOMAIN else None
 
 
 def retry_after_of(error: ConnectError, answer: ResponseMetadata) -> timedelta | None:
-    """Return the pause that the service requests. None if the service requests no pause."""
+    """Return the pause that the service requests, or None."""
     info = _detail_of(error, RetryInfo)
     if info and info.retry_delay:
         return info.retry_delay.to_timedelta()
@@ -76,7 +75,7 @@ def _detail_of(error: BaseException | None, kind: type[T]) -> T | None:
     if not isinstance(error, ConnectError):
         return None
     for detail in error.details:
-        # A detail that a program has set, not received, can have another type.
+        # `value` can return another type for a detail that a program created itself.
         if isinstance(found := detail.value(kind), kind):
             return found
     return None

@@ -18,10 +18,10 @@ from .client import AsyncClient, Client
 from .errors import info_of
 from .gen.usergroup.admin.v1.admin_service_pb import WatchEventsRequest, WatchEventsResponse
 
-# Maximum pause before the second attempt, in seconds. It doubles with each further attempt, up to _MAX_PAUSE.
+# Maximum pause before the second attempt, in seconds. The maximum doubles with each further attempt, up to _MAX_PAUSE.
 _FIRST_PAUSE = 0.25
 _MAX_PAUSE = 30.0
-# The service ends a stream after ten minutes.
+# This limit is longer than ten minutes, because the service ends a stream after ten minutes.
 _TIMEOUT_MS = 660_000
 
 _TEMPORARY = {Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED, Code.ABORTED}
@@ -30,10 +30,10 @@ _BROKEN = {*_TEMPORARY, Code.CANCELED, Code.UNKNOWN, Code.INTERNAL, Code.INVALID
 
 
 def watch_events(client: Client, request: WatchEventsRequest) -> Iterator[WatchEventsResponse]:
-    """Iterate over the events of an environment, and connect again when the stream ends or breaks.
+    """Iterate over the events of an environment. When the stream ends or breaks, connect again with the last cursor.
 
-    Store the cursor after each response is processed, and begin with it the next time. Responses without content only
-    move the cursor.
+    Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
+    start. Responses without content only move the cursor.
 
     Raises:
         ConnectError: A permanent failure, such as `EVENT_CURSOR_EXPIRED` or a revoked API token.
@@ -51,7 +51,7 @@ def watch_events(client: Client, request: WatchEventsRequest) -> Iterator[WatchE
 
 
 async def async_watch_events(client: AsyncClient, request: WatchEventsRequest) -> AsyncGenerator[WatchEventsResponse]:
-    """Iterate like `watch_events` with an `AsyncClient`, by `async for`.
+    """Iterate over events like `watch_events`, but with an `AsyncClient` and `async for`.
 
     If you leave the loop before its end, close the stream with `contextlib.aclosing`.
     """
@@ -72,7 +72,7 @@ async def async_watch_events(client: AsyncClient, request: WatchEventsRequest) -
 
 
 class _Position:
-    """The request of the next stream, and the pause before it."""
+    """The position in the events: the request of the next stream, and the pause before the next stream."""
 
     def __init__(self, request: WatchEventsRequest) -> None:
         self._request = copy.copy(request)
@@ -80,24 +80,23 @@ class _Position:
         self._has_response = False
 
     def begin(self) -> WatchEventsRequest:
-        """Return the request of the next stream."""
         self._has_response = False
         return self._request
 
     def advance(self, response: WatchEventsResponse) -> None:
-        """Continue after a response."""
+        """Move the position after a response."""
         self._failures = 0
         self._has_response = True
         self._request.cursor = response.cursor
         self._request.start = WatchEventsRequest.Start.UNSPECIFIED
 
     def require_response(self) -> None:
-        """Raise a temporary error if the stream ended without a response, so that the next stream does not start at once."""
+        """Raise a temporary error if the stream ended without a response, so that a pause follows."""
         if not self._has_response:
             raise ConnectError(Code.UNAVAILABLE, "the stream ended without a response")
 
     def pause_after(self, error: ConnectError) -> float:
-        """Return the pause after a failure, in seconds. Raises the error if the failure is permanent."""
+        """Return the pause after a failure, in seconds. Raise the error if the failure is permanent."""
         temporary = _TEMPORARY if info_of(error) else _BROKEN
         if error.code not in temporary or is_certificate_refused(error):
             raise error

@@ -1,4 +1,4 @@
-"""Shortcuts for messages, and pages of lists."""
+"""Functions that shorten requests, and iterators over the pages of lists."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from protobuf import Oneof
 
 
 def by_id(user_group_id: str) -> Oneof[Literal["user_group_id"], str]:
-    """Return the `group` of a request, by the id of the group."""
+    """Return the value of `group` in a request that names the group by its id."""
     return Oneof("user_group_id", user_group_id)
 
 
 def by_token(token: str) -> Oneof[Literal["token"], str]:
-    """Return the `group` of CreateViewerSession, by the token of the group."""
+    """Return the value of `group` in CreateViewerSession for the token of the group."""
     return Oneof("token", token)
 
 
 def by_current_token(token: str) -> Oneof[Literal["current_token"], str]:
-    """Return the `group` of RotateUserGroupToken, by the current token of the group."""
+    """Return the value of `group` in RotateUserGroupToken for the current token of the group."""
     return Oneof("current_token", token)
 
 
@@ -37,7 +37,7 @@ RES = TypeVar("RES", bound=_Page)
 
 
 def pages(call: Callable[[REQ], RES], request: REQ) -> Iterator[RES]:
-    """Return the pages of a list, on demand: `pages(client.admin.list_user_groups, ListUserGroupsRequest())`."""
+    """Iterate over the pages of a list: `pages(client.admin.list_user_groups, ListUserGroupsRequest())`."""
     request = copy.copy(request)
     while True:
         page = call(request)
@@ -48,7 +48,7 @@ def pages(call: Callable[[REQ], RES], request: REQ) -> Iterator[RES]:
 
 
 async def async_pages(call: Callable[[REQ], Awaitable[RES]], request: REQ) -> AsyncIterator[RES]:
-    """Return the pages of a list, like `pages`. The method is that of an `AsyncClient`."""
+    """Iterate over the pages of a list, like `pages`, with a method of an `AsyncClient`."""
     request = copy.copy(request)
     while True:
         page = await call(request)

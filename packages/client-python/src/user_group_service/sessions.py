@@ -26,11 +26,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from ._http import Http
 from ._session_rules import InvalidViewerSession, read_session, require_claims
 
-# Maximum clock difference, in seconds.
+# Maximum accepted difference between the clocks of the service and of this machine, in seconds.
 _LEEWAY = 5
-# How long keys are cached, in seconds: the Cache-Control of the service.
+# Time for which keys are cached, in seconds, as in the Cache-Control of the service.
 _KEYS_LIFE = 600
-# Minimum time between two reads, for an unknown key or after a failed read, in seconds.
+# Minimum time between two reads if a key is unknown or a read failed, in seconds.
 _KEYS_PAUSE = 1
 # Time limit of a read in seconds, and maximum size of the response.
 _KEYS_TIMEOUT = 5
@@ -46,21 +46,21 @@ class ViewerSession:
     """The claims of a verified viewer session."""
 
     id: str
-    """Unique id: the claim `jti`."""
+    """The unique id of the session: the claim `jti`."""
     user_group_id: str
     """The id of the user group: the claim `sub`."""
     team_id: int
     """The internal id of the user group: the claim `tid`."""
     viewer_id: str | None
-    """The person within the group: the claim `vid`. None if the session names nobody."""
+    """The person within the group: the claim `vid`. None if the session names no person."""
     origin: str | None
-    """The origin of the page. None if the session names none."""
+    """The origin of the page. None if the session names no origin."""
     create_time: datetime
     """The claim `iat`."""
     expire_time: datetime
     """The claim `exp`."""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """The requested properties of the group at the creation of the session."""
+    """The requested properties of the group, as they were at the creation of the session."""
     claims: Mapping[str, Any] = field(default_factory=dict)
     """Additional claims: the claim `ext`."""
 
@@ -68,14 +68,14 @@ class ViewerSession:
 def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url: str | None = None) -> ViewerSession:
     """Verify a viewer session.
 
-    This function caches the keys of the issuer for 10 minutes. For an unknown key, it reads them again, at most once a
-    second. A read blocks for at most 5 seconds. With asyncio, call this function through `asyncio.to_thread`.
+    This function caches the keys of the issuer for 10 minutes. For an unknown key, it reads the keys again, at most
+    once a second. A read blocks for at most 5 seconds. With asyncio, call this function through `asyncio.to_thread`.
 
-    This function accepts a revoked session until it expires. ResolveViewer rejects it at once.
+    This function accepts a revoked session until the session expires. ResolveViewer rejects a revoked session at once.
 
     Args:
         session: The session that the page sent.
-        issuer: The issuer, such as `https://groups.example.com/e/acme/Customer`. Never take it from a session.
+        issuer: The issuer, such as `https://groups.example.com/e/acme/Customer`. Never take the issuer from a session.
         audience: The `audience` of CreateViewerSession.
         keys_url: URL of the keys, if this process cannot reach the URL below the issuer.
 
@@ -89,11 +89,11 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
         raise ValueError("issuer and audience must be set: otherwise foreign sessions would be accepted")
     unverified = read_session(session)
     claims = unverified.claims
-    # Check this before any request to the issuer.
+    # Check the issuer before any request for its keys.
     made_by = claims.get("iss")
     if isinstance(made_by, str) and made_by != issuer:
         raise InvalidViewerSession(f"its issuer is {made_by[:300]!r}, not {issuer!r}")
-    # Use keys per process, because a fork can happen while another thread reads keys.
+    # Each process has its own keys, because a fork can happen while another thread reads keys.
     keys = _keys_at(keys_url or f"{issuer}/.well-known/jwks.json", os.getpid())
     r, s = (int.from_bytes(half) for half in (unverified.signature[:32], unverified.signature[32:]))
     try:
@@ -122,17 +122,17 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
 
 
 class _PublishedKeys:
-    """The cached keys of an issuer. One thread reads them, and only threads with an unknown key wait."""
+    """The cached keys of an issuer. One thread at a time reads the keys, and only threads with an unknown key wait."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._http = Http(max_answer_bytes=_MAX_KEYS_BYTES)
-        # Not locked during a read.
+        # The lock is not held during a read.
         self._lock = threading.Lock()
         self._keys: Mapping[str, EllipticCurvePublicKey] = {}
         self._read_at = self._tried_at = float("-inf")
         self._failure: str | None = None
-        # Set at the end of the read in flight. None if no read is in flight.
+        # The read in flight sets this event at its end. None if no read is in flight.
         self._reading: threading.Event | None = None
 
     def key(self, kid: str) -> EllipticCurvePublicKey:
@@ -147,9 +147,9 @@ class _PublishedKeys:
         if must_read:
             self._read()
         elif found is None and reading is not None:
-            # Longer than a read can take.
+            # This time is longer than any read.
             reading.wait(2 * _KEYS_TIMEOUT)
-        # Another thread can replace the mapping, but never changes it.
+        # Another thread can replace the mapping, but never changes its content.
         found = found or self._keys.get(kid)
         if found is None and self._failure is not None:
             raise KeysUnavailable(self._failure)
@@ -192,11 +192,10 @@ def _keys_at(url: str, process: int) -> _PublishedKeys:
 
 
 def _is_of_es256(jwk: Mapping[str, Any]) -> bool:
-    # Ignore keys of other types.
     return jwk.get("kty") == "EC" and jwk.get("crv") == "P-256" and isinstance(jwk.get("kid"), str)
 
 
 def _public_key(jwk: Mapping[str, Any]) -> EllipticCurvePublicKey:
     x, y = (int.from_bytes(base64.urlsafe_b64decode(jwk[name] + "==")) for name in ("x", "y"))
-    # Fails for a point that is not on the curve.
+    # `public_key` fails for a point that is not on the curve.
     return EllipticCurvePublicNumbers(x, y, SECP256R1()).public_key()
