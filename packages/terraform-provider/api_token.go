@@ -23,10 +23,10 @@ import (
 	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
 )
 
-// The value of expire_time of tokens that do not expire.
+// The value of expire_time for a token that does not expire.
 const never = "never"
 
-// Maximum of previous_token_ttl.
+// Maximum value of previous_token_ttl.
 const maxGrace = 30 * 24 * time.Hour
 
 type apiTokenResource struct{ service *service }
@@ -42,12 +42,10 @@ type apiTokenModel struct {
 	CreateTime       types.String `tfsdk:"create_time"`
 }
 
-// Metadata implements [resource.Resource].
 func (*apiTokenResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
 	response.TypeName = request.ProviderTypeName + "_api_token"
 }
 
-// Schema implements [resource.Resource].
 func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	response.Schema = schema.Schema{
 		MarkdownDescription: "An API token. The ephemeral resource `ugs_api_token_secret` returns its secret.",
@@ -72,12 +70,10 @@ func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 	}
 }
 
-// Configure implements [resource.ResourceWithConfigure].
 func (r *apiTokenResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	r.service = configured(request.ProviderData)
 }
 
-// Create implements [resource.Resource].
 func (r *apiTokenResource) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
 	var model apiTokenModel
 	response.Diagnostics.Append(request.Plan.Get(ctx, &model)...)
@@ -107,7 +103,6 @@ func (r *apiTokenResource) Create(ctx context.Context, request resource.CreateRe
 	}
 }
 
-// Read implements [resource.Resource].
 func (r *apiTokenResource) Read(ctx context.Context, request resource.ReadRequest, response *resource.ReadResponse) {
 	var model apiTokenModel
 	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
@@ -126,7 +121,6 @@ func (r *apiTokenResource) Read(ctx context.Context, request resource.ReadReques
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Update implements [resource.Resource].
 func (r *apiTokenResource) Update(ctx context.Context, request resource.UpdateRequest, response *resource.UpdateResponse) {
 	var state, model apiTokenModel
 	response.Diagnostics.Append(request.State.Get(ctx, &state)...)
@@ -165,7 +159,6 @@ func (r *apiTokenResource) Update(ctx context.Context, request resource.UpdateRe
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Delete implements [resource.Resource].
 func (r *apiTokenResource) Delete(ctx context.Context, request resource.DeleteRequest, response *resource.DeleteResponse) {
 	var model apiTokenModel
 	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
@@ -180,12 +173,11 @@ func (r *apiTokenResource) Delete(ctx context.Context, request resource.DeleteRe
 	}
 }
 
-// ImportState implements [resource.ResourceWithImportState].
 func (r *apiTokenResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
 	r.service.importOf(ctx, request, response)
 }
 
-// find returns the API token, or nil if it is revoked or expired.
+// find returns the API token, or nil if the token is revoked or expired.
 func (r *apiTokenResource) find(ctx context.Context, model apiTokenModel, diagnostics *diag.Diagnostics) *adminv1.ApiToken {
 	list := &adminv1.ListApiTokensRequest{Environment: environmentMessage(model.Environment.ValueString()), PageSize: 1000}
 	for page, err := range usergroups.Pages(ctx, r.service.Admin.ListApiTokens, list) {
@@ -204,7 +196,6 @@ func (r *apiTokenResource) find(ctx context.Context, model apiTokenModel, diagno
 	return nil
 }
 
-// read copies the values of the service.
 func (m *apiTokenModel) read(from *adminv1.ApiToken) {
 	m.ID = types.StringValue(from.GetId())
 	m.DisplayName = types.StringValue(from.GetDisplayName())
@@ -223,7 +214,7 @@ func changedPaths(state, plan apiTokenModel) (paths []string) {
 	return paths
 }
 
-// expireTimeMessage returns nil for `never`, and if no time is configured.
+// expireTimeMessage returns the configured time. It returns nil for `never`, and if no time is configured.
 func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	parsed, err := time.Parse(time.RFC3339, text.ValueString())
 	if err != nil {
@@ -232,7 +223,8 @@ func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	return timestamppb.New(parsed)
 }
 
-// isExpireTime accepts only one form of each time, because Terraform compares texts. The service stores milliseconds.
+// isExpireTime accepts only one notation of each time, because Terraform compares texts. The service stores
+// milliseconds.
 func isExpireTime(text string) bool {
 	parsed, err := time.Parse(time.RFC3339, text)
 	return text == never || (err == nil && canonical(parsed.Truncate(time.Millisecond)) == text)

@@ -30,12 +30,10 @@ type environmentModel struct {
 	CreateTime   types.String `tfsdk:"create_time"`
 }
 
-// Metadata implements [resource.Resource].
 func (*environmentResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
 	response.TypeName = request.ProviderTypeName + "_environment"
 }
 
-// Schema implements [resource.Resource].
 func (*environmentResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	replaced := []planmodifier.String{stringplanmodifier.RequiresReplace()}
@@ -56,19 +54,17 @@ func (*environmentResource) Schema(_ context.Context, _ resource.SchemaRequest, 
 			},
 			"force_destroy": schema.BoolAttribute{
 				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-				MarkdownDescription: "Whether destroying the environment also deletes its user groups. Default: false.",
+				MarkdownDescription: "Whether `terraform destroy` also deletes the user groups of the environment. Default: false.",
 			},
-			"create_time": schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "Time of its creation."},
+			"create_time": schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "Time of the creation of the environment."},
 		},
 	}
 }
 
-// Configure implements [resource.ResourceWithConfigure].
 func (r *environmentResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	r.service = configured(request.ProviderData)
 }
 
-// Create implements [resource.Resource].
 func (r *environmentResource) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
 	var model environmentModel
 	response.Diagnostics.Append(request.Plan.Get(ctx, &model)...)
@@ -87,7 +83,6 @@ func (r *environmentResource) Create(ctx context.Context, request resource.Creat
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Read implements [resource.Resource].
 func (r *environmentResource) Read(ctx context.Context, request resource.ReadRequest, response *resource.ReadResponse) {
 	var model environmentModel
 	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
@@ -117,7 +112,6 @@ func (r *environmentResource) Update(ctx context.Context, request resource.Updat
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Delete implements [resource.Resource].
 func (r *environmentResource) Delete(ctx context.Context, request resource.DeleteRequest, response *resource.DeleteResponse) {
 	var model environmentModel
 	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
@@ -127,7 +121,6 @@ func (r *environmentResource) Delete(ctx context.Context, request resource.Delet
 	deletion := &adminv1.DeleteEnvironmentRequest{
 		Environment: environmentMessage(model.ID.ValueString()), Force: model.ForceDestroy.ValueBool(),
 	}
-	// Each call deletes a limited number of user groups.
 	for {
 		deleted, err := r.service.Admin.DeleteEnvironment(ctx, deletion)
 		if isNotFound(err) || (err == nil && deleted.GetDone()) {
@@ -141,14 +134,12 @@ func (r *environmentResource) Delete(ctx context.Context, request resource.Delet
 	}
 }
 
-// ImportState implements [resource.ResourceWithImportState].
 func (r *environmentResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
 	model := environmentModel{ID: types.StringValue(request.ID), ForceDestroy: types.BoolValue(false)}
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// find returns the environment. It lists all environments, because GetEnvironment does not return those whose deletion
-// is not complete.
+// find lists all environments, because GetEnvironment does not return an environment whose deletion is not complete.
 func (r *environmentResource) find(ctx context.Context, id string, diagnostics *diag.Diagnostics) *adminv1.Environment {
 	for page, err := range usergroups.Pages(ctx, r.service.Admin.ListEnvironments, &adminv1.ListEnvironmentsRequest{PageSize: 1000}) {
 		if err != nil {
@@ -165,7 +156,6 @@ func (r *environmentResource) find(ctx context.Context, id string, diagnostics *
 	return nil
 }
 
-// read copies the values of the service.
 func (m *environmentModel) read(from *adminv1.Environment) {
 	m.ID = types.StringValue(environmentText(from.GetName(), from.GetTag()))
 	m.Name = types.StringValue(from.GetName())

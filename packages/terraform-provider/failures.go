@@ -14,7 +14,7 @@ import (
 	usergroups "example.com/user-group-service/client-go"
 )
 
-// What to do, by the reason of the error.
+// The remedies by the reason of the error.
 var hints = map[string]string{
 	"API_TOKEN_MISSING":         "Set UGS_TOKEN or UGS_TOKEN_FILE to an API token of role admin, or to ADMIN_TOKEN.",
 	"API_TOKEN_UNKNOWN":         "Check that the token of the provider belongs to this service and is not revoked or expired.",
@@ -34,9 +34,9 @@ var hints = map[string]string{
 	"TOO_MANY_FAILURES":         "Check the token of the provider first: too many calls from this address had no valid token.",
 }
 
-// addError adds the error of a call: the message of the service, what to do, and the request id.
+// addError adds the error of a call: the message of the service, the remedy, and the request id.
 //
-// ifUnknown is the advice for a call whose outcome is unknown. It is empty if the call is safe to repeat.
+// ifUnknown is the advice for a call whose outcome is unknown. ifUnknown is empty if the call is safe to repeat.
 func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknown string) {
 	var failed *connect.Error
 	var network *net.OpError
@@ -57,7 +57,7 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	slices.Sort(lines[1:])
 	info := usergroups.InfoOf(err)
 	hint := hints[info.GetReason()]
-	// The response of the service is missing, or says that the outcome is unknown.
+	// The service did not respond, or responded that the outcome is unknown.
 	isOpen := slices.Contains([]connect.Code{connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled}, connect.CodeOf(err))
 	isNeverSent := errors.As(err, &network) && network.Op == "dial"
 	switch {
@@ -87,7 +87,6 @@ func isNotFound(err error) bool {
 	return slices.Contains([]string{"API_TOKEN_NOT_FOUND", "WEBHOOK_NOT_FOUND", "ENVIRONMENT_NOT_FOUND"}, usergroups.ReasonOf(err))
 }
 
-// sentence returns a text with a capital letter and a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return text

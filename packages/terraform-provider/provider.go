@@ -45,12 +45,10 @@ type providerModel struct {
 	Timeout    types.String `tfsdk:"timeout"`
 }
 
-// Metadata implements [provider.Provider].
 func (ugsProvider) Metadata(_ context.Context, _ provider.MetadataRequest, response *provider.MetadataResponse) {
 	response.TypeName = "ugs"
 }
 
-// Schema implements [provider.Provider].
 func (ugsProvider) Schema(_ context.Context, _ provider.SchemaRequest, response *provider.SchemaResponse) {
 	optional := func(description string) schema.StringAttribute {
 		return schema.StringAttribute{Optional: true, MarkdownDescription: description}
@@ -72,7 +70,6 @@ func (ugsProvider) Schema(_ context.Context, _ provider.SchemaRequest, response 
 	}
 }
 
-// Configure implements [provider.Provider].
 func (ugsProvider) Configure(ctx context.Context, request provider.ConfigureRequest, response *provider.ConfigureResponse) {
 	var config providerModel
 	response.Diagnostics.Append(request.Config.Get(ctx, &config)...)
@@ -110,7 +107,6 @@ func (ugsProvider) Configure(ctx context.Context, request provider.ConfigureRequ
 	response.ResourceData, response.DataSourceData, response.EphemeralResourceData = shared, shared, shared
 }
 
-// Resources implements [provider.Provider].
 func (ugsProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
 		func() resource.Resource { return &environmentResource{} },
@@ -119,12 +115,10 @@ func (ugsProvider) Resources(context.Context) []func() resource.Resource {
 	}
 }
 
-// DataSources implements [provider.Provider].
 func (ugsProvider) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{func() datasource.DataSource { return &userGroupDataSource{} }}
 }
 
-// EphemeralResources implements [provider.ProviderWithEphemeralResources].
 func (ugsProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{
 		func() ephemeral.EphemeralResource { return &secretResource{of: "api_token"} },
@@ -132,7 +126,7 @@ func (ugsProvider) EphemeralResources(context.Context) []func() ephemeral.Epheme
 	}
 }
 
-// valueOr returns the attribute, or the variable if the attribute is not set.
+// valueOr returns the attribute, or the environment variable if the attribute is not set.
 func valueOr(attribute types.String, variable string) string {
 	if !attribute.IsNull() {
 		return attribute.ValueString()
@@ -189,7 +183,7 @@ func httpClientOf(config providerModel, diagnostics *diag.Diagnostics) *http.Cli
 	}
 }
 
-// timeoutOf returns the time limit of a call. 0 is the default of the client.
+// timeoutOf returns the time limit of a call, or 0 for the default of the client.
 func timeoutOf(config providerModel, diagnostics *diag.Diagnostics) time.Duration {
 	text := valueOr(config.Timeout, "UGS_TIMEOUT")
 	if text == "" {
@@ -203,7 +197,7 @@ func timeoutOf(config providerModel, diagnostics *diag.Diagnostics) time.Duratio
 	return timeout
 }
 
-// contentOf reads a file. It returns nil after an error.
+// contentOf returns the content of a file, or nil after an error.
 func contentOf(file, attribute string, diagnostics *diag.Diagnostics) []byte {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -212,7 +206,7 @@ func contentOf(file, attribute string, diagnostics *diag.Diagnostics) []byte {
 	return content
 }
 
-// configured returns the shared service. It is nil before Configure of the provider.
+// configured returns the shared service, or nil before Configure of the provider.
 func configured(data any) *service {
 	shared, _ := data.(*service)
 	return shared

@@ -17,12 +17,10 @@ type secretResource struct {
 	service *service
 }
 
-// Metadata implements [ephemeral.EphemeralResource].
 func (r *secretResource) Metadata(_ context.Context, request ephemeral.MetadataRequest, response *ephemeral.MetadataResponse) {
 	response.TypeName = request.ProviderTypeName + "_" + r.of + "_secret"
 }
 
-// Schema implements [ephemeral.EphemeralResource].
 func (r *secretResource) Schema(_ context.Context, _ ephemeral.SchemaRequest, response *ephemeral.SchemaResponse) {
 	response.Schema = schema.Schema{
 		MarkdownDescription: "The secret of `ugs_" + r.of + "`, in the apply that creates the resource or changes its `secret_version`.",
@@ -32,18 +30,16 @@ func (r *secretResource) Schema(_ context.Context, _ ephemeral.SchemaRequest, re
 			},
 			"secret": schema.StringAttribute{
 				Computed: true, Sensitive: true,
-				MarkdownDescription: "The secret. Null if this run has not created one, because the service does not show it again.",
+				MarkdownDescription: "The secret. Null if this run has not created a secret, because the service shows each secret only once.",
 			},
 		},
 	}
 }
 
-// Configure implements [ephemeral.EphemeralResourceWithConfigure].
 func (r *secretResource) Configure(_ context.Context, request ephemeral.ConfigureRequest, _ *ephemeral.ConfigureResponse) {
 	r.service = configured(request.ProviderData)
 }
 
-// Open implements [ephemeral.EphemeralResource].
 func (r *secretResource) Open(ctx context.Context, request ephemeral.OpenRequest, response *ephemeral.OpenResponse) {
 	var id types.String
 	response.Diagnostics.Append(request.Config.GetAttribute(ctx, path.Root(r.of+"_id"), &id)...)

@@ -29,12 +29,10 @@ type userGroupModel struct {
 	SuspensionReason types.String `tfsdk:"suspension_reason"`
 }
 
-// Metadata implements [datasource.DataSource].
 func (*userGroupDataSource) Metadata(_ context.Context, request datasource.MetadataRequest, response *datasource.MetadataResponse) {
 	response.TypeName = request.ProviderTypeName + "_user_group"
 }
 
-// Schema implements [datasource.DataSource].
 func (*userGroupDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, response *datasource.SchemaResponse) {
 	text := func(description string) schema.StringAttribute {
 		return schema.StringAttribute{Computed: true, MarkdownDescription: description}
@@ -52,19 +50,17 @@ func (*userGroupDataSource) Schema(_ context.Context, _ datasource.SchemaRequest
 			"properties":        text("JSON object, for `jsondecode`. Null if the group has no properties."),
 			"create_time":       text("Time of the creation of the group."),
 			"update_time":       text("Time of the last change of the group."),
-			"expire_time":       text("Time from which the group is suspended. Null if it does not expire."),
+			"expire_time":       text("Time from which the group is suspended. Null if the group does not expire."),
 			"suspended":         schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the group is suspended."},
 			"suspension_reason": text("Reason of the suspension. Null if the group is not suspended."),
 		},
 	}
 }
 
-// Configure implements [datasource.DataSourceWithConfigure].
 func (d *userGroupDataSource) Configure(_ context.Context, request datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
 	d.service = configured(request.ProviderData)
 }
 
-// Read implements [datasource.DataSource].
 func (d *userGroupDataSource) Read(ctx context.Context, request datasource.ReadRequest, response *datasource.ReadResponse) {
 	var model userGroupModel
 	response.Diagnostics.Append(request.Config.Get(ctx, &model)...)
@@ -85,7 +81,7 @@ func (d *userGroupDataSource) Read(ctx context.Context, request datasource.ReadR
 	response.Diagnostics.Append(diagnostics...)
 	model.Mapping = mapping
 	if group.GetProperties() != nil {
-		// The output of protojson has random spaces.
+		// protojson adds random spaces to its output.
 		properties, err := json.Marshal(group.GetProperties().AsMap())
 		if err != nil {
 			response.Diagnostics.AddError("Cannot read the properties of the user group", sentence(err.Error()))

@@ -23,7 +23,7 @@ import (
 	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 )
 
-// Tags of environments, by their names.
+// The tags of environments by their names in the configuration.
 var tags = map[string]usergroupv1.ApiEnvironmentTag{
 	"Customer": usergroupv1.ApiEnvironmentTag_API_ENVIRONMENT_TAG_CUSTOMER,
 	"Testing":  usergroupv1.ApiEnvironmentTag_API_ENVIRONMENT_TAG_TESTING,
@@ -36,7 +36,7 @@ var isEnvironment = stringvalidator.RegexMatches(environmentPattern, "must be an
 
 const environmentDescription = "Environment, such as `dev/Customer`. Default: the environment of the token of the provider. Required for `ADMIN_TOKEN`."
 
-// environmentText returns NAME or NAME/TAG.
+// environmentText formats an environment as NAME or NAME/TAG.
 func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
 	for text, each := range tags {
 		if each == tag {
@@ -46,7 +46,8 @@ func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
 	return name
 }
 
-// environmentMessage parses NAME or NAME/TAG. An empty text is the environment of the token, which is nil.
+// environmentMessage parses NAME or NAME/TAG. It returns nil for an empty text, which means the environment of the
+// token.
 func environmentMessage(text string) *adminv1.EnvironmentName {
 	if text == "" {
 		return nil
@@ -88,11 +89,11 @@ func (s *service) importOf(ctx context.Context, request resource.ImportStateRequ
 	resolved := s.environmentOf(ctx, types.StringValue(environment), &response.Diagnostics)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("id"), id)...)
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("environment"), resolved)...)
-	// This is the default, so the next apply does not rotate the secret.
+	// 1 is the default, so the next apply does not rotate the secret.
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("secret_version"), int64(1))...)
 }
 
-// ownedAttributes returns the attributes that API tokens and webhooks have in common.
+// ownedAttributes returns the common attributes of API tokens and webhooks.
 func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Attribute {
 	specific["id"] = schema.StringAttribute{
 		Computed: true, MarkdownDescription: "Id, chosen by the service. Not secret.",
@@ -114,13 +115,13 @@ func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Att
 		MarkdownDescription: "Any change gives it a new secret. Default: 1.",
 	}
 	specific["create_time"] = schema.StringAttribute{
-		Computed: true, MarkdownDescription: "Time of its creation.",
+		Computed: true, MarkdownDescription: "Time of the creation.",
 		PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
 	}
 	return specific
 }
 
-// timeText returns a time as in `2027-01-31T00:00:00Z`, or the given text if it is not set.
+// timeText formats a time as `2027-01-31T00:00:00Z`, or returns `otherwise` if the time is not set.
 func timeText(time *timestamppb.Timestamp, otherwise string) string {
 	if time == nil {
 		return otherwise
@@ -130,7 +131,7 @@ func timeText(time *timestamppb.Timestamp, otherwise string) string {
 
 func canonical(value time.Time) string { return value.UTC().Format(time.RFC3339Nano) }
 
-// timeValue returns a time, or null if it is not set.
+// timeValue returns the text of a time, or null if the time is not set.
 func timeValue(time *timestamppb.Timestamp) types.String {
 	if time == nil {
 		return types.StringNull()
@@ -144,13 +145,10 @@ type checked struct {
 	isValid     func(string) bool
 }
 
-// Description implements [validator.Describer].
 func (c checked) Description(context.Context) string { return c.description }
 
-// MarkdownDescription implements [validator.Describer].
 func (c checked) MarkdownDescription(context.Context) string { return c.description }
 
-// ValidateString implements [validator.String].
 func (c checked) ValidateString(_ context.Context, request validator.StringRequest, response *validator.StringResponse) {
 	if request.ConfigValue.IsNull() || request.ConfigValue.IsUnknown() || c.isValid(request.ConfigValue.ValueString()) {
 		return

@@ -30,12 +30,10 @@ type webhookModel struct {
 	CreateTime    types.String `tfsdk:"create_time"`
 }
 
-// Metadata implements [resource.Resource].
 func (*webhookResource) Metadata(_ context.Context, request resource.MetadataRequest, response *resource.MetadataResponse) {
 	response.TypeName = request.ProviderTypeName + "_webhook"
 }
 
-// Schema implements [resource.Resource].
 func (*webhookResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	response.Schema = schema.Schema{
 		MarkdownDescription: "A webhook. The ephemeral resource `ugs_webhook_secret` returns the secret that signs its messages.",
@@ -45,25 +43,23 @@ func (*webhookResource) Schema(_ context.Context, _ resource.SchemaRequest, resp
 			},
 			"event_types": schema.SetAttribute{
 				Optional: true, ElementType: types.StringType,
-				MarkdownDescription: "Types of the events that it receives, such as `user_group.updated`. Default: all types.",
+				MarkdownDescription: "Types of the events that the webhook receives, such as `user_group.updated`. Default: all types.",
 				Validators: []validator.Set{
 					setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(stringvalidator.NoneOf("*")),
 				},
 			},
 			"enabled": schema.BoolAttribute{
 				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
-				MarkdownDescription: "Whether it receives events. The service disables a webhook after three days of failures. The next apply enables it again. Default: true.",
+				MarkdownDescription: "Whether the webhook receives events. The service disables a webhook after three days of failures. The next apply enables the webhook again. Default: true.",
 			},
 		}),
 	}
 }
 
-// Configure implements [resource.ResourceWithConfigure].
 func (r *webhookResource) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	r.service = configured(request.ProviderData)
 }
 
-// Create implements [resource.Resource].
 func (r *webhookResource) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
 	var plan webhookModel
 	response.Diagnostics.Append(request.Plan.Get(ctx, &plan)...)
@@ -96,7 +92,6 @@ func (r *webhookResource) Create(ctx context.Context, request resource.CreateReq
 	}
 }
 
-// Read implements [resource.Resource].
 func (r *webhookResource) Read(ctx context.Context, request resource.ReadRequest, response *resource.ReadResponse) {
 	var model webhookModel
 	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
@@ -122,7 +117,6 @@ func (r *webhookResource) Read(ctx context.Context, request resource.ReadRequest
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Update implements [resource.Resource].
 func (r *webhookResource) Update(ctx context.Context, request resource.UpdateRequest, response *resource.UpdateResponse) {
 	var state, model webhookModel
 	response.Diagnostics.Append(request.State.Get(ctx, &state)...)
@@ -159,7 +153,6 @@ func (r *webhookResource) Update(ctx context.Context, request resource.UpdateReq
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 }
 
-// Delete implements [resource.Resource].
 func (r *webhookResource) Delete(ctx context.Context, request resource.DeleteRequest, response *resource.DeleteResponse) {
 	var model webhookModel
 	response.Diagnostics.Append(request.State.Get(ctx, &model)...)
@@ -174,12 +167,11 @@ func (r *webhookResource) Delete(ctx context.Context, request resource.DeleteReq
 	}
 }
 
-// ImportState implements [resource.ResourceWithImportState].
 func (r *webhookResource) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
 	r.service.importOf(ctx, request, response)
 }
 
-// update changes fields of the webhook, and reads the model from the response.
+// update changes fields of the webhook, and copies the response to the model.
 func (r *webhookResource) update(ctx context.Context, model *webhookModel, paths []string, diagnostics *diag.Diagnostics) {
 	eventTypes := model.eventTypes(ctx, diagnostics)
 	if diagnostics.HasError() {
@@ -201,13 +193,12 @@ func (r *webhookResource) update(ctx context.Context, model *webhookModel, paths
 	diagnostics.Append(model.read(ctx, updated.GetWebhook())...)
 }
 
-// eventTypes returns the configured types of events. It is empty for all types.
+// eventTypes returns the configured types of events. An empty list means all types.
 func (m *webhookModel) eventTypes(ctx context.Context, diagnostics *diag.Diagnostics) (eventTypes []string) {
 	diagnostics.Append(m.EventTypes.ElementsAs(ctx, &eventTypes, false)...)
 	return eventTypes
 }
 
-// read copies the values of the service.
 func (m *webhookModel) read(ctx context.Context, from *adminv1.Webhook) (diagnostics diag.Diagnostics) {
 	m.ID = types.StringValue(from.GetId())
 	m.DisplayName = types.StringValue(from.GetDisplayName())
