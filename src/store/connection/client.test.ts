@@ -8,7 +8,6 @@ import { ADD_MEMBER } from "../scripts.ts";
 import { type StoreClient, type StoreClientOptions, type StoreObserver, type TimedCall, Timeouts } from "./client.ts";
 import { openEmbedded } from "./embedded/embedded.ts";
 
-/** The arguments of `ADD_MEMBER`. */
 const MEMBER = { key: "set", member: "member" };
 
 const clients: StoreClient[] = [];
@@ -23,7 +22,7 @@ async function open(options: StoreClientOptions): Promise<StoreClient> {
   return client;
 }
 
-it("observes a round trip once if it fails after its timeout", async () => {
+it("observes a round trip once, even if its command fails after the timeout", async () => {
   const seen: Parameters<StoreObserver>[0][] = [];
   const client = await open({ timeoutMs: 10, observe: (roundTrip) => seen.push(roundTrip) });
   let fail: (error: Error) => void = () => {};
@@ -35,7 +34,7 @@ it("observes a round trip once if it fails after its timeout", async () => {
   expect(seen).toMatchObject([{ operation: "slow", failed: true }]);
 });
 
-it("maps WRONGTYPE to RecordUnreadable and other errors to StoreUnavailable, without the arguments of the command", async () => {
+it("maps WRONGTYPE to RecordUnreadable, and other errors to StoreUnavailable without the arguments of the command", async () => {
   const client = await open({ timeoutMs: 1000 });
   const fail = (text: string) => {
     const error = Object.assign(new Error(text), { name: "ReplyError", command: { args: ["secret"] } });
@@ -49,9 +48,9 @@ it("maps WRONGTYPE to RecordUnreadable and other errors to StoreUnavailable, wit
   expect(error.cause).not.toHaveProperty("command");
 });
 
-describe("a change after Redis' clock was set", () => {
+describe("a change after a jump of Redis' clock", () => {
   const HOUR_MS = 3_600_000;
-  /** Makes a change, and counts its attempts. */
+  /** Makes a change, and returns the number of its attempts. */
   const change = async (client: StoreClient) => {
     const sent = vi.spyOn(redisOf(client), "runScript");
     const [outcome] = await client.change("add", ADD_MEMBER, { ...MEMBER, member: `member ${Math.random()}` });
@@ -61,7 +60,7 @@ describe("a change after Redis' clock was set", () => {
     return length;
   };
 
-  // The timeout is longer than a change on a busy machine, and shorter than every jump.
+  // The timeout is longer than a change on a busy machine, and shorter than each jump.
   const timeoutMs = 20_000;
 
   it.each([HOUR_MS, -HOUR_MS, 25_000, 24 * 365 * HOUR_MS])("by %i ms is repeated at most once", async (jump) => {
@@ -72,13 +71,12 @@ describe("a change after Redis' clock was set", () => {
     vi.spyOn(Date, "now").mockImplementation(() => now() + jump);
     expect(await change(client)).toBe(jump > 0 ? 2 : 1);
     for (let i = 0; i < 5; i++) expect(await change(client)).toBe(1);
-    // Set the clock back to its real time.
     vi.restoreAllMocks();
     expect(await change(client)).toBe(jump > 0 ? 1 : 2);
     expect(await change(client)).toBe(1);
   });
 
-  it("before every attempt fails as not made", async () => {
+  it("before every attempt fails with the outcome not_made", async () => {
     const client = await open({ timeoutMs });
     await client.change("add", ADD_MEMBER, { ...MEMBER, key: "another" });
     const now = Date.now;
@@ -114,18 +112,16 @@ function begin(timeouts: Timeouts, names: string, expired: string[]): Call[] {
   });
 }
 
-/** Blocks the event loop. */
 function block(ms: number): void {
   const end = performance.now() + ms;
   while (performance.now() < end);
 }
 
 describe("the timeouts of calls", () => {
-  it("expire the calls in their order, once, and never a removed call", async () => {
+  it("expire each call once, in the order of their starts, but no removed call", async () => {
     const timeouts = new Timeouts(30);
     const expired: string[] = [];
     const calls = begin(timeouts, "abcdefg", expired);
-    // Remove calls from the middle, the start and the end of the list.
     for (const name of "dag") timeouts.remove(calls.find((call) => call.name === name) as Call);
     expect(expired).toEqual([]);
     await waitFor("the others expire", () => expired.length === 4);
@@ -133,7 +129,7 @@ describe("the timeouts of calls", () => {
     expect(expired.join("")).toBe("bcef");
   });
 
-  it("expire a call that is added after the list was empty", async () => {
+  it("expire a call that was added to an empty list", async () => {
     const timeouts = new Timeouts(20);
     const expired: string[] = [];
     for (const name of "ab") {
@@ -156,7 +152,7 @@ describe("the timeouts of calls", () => {
 });
 
 describe("the timeouts of calls in a busy process", () => {
-  it("stop for the whole busy time", async () => {
+  it("stop while the process is busy", async () => {
     const timeouts = new Timeouts(200);
     const expired: string[] = [];
     begin(timeouts, "a", expired);
@@ -169,7 +165,7 @@ describe("the timeouts of calls in a busy process", () => {
     await waitFor("it expires", () => expired.length === 1);
   });
 
-  it("stop at any time of an event loop turn", async () => {
+  it("stop even if the busy time begins in the middle of an event loop turn", async () => {
     for (let round = 0; round < 50; round++) {
       const timeouts = new Timeouts(100);
       const expired: string[] = [];
@@ -185,11 +181,11 @@ describe("the timeouts of calls in a busy process", () => {
     }
   });
 
-  it("do not expire a call whose answer has arrived", async () => {
+  it("do not expire a call whose answer arrived in the busy time", async () => {
     const timeouts = new Timeouts(10);
     const expired: string[] = [];
     const [call] = begin(timeouts, "a", expired);
-    // The answer arrives with the reads of the next turn, after the timers.
+    // The event loop reads the answer in its next turn, after the timers.
     const { port1, port2 } = new MessageChannel();
     port1.once("message", () => timeouts.remove(call as Call));
     port2.postMessage("answer");

@@ -26,17 +26,16 @@ import { PROBE_KEY } from "./requirements.ts";
 import { argumentsOf, defineScript, type Script, type ScriptArgs } from "./script.ts";
 import type { RedisSecrets } from "./url.ts";
 
-/** Receives every round trip to the store. */
+/** Receives the result of each round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
 
-/** The options of a client. */
 export interface StoreClientOptions {
   /** The timeout of a call, in milliseconds. */
   readonly timeoutMs: number;
   readonly observe?: StoreObserver;
-  /** Returns the observer of one round trip when it starts. Default: none. */
+  /** Called at the start of each round trip. Returns an observer of that round trip. Default: no observer. */
   readonly traceOf?: (() => StoreObserver | undefined) | undefined;
-  /** Changes the secrets of new connections. Default: does nothing. */
+  /** Changes the secrets of new connections. Default: no effect. */
   readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
   /** Checks the identity of the data. Default: no check. */
   readonly data?: DataCheck | undefined;
@@ -44,37 +43,39 @@ export interface StoreClientOptions {
 
 /** Checks whether the data in Redis has the identity that this process has stored. */
 export interface DataCheck {
-  /** The error with which changes are refused. Undefined if they are accepted. */
+  /** Returns the error with which changes are refused. Returns undefined if changes are accepted. */
   refusal(): StoreUnavailable | undefined;
-  /** Checks the data now. @throws StoreUnavailable if Redis does not answer */
+  /** Checks the identity of the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
 }
 
 /**
- * A change without an effect, which Redis neither replicates nor writes to disk. Redis refuses it like other changes: if
- * its memory is full, its disk fails, it is a replica, or it has too few replicas.
+ * A change that has no effect, and that Redis neither replicates nor writes to disk. Like any other change, Redis
+ * refuses it if the memory is full, if the disk fails, on a replica, or with too few replicas.
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may run the change. The rest of the time is for the answer. */
+/** The share of a call's remaining time in which Redis may start the change. The remaining share is for the answer. */
 const CHANGE_SHARE = 0.9;
 
-/** The number of checks for expired calls within the timeout. The interval is at least 5 ms and at most 50 ms. */
+/** The number of checks for expired calls per timeout. The interval is at least 5 ms and at most 50 ms. */
 const CHECKS = 20;
 
-/** The maximum number of attempts of a change. A change that reached Redis after its deadline is repeated if the call has time left. */
+/**
+ * The maximum number of attempts of a change. A change that reached Redis after its deadline is sent again while the
+ * call has time.
+ */
 const MAX_ATTEMPTS = 3;
 
-/** The connections to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
+/** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
 export class StoreClient implements StoreProbe {
-  /** The nodes of this Redis. */
   readonly nodes: StoreNodes;
   /**
-   * Changes the secrets of new connections. Open connections stay open. Rejects with StoreMisconfigured if Redis does not accept
-   * the password.
+   * Changes the secrets of new connections. Open connections stay open.
+   *
+   * @throws StoreMisconfigured if Redis does not accept the password
    */
   readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
-  /** Whether `close` was called. */
   isClosed = false;
   readonly #options: StoreClientOptions;
   readonly #shared: Shared;
@@ -95,7 +96,7 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Checks the data before the service reports that something is missing, or creates it.
+   * Checks the identity of the data before the service reports a resource as missing, or creates the resource.
    *
    * @throws StoreUnavailable if the data in Redis does not have the identity that this process has stored
    */
@@ -108,9 +109,9 @@ export class StoreClient implements StoreProbe {
   /**
    * Runs one read command at the node of its key.
    *
-   * @param args of the command. The first is the key
-   * @param outcome the outcome of the change to which this read belongs, if the read fails. Default: none
-   * @throws StoreUnavailable if it fails or exceeds the timeout; RecordUnreadable if the key has another type
+   * @param args the arguments of the command. The first argument is the key
+   * @param outcome if this read belongs to a change, the outcome of the change after a failure of the read
+   * @throws StoreUnavailable if the read fails or exceeds the timeout; RecordUnreadable if the key has another type
    */
   run<Name extends CommandName>(
     operation: string,
@@ -123,10 +124,11 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Runs a read script at the node of its first key. It fails like `run`.
+   * Runs a read script at the node of its first key.
    *
-   * @param whileMoving reads the same with single commands. It is called while the slot of the keys is migrating, when Redis
-   *   refuses scripts. Default: the call waits for the end of the migration
+   * @param whileMoving reads the values with single commands. Called if Redis refuses the script because the slot of
+   *   the keys is migrating. Default: the call waits for the end of the migration
+   * @throws the errors of `run`
    */
   ask<Key extends string, Arg extends string>(
     operation: string,
@@ -145,10 +147,10 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Makes a change in one round trip, by a script with a deadline at the node of its first key. With `minReplicas`, a second round
-   * trip waits for the replicas. The script is sent again if it was too late by Redis' clock, or if another node has the key. After the
-   * call has failed with StoreUnavailable, Redis no longer makes the change. The outcome of the error states whether Redis may have
-   * made it before.
+   * Makes a change in one round trip, by a script with a deadline at the node of its first key. With `minReplicas`, a
+   * second round trip waits for the replicas. If the script reached Redis after the deadline, or if another node has
+   * the key, the script is sent again. If the call fails with StoreUnavailable, Redis does not commit the change after
+   * that. The outcome of the error states whether Redis may have committed the change before.
    *
    * @throws the errors of `run`; TooFewReplicas if the change is committed
    */
@@ -165,7 +167,7 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Queries every node that has slots. Leaves out nodes that fail or exceed the timeout.
+   * Queries every node that has slots. Omits the nodes that fail or exceed the timeout.
    *
    * @throws StoreUnavailable if all nodes fail
    */
@@ -179,8 +181,8 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Checks that at least one node answers reads, or that all nodes accept changes. One node is enough for reads, because the
-   * service uses the other nodes while one is replaced.
+   * Checks that all nodes accept changes, or that at least one node answers reads. For reads one node is enough,
+   * because the service uses the other nodes while a node is replaced.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */
@@ -205,14 +207,12 @@ export class StoreClient implements StoreProbe {
   }
 }
 
-/** The state that all round trips of a client share. */
 interface Shared {
   readonly timeouts: Timeouts;
   readonly observe: StoreObserver | undefined;
   readonly traceOf?: (() => StoreObserver | undefined) | undefined;
 }
 
-/** The command or script of a round trip. */
 interface Sent {
   readonly command: CommandName | Script;
   readonly args: readonly unknown[];
@@ -220,10 +220,10 @@ interface Sent {
   readonly whileMoving?: (() => Promise<unknown>) | undefined;
 }
 
-/** A read in flight. Its timeout starts with its creation. */
+/** A read in flight. Its timeout starts at its creation. */
 class RoundTrip<T> implements NodeCall<T>, TimedCall {
   readonly operation: string;
-  /** The outcome of the change. Undefined if the call makes none. */
+  /** The outcome of the change. Undefined if the call does not belong to a change. */
   outcome: ChangeOutcome | undefined;
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
@@ -238,7 +238,6 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   private readonly started = performance.now();
   private reject: ((error: DomainError) => void) | undefined = undefined;
 
-  /** @param sent undefined if the caller or a subclass sends the command */
   constructor(operation: string, { timeouts, observe, traceOf }: Shared, sent?: Sent) {
     this.operation = operation;
     this.outcome = sent?.outcome;
@@ -265,7 +264,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     });
   }
 
-  /** Resolves with the answer, or rejects at the timeout. Called once. */
+  /** Waits for the answer, and rejects at the timeout. Called once. */
   answer(sent: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.reject = reject;
@@ -282,7 +281,10 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome, "timeout"));
   }
 
-  /** @returns false after the timeout, which has already counted the round trip as a failure */
+  /**
+   * Ends the round trip, and reports it to the observers. Returns false if the round trip has already ended, for
+   * example at its timeout.
+   */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;
@@ -295,7 +297,6 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   }
 }
 
-/** A change in flight. */
 class Change extends RoundTrip<string[]> {
   private readonly change: ChangeOptions;
 
@@ -309,7 +310,6 @@ class Change extends RoundTrip<string[]> {
     const { script, args } = this.change;
     for (let attempts = 1; ; attempts++) {
       const { clock } = changes;
-      // Nothing was sent, so the call fails at once.
       if (clock === undefined) throw new NotSent("not connected");
       const sent = performance.now();
       const deadline = clock.at(sent + this.timeouts.left(this) * CHANGE_SHARE);
@@ -320,7 +320,7 @@ class Change extends RoundTrip<string[]> {
       } catch (error) {
         if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
         if (isNotSent(error) || isRefusal(error)) throw error;
-        // Redis may still run the script until the deadline. So the call fails at its timeout, not before.
+        // Redis may still run the script until the deadline. So the call fails at its timeout, and not before.
         return new Promise(() => {});
       }
       clock.learn(Number(answer[1]), sent, performance.now());
@@ -329,7 +329,7 @@ class Change extends RoundTrip<string[]> {
         if (this.isMade && replicas) await replicas.confirm(this.timeouts.left(this));
         return answer;
       }
-      // Redis' clock was set, or this process sent the script late. The script changed nothing.
+      // The script changed nothing. Either Redis' clock was set forward, or this process sent the script late.
       this.outcome = "not_made";
       if (attempts === MAX_ATTEMPTS || !this.hasTime) {
         throw new NotSent(`${this.operation}: the change reached Redis after its deadline, and was not made`);
@@ -347,7 +347,7 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
   if (error instanceof DomainError) return error;
   if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
   const message = messageOf(error);
-  // An error of ioredis has the command with its arguments. Only the message is safe to keep.
+  // An ioredis error contains the command with its secret arguments. Only the message is safe to keep.
   const code = errorCodeOf(error);
   if (code === "WRONGTYPE") return new RecordUnreadable(new Error(message));
   const explained =
@@ -355,7 +355,6 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
   return new StoreUnavailable(new Error(explained), outcome, faultOf(error, code));
 }
 
-/** The faults by the error code of Redis. */
 const FAULT_OF_CODE: { readonly [word: string]: StoreFault } = {
   OOM: "memory_full",
   MISCONF: "cannot_save",
@@ -369,22 +368,21 @@ const FAULT_OF_CODE: { readonly [word: string]: StoreFault } = {
   NOAUTH: "denied",
 };
 
-/** The fault of a failed round trip. @param code the error code of Redis */
+/** Returns the fault of a failed round trip. @param code the error code of Redis */
 function faultOf(error: unknown, code: string | undefined): StoreFault {
   if (!isRefusal(error)) return "not_connected";
   return FAULT_OF_CODE[code ?? ""] ?? "refused";
 }
 
-/** Commands with any arguments. */
 type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unknown[]) => Promise<T> };
 
 /**
  * Sends a command or a script.
  *
- * @param args the arguments of a command, its key first, or of a script, as `argumentsOf` returns them
- * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but other keys of
- *   the slot may not have arrived. If a script needs such a key, it could create a group twice, or not find a token. So only
- *   commands and scripts with one key are sent. Other scripts wait until the whole slot has arrived.
+ * @param args for a command its arguments, with the key first; for a script the result of `argumentsOf`
+ * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but
+ *   other keys of the slot may still be missing. Without these keys, a script could create a group twice, or not find a
+ *   token. So only commands and scripts with one key are sent. Other scripts must wait until the whole slot has arrived
  * @throws KeysMoving if the script must wait
  */
 export function send<T>(
@@ -396,44 +394,40 @@ export function send<T>(
   const isScript = typeof command !== "string";
   if (asking) {
     if (isScript && !command.singleKey) return Promise.reject(new KeysMoving());
-    // If ASKING fails, the command after it fails, too.
     redis.asking().catch(() => {});
   }
   if (isScript) return redis.runScript(command, args) as Promise<T>;
   return (redis as unknown as AnyCommands<T>)[command](...args);
 }
 
-/** A call with a timeout. */
 export interface TimedCall {
   /** The neighbors in the list of `Timeouts`. */
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
-  /** The time of its timeout, by the clock of `Timeouts`. */
+  /** The time of the timeout, by the clock of `Timeouts`. */
   end: number;
-  /** Called once at the timeout. It must remove the call from the list. */
+  /** Called once, at the timeout. Must remove the call from the list. */
   expire(): void;
 }
 
 /**
- * Expires calls at their timeout. All calls have the same timeout, so they expire in the order of their start: one list and one
- * timer are enough.
+ * Expires calls at their timeouts. All calls have the same timeout, so they expire in the order of their starts, and
+ * one list and one timer are enough.
  *
- * A `Set` would keep the order, too. But its discarded tables reference calls, and V8 promotes these calls to the old generation
- * with the tables. That doubled the garbage to collect.
+ * A `Set` would also keep the order. But its discarded tables reference calls, and V8 promotes these calls with the
+ * tables to the old generation. That doubled the garbage to collect.
  *
- * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
+ * The clock stops while the process is too busy to read answers, because this delay is not Redis' fault.
  */
 export class Timeouts {
-  /** The timeout of a call, in milliseconds. */
   readonly timeoutMs: number;
   readonly #checkMs: number;
-  /** The two ends of the list. */
   #first: TimedCall | undefined;
   #last: TimedCall | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** The time by `performance.now()` at which the next step should run: the timer, or the check after it. */
+  /** The planned time of the next step (the timer, or the check after the timer), by `performance.now()`. */
   #due = 0;
-  /** The sum of the times in which the process was too busy, in milliseconds. */
+  /** The total time in which the process was too busy, in milliseconds. */
   #busyMs = 0;
 
   constructor(timeoutMs: number) {
@@ -441,7 +435,7 @@ export class Timeouts {
     this.#checkMs = Math.min(Math.max(timeoutMs / CHECKS, 5), 50);
   }
 
-  /** Adds a call. @param now `performance.now()`. @returns its `end` */
+  /** Adds a call, and returns its `end`. @param now the time by `performance.now()` */
   add(call: TimedCall, now: number): number {
     call.previous = this.#last;
     call.next = undefined;
@@ -452,7 +446,7 @@ export class Timeouts {
     return now - this.#busyMs + this.timeoutMs;
   }
 
-  /** Removes an added call. Called once. */
+  /** Removes an added call. Must be called only once. */
   remove(call: TimedCall): void {
     if (call.previous) call.previous.next = call.next;
     else this.#first = call.next;
@@ -462,7 +456,9 @@ export class Timeouts {
     call.next = undefined;
   }
 
-  /** The remaining time of an added call, in milliseconds. Busy times of the process are added to it. */
+  /**
+   * Returns the remaining time of an added call, in milliseconds. The time in which the process is busy does not count.
+   */
   left(call: TimedCall): number {
     return call.end - (performance.now() - this.#busyMs);
   }
@@ -475,7 +471,7 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // The check runs after the reads of this turn, so an answer that has arrived is not late.
+    // The check runs after the event loop has read the answers of this turn. So an answer that has arrived is not late.
     setImmediate(this.#check);
   };
 
@@ -487,7 +483,7 @@ export class Timeouts {
     else this.#timer = undefined;
   };
 
-  /** Stops the clock for the delay of a late step. A small delay is normal and does not count. */
+  /** If a step is late, stops the clock for its delay. A small delay is normal, and does not count. */
   #passBusyTime(): void {
     const late = performance.now() - this.#due;
     if (late > this.#checkMs) this.#busyMs += late;

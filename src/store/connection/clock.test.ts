@@ -4,12 +4,12 @@ import { RedisClock } from "./clock.ts";
 describe("the estimate of Redis' clock", () => {
   it("is never ahead of Redis' clock, even after a slow answer", () => {
     const clock = new RedisClock();
-    // Redis is 1,000,000 ahead, and read its clock at 150.
+    // Redis' clock is 1,000,000 ms ahead. Redis read this clock at 150 by the clock of the process.
     clock.learn(1_000_150, 100, 200);
     expect(clock.at(300)).toBe("1000250");
   });
 
-  it("becomes more precise with a faster answer, and keeps its precision after a slower one", () => {
+  it("becomes more precise with a faster answer, and keeps its precision after a slower answer", () => {
     const clock = new RedisClock();
     clock.learn(1_000_150, 100, 200);
     clock.learn(1_000_301, 300, 302);
@@ -18,7 +18,7 @@ describe("the estimate of Redis' clock", () => {
     expect(clock.at(1000)).toBe("1000999");
   });
 
-  it("follows a clock that is set forward or back", () => {
+  it("is corrected if Redis' clock is set forward or back", () => {
     const clock = new RedisClock();
     clock.learn(1_000_150, 149, 151);
     clock.learn(5_000_250, 249, 251);

@@ -1,6 +1,5 @@
 import type { Redis } from "ioredis";
 
-/** Reads the clock of Redis. */
 export async function readClock(redis: Redis): Promise<RedisClock> {
   const clock = new RedisClock();
   const requested = performance.now();
@@ -10,17 +9,20 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * An estimate of Redis' clock that is never ahead of that clock. So a deadline by this clock is never later in Redis
+ * An estimate of Redis' clock that is never ahead of that clock. So the deadline of a change passes in Redis no later
  * than in this process.
  *
- * Redis reads its clock between the command and the answer. This gives a lower and an upper bound for the difference of the two
- * clocks. An estimate outside of these bounds is set to the lower bound. So it follows a clock that drifts or is set.
+ * Redis reads its clock between the arrival of the command and the answer. This gives a lower and an upper bound for
+ * the difference between the clocks. If the estimated difference is outside of these bounds, it becomes the lower
+ * bound. So the estimate follows a clock that drifts or is set.
  */
 export class RedisClock {
-  /** Redis' milliseconds since 1970 minus `performance.now()`. */
+  /** The estimated difference: Redis' time in milliseconds since 1970 minus `performance.now()`. */
   #ahead = Number.NEGATIVE_INFINITY;
 
   /**
+   * Corrects the estimate with an answer of Redis.
+   *
    * @param time Redis' clock in whole milliseconds since 1970
    * @param requested `performance.now()` when the command was sent
    * @param answered `performance.now()` when the answer arrived
@@ -30,7 +32,7 @@ export class RedisClock {
     if (this.#ahead < atLeast || this.#ahead > time + 1 - requested) this.#ahead = atLeast;
   }
 
-  /** Converts a time of `performance.now()` to Redis' clock, as an argument of a script. */
+  /** Converts a time of `performance.now()` to Redis' time, in the form of a script argument. */
   at(instant: number): string {
     return String(Math.floor(instant + this.#ahead));
   }

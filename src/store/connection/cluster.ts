@@ -6,44 +6,46 @@ import { NotSent, type Redirection, redirectionOf, showsOutdatedSlots } from "./
 import { type NodeCall, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
-/** The number of slots of a Redis Cluster. */
 export const SLOTS = 16_384;
 
-/** The slot of a key (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
+/** Returns the slot of a key (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
 export function slotOf(key: string): number {
   const open = key.indexOf("{");
   const close = open < 0 ? -1 : key.indexOf("}", open + 1);
   return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
 }
 
-/** A call follows this number of redirections at once, and each further one after a pause. */
+/** The number of redirections that a call follows at once. The call follows each further redirection after a pause. */
 const QUICK_HOPS = 5;
 
 /** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */
 const PAUSE_MS = 25;
 
-/** The longest wait of a redirected call for the connection to its new node, in milliseconds. */
+/** The maximum wait of a redirected call for the connection to its new node, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 500;
 
-/** The pause between two checks of that connection, in milliseconds. */
+/** The interval between two checks for the connection of a redirected call, in milliseconds. */
 const CONNECT_CHECK_MS = 5;
 
-/** The maximum number of commands that wait for one node: an eighth of a worker's calls, so that a slow node leaves room for others. */
+/**
+ * The maximum number of commands that wait for one node: an eighth of a worker's calls, so that a slow node leaves room
+ * for other nodes.
+ */
 const MAX_WAITING = MAX_CALLS / 8;
 
 /** The timeout of CLUSTER SLOTS, in milliseconds. */
 const SLOTS_TIMEOUT_MS = 300;
 
-/** The pause before the first CLUSTER SLOTS, in milliseconds. Calls that fail at the same time share it. */
+/** The pause before a CLUSTER SLOTS, in milliseconds, so that calls that fail at the same time share one query. */
 const REFRESH_DELAY_MS = 20;
 
-/** The shortest interval between two CLUSTER SLOTS, in milliseconds, even if many calls fail. */
+/** The minimum interval between two CLUSTER SLOTS, in milliseconds. */
 const REFRESH_INTERVAL_MS = 500;
 
-/** The number of nodes that receive CLUSTER SLOTS at the same time. */
+/** The number of nodes that are queried with CLUSTER SLOTS at the same time. */
 const QUERIED_NODES = 3;
 
-/** A range of slots and the node that has them. */
+/** A range of slots, and the node that has these slots. */
 interface Range {
   readonly first: number;
   readonly last: number;
@@ -51,9 +53,9 @@ interface Range {
 }
 
 /**
- * The nodes of a Redis Cluster, each with a share of the slots. Each node has its own connections, so a slow or silent node does
- * not delay calls to the others. A redirected command (MOVED, ASK) has not run, and is sent to the other node. A command is not
- * sent again if its connection was lost.
+ * The nodes of a Redis Cluster, each with some of the slots. Each node has its own connections, so a slow or silent
+ * node does not delay calls to other nodes. A redirected command (MOVED, ASK) did not run, so it is sent to the other
+ * node. A command whose connection was lost is not sent again.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;
@@ -64,7 +66,7 @@ export class ClusterNodes implements StoreNodes {
   #isCovered = false;
   #isRefreshing = false;
   #isRefreshRequested = false;
-  /** The time of the last CLUSTER SLOTS by `performance.now()`, and the number of nodes that have received it so far. */
+  /** The time of the last CLUSTER SLOTS, by `performance.now()`. */
   #lastQuery = Number.NEGATIVE_INFINITY;
   #queries = 0;
   #isClosed = false;
@@ -93,7 +95,6 @@ export class ClusterNodes implements StoreNodes {
     return base;
   }
 
-  /** Whether every slot has a node, and every node is ready. */
   isReady(): boolean {
     return this.#isCovered && this.#masters.every((node) => node.isReady());
   }
@@ -137,9 +138,11 @@ export class ClusterNodes implements StoreNodes {
     }
   }
 
-  /** Returns the node to which a call is redirected, when it is ready or after `CONNECT_TIMEOUT_MS`. */
+  /**
+   * Returns the node to which a call is redirected. Waits until the node is ready, but at most `CONNECT_TIMEOUT_MS`.
+   */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
-    // If both nodes have the same host, the redirection contains no host.
+    // The redirection contains no host if both nodes have the same host.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
     if (kind === "moved") this.#slots[slot] = node;
@@ -148,7 +151,7 @@ export class ClusterNodes implements StoreNodes {
     return node;
   }
 
-  /** Returns the node at an address. Connects to the node unless it is connected. */
+  /** Returns the node at an address. Connects to the node if no connection exists. */
   #open(address: HostPort): StoreNode {
     const name = nameOf(address);
     const known = this.#nodes.get(name);
@@ -160,7 +163,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // A node of REDIS_URL may have no slots. `#adopt` then closes it.
+          // `#adopt` closes a node without slots, which REDIS_URL may contain.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),
@@ -170,7 +173,7 @@ export class ClusterNodes implements StoreNodes {
     return node;
   }
 
-  /** Reads the slots soon, or after the CLUSTER SLOTS in flight. */
+  /** Reads the slots soon, or after the current CLUSTER SLOTS. */
   #refreshSoon(): void {
     this.#isRefreshRequested = true;
     if (!this.#isRefreshing) void this.#refresh();
@@ -198,7 +201,7 @@ export class ClusterNodes implements StoreNodes {
 
   /**
    * Reads the slots from some ready nodes, different nodes each time. Returns the most frequent answer, because a
-   * single node may be cut off from the others.
+   * single node may be separated from the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
@@ -226,7 +229,7 @@ export class ClusterNodes implements StoreNodes {
     if (masters.size === 0) return;
     for (const [name, node] of this.#nodes) {
       if (!masters.has(node)) {
-        // The node has no slots. It may still answer commands in flight.
+        // The node has no slots. Before it is closed, it may still answer commands in flight.
         this.#nodes.delete(name);
         setTimeout(() => node.close(), this.#options.timeoutMs).unref();
       } else if (!before.includes(node) && node.isReady()) this.#options.onReady();
@@ -234,13 +237,16 @@ export class ClusterNodes implements StoreNodes {
   }
 }
 
-/** Reads the slots from a node. Undefined if it does not answer in time. */
+/** Reads the slots from a node. Returns undefined if the node does not answer in time. */
 async function readSlots({ reads: { redis } }: StoreNode): Promise<readonly Range[] | undefined> {
   const answer = await Promise.race([redis.cluster("SLOTS"), pause(SLOTS_TIMEOUT_MS, undefined, { ref: false })]);
   return answer && rangesOf(answer, redis.options.host ?? "");
 }
 
-/** Parses the answer of CLUSTER SLOTS: for each range its first and last slot, then its nodes, the master first. */
+/**
+ * Parses the answer of CLUSTER SLOTS. Each row contains the first and the last slot of a range, and then its nodes, the
+ * master first.
+ */
 function rangesOf(answer: unknown, queriedHost: string): readonly Range[] {
   const rows = answer as [number, number, [string | null, number], ...unknown[]][];
   return rows

@@ -1,4 +1,4 @@
-/** The Redis commands that the service sends outside of scripts. Each has one key, its first argument. */
+/** The Redis commands that the service sends outside of scripts. The first argument of each command is its only key. */
 export interface PlainCommands {
   get(key: string): Promise<string | null>;
   hgetall(key: string): Promise<Record<string, string>>;

@@ -8,53 +8,50 @@ import { requireUsable } from "./requirements.ts";
 import type { Script } from "./script.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
-/** The options and the callbacks of the connections to a node. */
 export interface NodeOptions {
-  /** The timeout of a call, in milliseconds. A connection without any answer for this time is closed. */
+  /**
+   * The timeout of a call, in milliseconds. If commands wait for this time without any answer, the connection is
+   * closed.
+   */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
   /**
-   * Receives connection errors, at most one per attempt. The error StoreMisconfigured means that Redis cannot be used
-   * with this configuration.
+   * Receives connection errors, at most one per attempt. StoreMisconfigured means that Redis cannot be used with this
+   * configuration.
    */
   readonly onError: (error: Error) => void;
-  /** Checks the Redis behind a new connection. Changes are sent after the check has settled. Default: no check. */
+  /** Checks the Redis of a new connection. Changes are sent after the end of this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
-  /** Called when a connection is ready. */
   readonly onReady: () => void;
-  /** Called when a connection is lost. */
   readonly onClose?: () => void;
-  /** Called when the connection is replaced because its node became a replica. */
+  /** Called when a connection is replaced because its node became a replica. */
   readonly onDemoted?: () => void;
 }
 
-/** An ioredis client that runs scripts. */
 export type ScriptedRedis = Redis &
   PlainCommands & {
-    /** Runs a script. @param args as `argumentsOf` returns them */
+    /** Runs a script. @param args the result of `argumentsOf` */
     runScript(script: Pick<Script, "name" | "lua">, args: readonly unknown[]): Promise<unknown>;
   };
 
-/** A connection to Redis. It reconnects when it is lost. */
+/** A connection to Redis, which is opened again after each loss. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
   /** The clock of Redis. Undefined while the connection is not ready. */
   clock: RedisClock | undefined;
-  /** The number of losses of the connection. */
+  /** The number of times that the connection was lost. */
   losses: number;
-  /** Closes this connection and opens another one. */
   replace(): void;
   close(): void;
 }
 
-/** The shortest time without an answer after which a connection is closed, in milliseconds. */
+/** The minimum time without an answer after which a connection is closed, in milliseconds. */
 const MIN_SILENCE_MS = 100;
 
-/** The pause before a new attempt after ioredis has stopped reconnecting, in milliseconds. */
+/** The pause before a new attempt after ioredis has stopped to reconnect, in milliseconds. */
 const RECONNECT_MS = 100;
 
-/** Connects to Redis. */
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
   const { timeoutMs, minReplicas = 0, checkConnection, onError, onReady, onClose, onDemoted } = options;
   const reconnectOnError = replaceOnDemotion(destination, () => {
@@ -81,7 +78,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
   };
   const report = (error: Error) => onError(configurationFault(error, destination) ?? new Error(messageOf(error)));
   redis.on("error", (error) => {
-    // ioredis would continue with database 0.
+    // Without a new connection, ioredis would use database 0.
     if (isAnswerTo("select", error)) redis.disconnect(true);
     report(error);
   });
@@ -91,7 +88,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onClose?.();
   });
   redis.on("end", () => {
-    // ioredis stops reconnecting if its connector fails, or is closed while it queries the master.
+    // ioredis stops to reconnect if its connector fails, or if it is closed while it queries the address of the master.
     setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {
@@ -100,18 +97,18 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       const checked = requireUsable(redis, { isCluster: destination.topology === "cluster", waits: minReplicas > 0 });
       const requested = Promise.all([
         readClock(redis),
-        // If this check fails and the connection stays open, the service checks again later.
+        // If this check fails and the connection stays open, the service repeats the check later.
         checkConnection?.(redis).catch(() => {}),
       ]).then(([clock]) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      // If `checked` rejects, reading the clock may fail, too. Only the error of `checked` is reported.
+      // If `checked` rejects, `requested` may also reject. Only the error of `checked` is reported.
       requested.catch(() => {});
       await checked;
       await requested;
       if (connection.losses === losses) onReady();
     } catch (error) {
-      // A lost connection has already reported its error.
+      // The error of a lost connection was already reported.
       if (connection.losses === losses && !isNotSent(error)) report(error as Error);
     }
   });
@@ -119,8 +116,8 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
 }
 
 /**
- * Runs scripts on a connection, with less CPU than ioredis. The connection sends the text of a script until Redis has answered it
- * once. After that, it sends the digest of the script.
+ * Returns a function that runs scripts with less CPU time than ioredis. The function sends the text of a script until
+ * Redis has answered a call with this text. After that, the function sends the digest of the script.
  */
 function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   const known = new Set<string>();
@@ -130,7 +127,7 @@ function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
     const { name, lua } = script;
     if (!known.has(name)) {
       const first = redis.sendCommand(new Command("eval", [lua, ...(args as string[])], utf8)) as Promise<unknown>;
-      // A node of a Cluster that redirects the script has not cached it.
+      // If a node of a Cluster redirects the script, the node has not cached the script.
       first.then(
         () => known.add(name),
         () => {},
@@ -147,13 +144,13 @@ function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   return run;
 }
 
-/** The shortest interval of checks whether the destination leads to a primary, in milliseconds. */
+/** The minimum interval of checks whether the destination leads to a primary, in milliseconds. */
 const ROLE_INTERVAL_MS = 500;
 
 /** The timeout of the connection that checks the role of Redis, in milliseconds. */
 const ROLE_TIMEOUT_MS = 500;
 
-/** Whether a new connection to this destination reaches a primary. */
+/** Returns whether a new connection to the destination reaches a primary. */
 async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
   const options = {
     ...redisOptions(destination),
@@ -177,10 +174,10 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 }
 
 /**
- * Replaces the connection to a demoted node. Redis has refused a change with READONLY, and the destination leads to a primary now.
- * While the destination leads to a replica, the connection stays open, because the replica still answers reads.
- *
- * @returns the ioredis option `reconnectOnError`. It always returns false, because this function replaces the connection itself
+ * Returns the ioredis option `reconnectOnError`, which replaces the connection to a node that became a replica: Redis
+ * refused a change with READONLY, and the destination now leads to a primary. While the destination leads to a replica,
+ * the connection stays open for reads. The option always returns false, because this function replaces the connection
+ * itself.
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;

@@ -9,7 +9,7 @@ import {
   redirectionOf,
 } from "./errors.ts";
 
-/** An error of Redis, as ioredis throws it. */
+/** Creates an error of Redis with the name that ioredis gives to it. */
 function refusal(text: string): Error {
   return Object.assign(new Error(text), { name: "ReplyError" });
 }
@@ -24,13 +24,13 @@ describe("an error of Redis", () => {
     ["NOGROUP No such key", "NOGROUP"],
     ["a script failed", undefined],
     ["ERR REMOVED 1 127.0.0.1:6381", "ERR"],
-    // Redis repeats the input of the caller. A code in this input does not count.
+    // Redis repeats input of the caller in these errors. A code in this input does not count.
     ["ERR unknown command 'x', with args beginning with: 'a' MOVED 1 10.0.0.1:6379 ", "ERR"],
     ["ERR unknown command `x`, with args beginning with: `MOVED 1 10.0.0.1:6379`, ", "ERR"],
     ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],
   ])("%s has the code %s", (text, word) => expect(errorCodeOf(refusal(text))).toBe(word));
 
-  it("has a code only if Redis returned the error", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
+  it("of another source has no code", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
 
   it.each([
     ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],
@@ -51,7 +51,7 @@ describe("an error of Redis", () => {
     ["ERR TRYAGAIN Multiple keys request during rehashing of slot", { kind: "wait" }],
     ["CLUSTERDOWN The cluster is down", undefined],
     ["ERR value is not an integer: 'MOVED 1 10.0.0.1:6379'", undefined],
-  ])("%s is parsed as a redirection, or as none", (text, redirection) =>
+  ])("%s has the expected redirection or none", (text, redirection) =>
     expect(redirectionOf(refusal(text))).toEqual(redirection),
   );
 
@@ -61,7 +61,7 @@ describe("an error of Redis", () => {
     [refusal("NOPERM this user has no permissions to run the 'get' command"), false],
     [refusal("ERR invalid password"), false],
     [new Error("WRONGPASS"), false],
-  ])("%s concerns the password: %s", (error, isOfIt) => expect(isPasswordRefusal(error)).toBe(isOfIt));
+  ])("%s is about the password: %s", (error, isOfIt) => expect(isPasswordRefusal(error)).toBe(isOfIt));
 
   it.each([
     ["READONLY You can't write against a read only replica.", true],
@@ -81,17 +81,17 @@ describe("an error of Redis", () => {
     ["ERR Error running script (call to f_1): @user_script:2: MOVED 1 127.0.0.1:6381", true],
     ["ERR Error running script (call to f_1): @user_script:2: -READONLY You can't write", true],
     ["ERR Error running script (call to f_1): @user_script:2: -WRONGTYPE Operation against a key", false],
-  ])("%s changed nothing: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
+  ])("%s proves that nothing was changed: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
 });
 
-it("treats a script in a migrating slot as not sent, and lets it wait", () => {
+it("a script in a migrating slot counts as not sent, and must wait", () => {
   expect(new KeysMoving()).toBeInstanceOf(NotSent);
   expect(redirectionOf(new KeysMoving())).toEqual({ kind: "wait" });
   expect(redirectionOf(new NotSent("TRYAGAIN"))).toBeUndefined();
 });
 
-describe("the message of an error", () => {
-  it("has every address of a failed attempt", () => {
+describe("messageOf", () => {
+  it("returns all addresses of a failed attempt", () => {
     const tried = ["connect ECONNREFUSED ::1:6379", "connect ECONNREFUSED 127.0.0.1:6379"].map(
       (text) => new Error(text),
     );

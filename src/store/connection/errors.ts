@@ -1,18 +1,21 @@
 import type { HostPort } from "./url.ts";
 
-/* The errors of commands. No other file parses the error messages of Redis and ioredis. */
+/* No other file parses the error messages of Redis and ioredis. */
 
-/** Redis cannot be used with this configuration. The message names what to change. A retry does not help. */
+/**
+ * The error for a Redis that cannot be used with this configuration. The message contains the remedy. A retry does not
+ * help.
+ */
 export class StoreMisconfigured extends Error {
   override readonly name = "StoreMisconfigured";
 }
 
-/** A command that was not sent to Redis. */
+/** The error of a command that was not sent to Redis. */
 export class NotSent extends Error {
   override readonly name: string = "NotSent";
 }
 
-/** A command that was not sent because its slot is migrating to another node of the Cluster. */
+/** The error of a command that was not sent, because its slot is migrating to another node of the Cluster. */
 export class KeysMoving extends NotSent {
   override readonly name = "KeysMoving";
   constructor() {
@@ -20,7 +23,7 @@ export class KeysMoving extends NotSent {
   }
 }
 
-/** A change that is committed, but that too few replicas confirmed. The cause contains the reason. */
+/** The error of a committed change that too few replicas confirmed. The cause contains the reason. */
 export class NotConfirmed extends Error {
   override readonly name = "NotConfirmed";
   constructor(cause: unknown) {
@@ -28,10 +31,10 @@ export class NotConfirmed extends Error {
   }
 }
 
-/** The first words of the ioredis error for a command that it did not write to the connection. */
+/** The first words of the ioredis error for a command that was not written to the connection. */
 const NOT_WRITTEN = "Stream isn't writeable";
 
-/** Whether the command certainly did not reach Redis. */
+/** Returns whether the command certainly did not reach Redis. */
 export function isNotSent(error: unknown): boolean {
   return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
 }
@@ -39,51 +42,56 @@ export function isNotSent(error: unknown): boolean {
 /** The ioredis errors for a connection that closed before Redis answered. */
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/** The message of an error, without the option names and states of ioredis. */
+/** Returns the message of an error, without the option names and states of ioredis. */
 export function messageOf(error: unknown): string {
-  // Node tries each address of a host name.
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);
   return !isRefusal(error) && NOT_ANSWERED.test(text) ? "the connection closed before Redis answered" : text;
 }
 
-/** Whether Redis answered a command with an error. */
+/** Returns whether Redis answered a command with this error. */
 export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/** The error codes of Redis. Scripts, proxies and managed services write other words before them: `ERR MOVED 1 HOST:PORT`. */
+/**
+ * The error codes of Redis. Scripts, proxies and managed services write other words before a code: `ERR MOVED 1
+ * HOST:PORT`.
+ */
 const CODES = [
   ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/** One of these codes, otherwise the first word. No code after a quotation mark counts, because it may be input of a caller. */
+/**
+ * Matches the first of these codes, otherwise the first word. Codes after a quotation mark do not count, because they
+ * may be input of a caller.
+ */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
-/** The code of a Redis error, such as NOAUTH. Undefined for any other error. */
+/** Returns the code of a Redis error, such as NOAUTH. Returns undefined for any other error. */
 export function errorCodeOf(error: unknown): string | undefined {
   const [, known, first] = (isRefusal(error) && CODE.exec(error.message)) || [];
   return known ?? first;
 }
 
-/** Whether an error is the answer to the command with this name. */
+/** Returns whether an error is the answer to the command with this name. */
 export function isAnswerTo(command: string, error: Error): boolean {
   return (error as { command?: { name?: string } }).command?.name === command;
 }
 
-/** Whether Redis answered that it is not a node of a Cluster. */
+/** Returns whether Redis answered that it is not a node of a Cluster. */
 export function isNoCluster(error: unknown): boolean {
   return isRefusal(error) && error.message.includes("cluster support disabled");
 }
 
-/** Whether Redis refused a connection because the password is wrong or missing. */
+/** Returns whether Redis refused a connection because the password is wrong or missing. */
 export function isPasswordRefusal(error: Error): boolean {
   const code = errorCodeOf(error);
   return code === "WRONGPASS" || code === "NOAUTH";
 }
 
-/** The codes for keys of another node, and for a node that cannot serve its keys now. */
+/** The codes for keys on another node, and for a node that cannot serve its keys now. */
 const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
   "MOVED",
   "ASK",
@@ -95,55 +103,61 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * The codes with which a script fails only before its first write. A script reads its keys before that, and Redis checks the
- * conditions of writes only at the first write.
+ * The codes with which a script can fail only before its first write. A script reads all its keys before its first
+ * write, and Redis checks the conditions of writes only at the first write.
  */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
-/** The codes with which Redis refuses a command or a script before it runs. */
+/** The codes with which Redis refuses a command or a script before it starts. */
 const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...BEFORE_WRITES,
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
 
-/** A part of the error of a command inside a script. */
+/** A part of the error of a command in a script. */
 const IN_SCRIPT = "@user_script";
 
-/** Whether a script failed because its slot is migrating. It reads its keys before it writes, so it has not written yet. */
+/**
+ * Returns whether a script failed because its slot is migrating. The script reads its keys before it writes, so it has
+ * not written yet.
+ */
 function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
-/** Whether an error shows that the command or script changed nothing. With any other error, a script may have written before. */
+/**
+ * Returns whether an error proves that the command or script changed nothing. After any other error, a script may have
+ * written.
+ */
 export function changedNothing(error: Error): boolean {
   const code = errorCodeOf(error);
   if (!error.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(code);
   return BEFORE_WRITES.has(code) || isKeyMoving(error);
 }
 
-/** Whether an error shows that the known slots may be outdated. */
+/** Returns whether the stored slots may be outdated after an error. */
 export function showsOutdatedSlots(error: unknown): boolean {
   return ELSEWHERE.has(errorCodeOf(error));
 }
 
-/** Whether a command or script did not run because its slot is migrating. */
+/** Returns whether a command or script did not run because its slot is migrating. */
 export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** Where to send a command that did not run. `wait`: later, to the node that has the slot by then. */
+/** The destination of a command that did not run. `wait`: the node that has the slot after a pause. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };
 
-/** Where a node of a Cluster redirects a command that it did not run. Undefined for any other error. */
+/** Returns the destination to which a node of a Cluster redirects a command. Returns undefined for any other error. */
 export function redirectionOf(error: unknown): Redirection | undefined {
   if (error instanceof KeysMoving) return { kind: "wait" };
   if (!isRefusal(error)) return undefined;
   const code = errorCodeOf(error);
   if (code === "TRYAGAIN" || isKeyMoving(error)) return { kind: "wait" };
   if (code !== "MOVED" && code !== "ASK") return undefined;
-  // An IPv6 address may have brackets.
+  // A Redis may write brackets around an IPv6 address.
   const [, slot, host = "", port] = /(?:MOVED|ASK) (\d+) \[?(\S*?)\]?:(\d+)(?!\S)/.exec(error.message) ?? [];
   if (port === undefined) return { kind: "wait" };
   return { kind: code === "MOVED" ? "moved" : "ask", slot: Number(slot), to: { host, port: Number(port) } };

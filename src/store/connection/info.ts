@@ -2,17 +2,16 @@ import type { Redis } from "ioredis";
 import type { StoreClient } from "./client.ts";
 import { errorCodeOf } from "./errors.ts";
 
-/** The memory of a Redis node. */
 export interface NodeMemory {
   /** The name of the node in the log. */
   readonly name: string;
-  /** The bytes that Redis counts against its limit. */
+  /** The memory that counts against the limit, in bytes. */
   readonly usedBytes: number;
   /** The limit, in bytes: `maxmemory`, or the memory of the machine if `maxmemory` is 0. */
   readonly maxBytes: number;
 }
 
-/** Reads the memory of every node. Leaves out nodes that do not answer, and all nodes if the user may not send INFO. */
+/** Reads the memory of every node. Omits the nodes that do not answer, and all nodes if the user may not send INFO. */
 export async function memoryOf(client: StoreClient): Promise<readonly NodeMemory[]> {
   try {
     const infos = await client.each("info", async (redis, name) => ({ name, info: await redis.info("memory") }));
@@ -34,16 +33,15 @@ export async function memoryOf(client: StoreClient): Promise<readonly NodeMemory
  * Checks whether the configuration of Redis can lose data.
  *
  * @param minReplicas the number of replicas that must confirm a change
- * @returns the warnings for the operator, each with what to do
+ * @returns the warnings for the operator, each with the remedy
  * @throws StoreUnavailable
  */
 export async function durabilityWarnings(client: StoreClient, minReplicas: number): Promise<readonly string[]> {
   const ofNodes = await client.each("info", (redis) => warningsOf(redis, minReplicas));
-  // Most nodes of a Cluster have the same configuration.
   return [...new Set(ofNodes.flat())];
 }
 
-/** The advice to set `hash-max-listpack-value`. Undefined if it is set, or if the user may not read it. */
+/** Returns the advice to increase `hash-max-listpack-value`. Returns undefined if no node has the default 64. */
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
   const settings = await client.each("info", (redis) => settingOf(redis, "hash-max-listpack-value"));
   if (!settings.includes("64")) return undefined;
@@ -51,7 +49,7 @@ export async function memoryAdvice(client: StoreClient): Promise<string | undefi
 }
 
 async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> {
-  // Settings that this user may not read cause no warning.
+  // A setting that the user may not read causes no warning.
   const [memory, persistence, save, minReplicasToWrite] = await Promise.all([
     redis.info("memory").catch(undefinedIfDenied),
     redis.info("persistence").catch(undefinedIfDenied),
@@ -78,18 +76,17 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
   return warnings;
 }
 
-/** Reads a setting of Redis. Undefined if the user may not read it. */
+/** Reads a setting of Redis. Returns undefined if the user may not read the setting. */
 function settingOf(redis: Redis, name: string): Promise<string | undefined> {
   return redis.config("GET", name).then((answer) => (answer as string[])[1], undefinedIfDenied);
 }
 
-/** @throws the error, unless it says that the user may not send the command */
+/** Returns undefined if the user may not send the command, and throws any other error. */
 function undefinedIfDenied(error: Error): undefined {
   if (!["NOPERM", "ERR"].includes(errorCodeOf(error) ?? "")) throw error;
   return undefined;
 }
 
-/** Returns a field of the answer to INFO. */
 function infoField(info: string | undefined, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info ?? "")?.[1];
 }

@@ -4,16 +4,15 @@ import { listen, waitFor } from "@user-group-service/testing/wait";
 import { AbstractConnector, Command, Redis, type RedisOptions } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 
-/** Answers of a Redis, by the names of commands. The server answers all other commands with OK. */
+/** The answers to some commands. The server answers all other commands with OK. */
 const ANSWERS: Readonly<Record<string, string>> = { info: bulk("role:master\r\nloading:0\r\n"), get: bulk("é") };
 
-/** The listener, and the ioredis clients. */
 const opened: (() => void)[] = [];
 afterEach(() => {
   for (const close of opened.splice(0)) close();
 });
 
-// If a test fails, ioredis has changed a private part. Check the file in this folder that the title names.
+// If a test of this group fails, ioredis has changed a private part. Check the file that the title names.
 describe("the private parts of ioredis:", () => {
   it("`redis.commandQueue` has the commands without an answer (sockets.ts, cluster.ts)", async () => {
     const server = await fakeRedis();
@@ -83,7 +82,7 @@ describe("the private parts of ioredis:", () => {
   it.each([
     ["auth", { password: "wrong" }],
     ["select", { db: 99 }],
-  ])("`error.command` names the refused command: %s (errors.ts)", async (name, options) => {
+  ])("`error.command.name` is the refused command: %s (errors.ts)", async (name, options) => {
     const redis = opens(await fakeRedis({ [name]: "-ERR no\r\n" }), { ...options, retryStrategy: () => null });
     const [error] = (await once(redis, "error")) as [Error];
     expect(error).toMatchObject({ name: "ReplyError", message: "ERR no", command: { name } });
@@ -101,7 +100,7 @@ describe("the private parts of ioredis:", () => {
   });
 });
 
-// If a test fails, check `connectorOptions` in options.ts.
+// If a test of this group fails, check `connectorOptions` in options.ts.
 describe("the connectors of ioredis:", () => {
   it("`disconnect` of `AbstractConnector` clears `connecting`, and destroys `stream` if it stays open", async () => {
     const server = await fakeRedis();
@@ -140,7 +139,7 @@ describe("the connectors of ioredis:", () => {
   });
 });
 
-/** A connector like the one in options.ts. */
+/** A connector like that of `connectorOptions` in options.ts. */
 class Connector extends AbstractConnector {
   readonly #port: number;
 
@@ -160,7 +159,6 @@ class Connector extends AbstractConnector {
   }
 }
 
-/** The option `Connector` of a client. */
 function connectorOf(
   { port }: FakeRedis,
   made: (connector: Connector) => void,
@@ -179,13 +177,12 @@ function connectorOf(
   };
 }
 
-/** A server that answers like Redis in these tests. */
 interface FakeRedis {
   readonly port: number;
   /** The received commands, without CLIENT. */
   readonly commands: string[][];
   connections: number;
-  /** Whether the server delays its answers until `speak`. */
+  /** Whether the server keeps back its answers until `speak`. */
   isSilent: boolean;
   speak(): void;
 }
@@ -227,7 +224,7 @@ async function fakeRedis(answers: Readonly<Record<string, string>> = {}): Promis
   return fake;
 }
 
-/** Returns the complete commands, and the rest of the text. */
+/** Returns the complete commands, and the remaining text. */
 function parse(text: string): { readonly commands: string[][]; readonly rest: string } {
   const commands: string[][] = [];
   let lines = text.split("\r\n");
@@ -243,7 +240,6 @@ function bulk(text: string): string {
   return `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 }
 
-/** Opens a client with the options of the store's connections. */
 function opens({ port }: FakeRedis, options: RedisOptions = {}): Redis {
   const redis = new Redis({
     ...{ port, host: "127.0.0.1", enableOfflineQueue: false, maxRetriesPerRequest: 0, retryStrategy: () => 5 },

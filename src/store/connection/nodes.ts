@@ -3,47 +3,46 @@ import { connect, type NodeOptions, type StoreConnection } from "./connection.ts
 import { NotConfirmed } from "./errors.ts";
 import type { RedisDestination } from "./options.ts";
 
-/** A call to a node. */
 export interface NodeCall<T> {
-  /** Whether there is time to send the call again. */
+  /** Whether enough time remains to send the call again. */
   readonly hasTime: boolean;
-  /** @param asking whether the slot of the key is migrating to the node (`send`) */
+  /** @param asking whether the slot of the key is migrating to the node (see `send`) */
   sendTo(node: StoreNode, asking: boolean): Promise<T>;
 }
 
-/** The nodes of one Redis, a master behind Sentinels, or a Cluster. */
+/** The nodes of one Redis, of a master behind Sentinels, or of a Cluster. */
 export interface StoreNodes {
   /**
-   * Sends a call to the node that has a key. If that node redirects the call, or cannot run the call yet, the call has
-   * not run. The call is then sent again, to the other node or later.
+   * Sends a call to the node that has a key. If this node redirects the call or cannot run it yet, the call has not
+   * run, and is sent again: to another node, or later.
    *
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */
   at<T>(key: string, call: NodeCall<T>): Promise<T>;
-  /** The known nodes that have slots. */
+  /** Returns the nodes that have slots. */
   masters(): readonly StoreNode[];
-  /** Returns a key that begins with `base` and belongs to a node. */
+  /** Returns a key that begins with `base`, and whose slot the node has. */
   keyOf(node: StoreNode, base: string): string;
-  /** Whether every node is known and connected. */
+  /** Returns whether all nodes are known and connected. */
   isReady(): boolean;
   close(): void;
 }
 
-/** The share of the timeout for which one WAIT may delay the changes behind it. */
+/** The share of the timeout for which one WAIT may delay later changes. */
 const WAIT_SHARE = 0.8;
 
-/** A master, and the connections to it. */
+/** A master, with its connections. */
 export class StoreNode {
-  /** Its address, or the name of the master, for the log. */
+  /** The address of the master, or its name at the Sentinels, for the log. */
   readonly name: string;
-  /** The connection for reads, and for changes if they do not wait for replicas. */
+  /** The connection for reads. Without `minReplicas`, also for changes. */
   readonly reads: StoreConnection;
   /**
-   * The connection for changes. If changes wait for replicas, they have a separate connection, because WAIT delays every later
-   * command of its connection.
+   * The connection for changes. With `minReplicas`, a separate connection, because WAIT delays all later commands of
+   * its connection.
    */
   readonly changes: StoreConnection;
-  /** These connections, without duplicates. */
+  /** The different connections: `reads` and `changes`. */
   readonly connections: readonly StoreConnection[];
   /** Undefined if changes do not wait for replicas. */
   readonly replicas: Replicas | undefined;
@@ -56,7 +55,6 @@ export class StoreNode {
     this.replicas = replicas;
   }
 
-  /** Whether all connections are ready. */
   isReady(): boolean {
     return this.connections.every(({ clock }) => clock !== undefined);
   }
@@ -66,17 +64,17 @@ export class StoreNode {
   }
 }
 
-/** Connects to a node. */
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  // The connection for reads sends no changes, so it never receives the READONLY of a demoted node.
+  // The connection for reads sends no changes, so Redis never answers it with READONLY. It is replaced when the
+  // connection for changes is.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);
 }
 
-/** A Redis with one master: a single node, or a node behind Sentinels. @param onClose called when it is closed */
+/** Creates the nodes of a Redis with one master. @param onClose called by `close` */
 export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
   const masters = [node];
   return {
@@ -92,9 +90,9 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits for the replicas of one connection. While a WAIT is in flight, Redis runs no other command of that connection, so only one
- * WAIT is in flight at a time. A WAIT covers all changes that Redis answered before this process sent the WAIT. Later changes share
- * the next WAIT.
+ * Waits for the replicas of one connection. During a WAIT, Redis runs no other command of that connection, so only one
+ * WAIT at a time is in flight. A WAIT covers all changes that Redis answered before this process sent the WAIT. Later
+ * changes share the next WAIT.
  */
 class Replicas {
   readonly connection: StoreConnection;
@@ -102,10 +100,10 @@ class Replicas {
   readonly #longestMs: number;
   #currentWait: Promise<unknown> = Promise.resolve();
   #nextWait: Promise<number> | undefined;
-  /** The longest remaining time of the callers that share the next WAIT, in milliseconds. */
+  /** The maximum remaining time of the callers that share the next WAIT, in milliseconds. */
   #nextLeftMs = 0;
 
-  /** @param longestMs the longest time for which one WAIT may delay the changes behind it, in milliseconds */
+  /** @param longestMs the maximum time for which one WAIT may delay later changes, in milliseconds */
   constructor(connection: StoreConnection, count: number, longestMs: number) {
     this.connection = connection;
     this.#count = count;
@@ -113,10 +111,10 @@ class Replicas {
   }
 
   /**
-   * Resolves when enough replicas have all changes that Redis answered before this call.
+   * Waits until enough replicas have all changes that Redis answered before this call.
    *
    * @param leftMs the remaining time of the caller, in milliseconds
-   * @throws NotConfirmed if they do not confirm in this time, or the connection is lost
+   * @throws NotConfirmed if too few replicas confirm in this time, or if the connection is lost
    */
   async confirm(leftMs: number): Promise<void> {
     const { losses } = this.connection;
@@ -129,7 +127,7 @@ class Replicas {
       throw new NotConfirmed(cause);
     }
     if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} confirmed`));
-    // A new connection may lead to another Redis, whose replicas do not confirm this change.
+    // A new connection may lead to another Redis, whose replicas do not have the change.
     if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
   }
 

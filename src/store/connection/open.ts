@@ -9,21 +9,21 @@ import { Sentinels } from "./options.ts";
 import { wrongScheme } from "./scheme.ts";
 import { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";
 
-/** How to connect to Redis. */
 export interface OpenOptions
   extends StoreClientOptions,
     Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">>,
     Partial<Readonly<RedisSecrets>> {
-  /** How long to wait for missing shards before the service uses a Cluster without them, in milliseconds. Default: 5000. */
+  /**
+   * The time after which the service starts without the missing shards of a Cluster, in milliseconds. Default: 5000.
+   */
   readonly shardsMs?: number;
 }
 
-/** A store whose connections are being opened. */
 export interface Opening {
-  /** Its calls fail until a connection is ready. */
+  /** The client, whose calls fail until a connection is ready. */
   readonly client: StoreClient;
   /**
-   * Resolves when Redis is ready: every shard of a Cluster, or at least one after `shardsMs`. Waits for Redis without a limit.
+   * Waits without a limit until Redis is ready: every shard of a Cluster, or at least one shard after `shardsMs`.
    * Rejects with StoreMisconfigured if Redis cannot be used with this configuration.
    */
   readonly opened: Promise<void>;
@@ -35,7 +35,7 @@ const CHECK_MS = 5;
 /**
  * Connects to a node, to the master behind Sentinels, or to a Cluster.
  *
- * @param url as `readRedisUrl` parses it
+ * @param url in a form of `readRedisUrl`
  * @throws StoreMisconfigured if the URL is invalid
  */
 export function openRedis(url: string, options: OpenOptions): Opening {
@@ -44,7 +44,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
   let fault: StoreMisconfigured | undefined;
   let isStarting = true;
   let isCheckingScheme = false;
-  /** Reports an error during the start, unless the scheme of the URL is the cause of the error. */
+  /** Reports an error during the start, except if its cause is the scheme of the URL. */
   const reportAtStart = async (error: Error) => {
     if (isCheckingScheme) return;
     isCheckingScheme = true;
@@ -57,7 +57,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     ...options,
     onError: (error) => {
       if (!isStarting) options.onError?.(error);
-      // The caller reports the fault that ends the start. Later errors follow from it and are not reported.
+      // `opened` rejects with this fault. Later errors follow from it, and are not reported.
       else if (error instanceof StoreMisconfigured) fault ??= error;
       else if (!fault) void reportAtStart(error);
     },
@@ -82,17 +82,17 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     if (client.isClosed) throw new StoreUnavailable(new Error("closed"));
   };
   const opened = wait();
-  // It may reject before the caller waits for it.
+  // `opened` may reject before the caller waits for it.
   opened.catch(() => {});
   return { client, opened };
 }
 
 /**
- * Checks that Redis accepts a password on every ready connection. If Redis refuses it, the connection stays usable. The check skips
- * nodes without a ready connection, because they may refuse the former password. It does not wait long for a silent node, because
- * `dropWhenSilent` closes the connection.
+ * Checks that Redis accepts a password on every ready connection. After a refusal, the connection stays usable. Nodes
+ * without a ready connection are skipped, because they may refuse even the former password. A silent node delays the
+ * check only until `dropWhenSilent` closes its connection.
  *
- * @throws StoreMisconfigured if Redis refuses the password; StoreUnavailable if it does not answer
+ * @throws StoreMisconfigured if Redis refuses the password; StoreUnavailable if Redis does not answer
  */
 async function requireAccepted(nodes: StoreNodes, username: string | undefined, password: string): Promise<void> {
   const ready = nodes.masters().filter((node) => node.isReady());

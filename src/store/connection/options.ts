@@ -4,12 +4,11 @@ import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 import { isAnswerTo, isPasswordRefusal, messageOf, StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
-/** The destination of a connection: a node, or the current master according to the Sentinels. */
+/** The destination of a connection: a node, or the current master of the Sentinels. */
 export interface RedisDestination extends RedisLogin, Pick<RedisTarget, "topology"> {
   readonly to: HostPort | Sentinels;
 }
 
-/** The ioredis options of a connection. */
 export function redisOptions(destination: RedisDestination): RedisOptions {
   const { to, db, username } = destination;
   return {
@@ -18,23 +17,22 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     ...(username !== undefined && { username }),
     // While Redis is down, a call fails at once.
     enableOfflineQueue: false,
-    // A change must not run twice if the connection was lost before its answer.
+    // If a connection is lost before the answer to a change, the change must not run a second time.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // The interval of checks while Redis loads its data. The estimate of Redis is in whole seconds.
+    // The interval of checks while Redis loads its data. Redis' own estimate is too coarse: whole seconds.
     maxLoadingRetryTime: 100,
   };
 }
 
-/** The socket type of ioredis. */
 type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 
 /**
- * The ioredis options of a connection that reconnects whenever it is lost.
+ * Returns the ioredis options of a connection that reconnects after each loss.
  *
- * The connector of ioredis listens for the first error of a connection only (5.11.1). An untrusted certificate causes a second
- * error, the TLS alert of the host. Without a listener, that error would end the process.
+ * The connector of ioredis listens only for the first error of a connection (5.11.1). An untrusted certificate causes a
+ * second error, the TLS alert of the host. Without a listener, the second error would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
@@ -54,7 +52,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
         this.connecting = true;
         const address = "host" in to ? to : await to.findMaster();
         if (!this.connecting) throw new Error("closed before the connection was open");
-        // Node does not send the host name (SNI) by itself.
+        // Node does not set the server name (SNI) by default.
         const servername = isIP(address.host) ? {} : { servername: address.host };
         const { ca: authorities } = login.secrets;
         const ca = authorities === undefined ? {} : { ca: authorities };
@@ -78,7 +76,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
   };
 }
 
-/** Creates an ioredis client. Each of its connections logs in with the current password. */
+/** Creates an ioredis client. Each connection of the client logs in with the current password. */
 export function newRedis(options: RedisOptions, passwordOf: () => string | undefined): Redis {
   const password = passwordOf();
   const redis = new Redis({ ...options, ...(password !== undefined && { password }) });
@@ -86,7 +84,10 @@ export function newRedis(options: RedisOptions, passwordOf: () => string | undef
   return redis;
 }
 
-/** Returns the configuration error that Redis reports on a new connection. Undefined for any other error. */
+/**
+ * Returns the error for the operator if a new connection failed because of the configuration. Returns undefined for any
+ * other error.
+ */
 export function configurationFault(
   error: Error,
   { db, secrets: { password } }: RedisLogin,
@@ -108,26 +109,26 @@ export function configurationFault(
 /** The timeout of a Sentinel, in milliseconds. */
 const SENTINEL_TIMEOUT_MS = 500;
 
-/** The channel on which a Sentinel announces a failover: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
+/** The channel for failovers, with messages of the form NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
 const SWITCH_CHANNEL = "+switch-master";
 
 /**
- * The Sentinels of a master. Each new connection queries them for the master. When a Sentinel announces another master, the
- * connections to the old one are closed. While no Sentinel answers, new connections use the last known master, if it still is a
- * master. So the service works without Sentinels.
+ * The Sentinels of a master. Each new connection queries the Sentinels for the master. If a Sentinel announces another
+ * master, the connections to the old master are closed. If no Sentinel answers, new connections use the last known
+ * master while it is a master. So the service works without Sentinels.
  *
- * This class replaces the Sentinel support of ioredis (5.11.1). That support writes to standard error when a Sentinel
- * is down, and closes connections at the failover of any master.
+ * This class replaces the Sentinel support of ioredis (5.11.1), which writes to standard error when a Sentinel is down,
+ * and which closes connections at the failover of any master.
  */
 export class Sentinels {
   readonly #target: RedisTarget;
   readonly #onError: (error: Error) => void;
   readonly #subscribers: Redis[];
-  /** In the order of the queries. The Sentinel that answered last is the first. */
+  /** The Sentinels in the order of the queries. The Sentinel that answered last is the first. */
   readonly #hosts: HostPort[];
   /** The errors of subscriptions, by the name of the Sentinel. */
   readonly #faults = new Map<string, Error>();
-  /** The open connections to the master, and their addresses. */
+  /** The open connections to the master, with their addresses. */
   readonly #streams = new Map<Stream, HostPort>();
   #known: HostPort | undefined;
 
@@ -140,9 +141,11 @@ export class Sentinels {
   }
 
   /**
-   * Queries the Sentinels one after the other, until one of them returns the master.
+   * Queries the Sentinels one after the other, until a Sentinel returns the master. If no Sentinel answers, returns the
+   * last known master.
    *
-   * @throws Error if none returns it and no master is known. StoreMisconfigured if they have no such master or require a password
+   * @throws StoreMisconfigured if the Sentinels have no such master or require a password; Error if no Sentinel answers
+   *   and no master is known
    */
   async findMaster(): Promise<HostPort> {
     const { master } = this.#target;
@@ -180,7 +183,10 @@ export class Sentinels {
       : new Error(text);
   }
 
-  /** Queries another Sentinel first next time: this one did not answer, or returned a Redis that is not the master. */
+  /**
+   * Moves the first Sentinel to the end of the order, because it did not answer, or returned a Redis that is not the
+   * master.
+   */
   tryNextFirst(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }
@@ -197,7 +203,6 @@ export class Sentinels {
 
   #subscribe(host: HostPort): Redis {
     const name = nameOf(host);
-    // This class subscribes after each reconnect.
     const redis = this.#connect(host, { autoResubscribe: false });
     const fail = (error: Error) => {
       if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${messageOf(error)}`));
@@ -214,7 +219,7 @@ export class Sentinels {
     return redis;
   }
 
-  /** Closes the connections to other nodes. They reconnect to the new master. */
+  /** Closes the connections to other nodes. ioredis then connects to the new master. */
   #switchTo(master: HostPort): void {
     this.#known = master;
     for (const [stream, other] of this.#streams) {

@@ -5,7 +5,7 @@ import { StoreMisconfigured } from "./errors.ts";
 import { requireUsable, TRIALS } from "./requirements.ts";
 
 describe("the check of the user's rights", () => {
-  it("covers every command that scripts and calls use, and no other", () => {
+  it("covers the commands of scripts and calls, and no other commands", () => {
     const used = new Set(["TIME"]);
     const rooms = new URL("..", import.meta.url);
     const files = readdirSync(rooms, { recursive: true, encoding: "utf8" });
@@ -52,7 +52,7 @@ describe("the version of Redis", () => {
     ["redis", "6.0.16"],
     ["valkey", "7.0.9"],
     ["redis", "?"],
-  ])("refuses %s %s with its name and the required version", async (server, version) => {
+  ])("refuses %s %s with an error that contains this version and the required version", async (server, version) => {
     expect(await check(hello(server, version))).toBe(
       `this is ${server} ${version}; the service needs Redis 7.0 or Valkey 7.2, or newer`,
     );

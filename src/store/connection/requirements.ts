@@ -1,18 +1,18 @@
 import type { Redis } from "ioredis";
 import { errorCodeOf, isNoCluster, isRefusal, StoreMisconfigured } from "./errors.ts";
 
-/** A key that never exists. Health checks read it, and would change it only if it existed. */
+/** A key that never exists, for health checks. */
 export const PROBE_KEY = "ug:probe";
 
-/** The oldest supported version of each server, as major and minor. */
+/** The oldest supported version of each server: its major and minor number. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
 
-/** Commands on a key that never exists. @param args the arguments after the key */
+/** Returns commands on a key that never exists. @param args the arguments after the key */
 const onProbeKey = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
 
 /**
- * Every command of scripts and calls, with arguments that change nothing: the key does not exist, or Redis refuses the arguments.
- * Redis checks the rights of the user before the arguments.
+ * Every command of scripts and calls, with arguments that change nothing: the key does not exist, or Redis refuses the
+ * arguments. Redis checks the rights of the user before the arguments.
  */
 export const TRIALS: readonly string[] = [
   "TIME",
@@ -31,10 +31,9 @@ export const TRIALS: readonly string[] = [
 ].sort();
 
 /**
- * Tries commands in a script, so a refused command is not an error of the connection. Redis checks the rights of the user first,
- * also on a replica, with full memory, and for a slot of another node. The script declares no keys, so any node of a Cluster
- * runs it.
- * ARGV: the commands. Returns the index and the error of each failed command.
+ * Runs commands in a script, so that a refused command is not an error of the connection. Redis checks the rights of
+ * the user first, even on a replica, with full memory, and for a slot of another node. The script declares no keys, so
+ * any node of a Cluster runs the script. ARGV: the commands. Returns the index and the error of each failed command.
  */
 const TRY = `local failed = {}
 for i = 1, #ARGV do
@@ -51,12 +50,12 @@ return failed`;
 /** The digest of a script that does not exist. */
 const NO_SCRIPT = "0".repeat(40);
 
-/** The first words of the error for a command that the user may not run in a script, in Redis 7.0, and in 7.2 and later. */
+/**
+ * The first words of the error for a command that the user may not run in a script, in Redis 7.0, and in 7.2 and later.
+ */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
-/** The use of a connection. */
 interface RequirementOptions {
-  /** Whether the connection leads to a node of a Cluster. */
   readonly isCluster: boolean;
   /** Whether changes wait for replicas. */
   readonly waits: boolean;
@@ -65,11 +64,12 @@ interface RequirementOptions {
 /**
  * Checks that Redis has a supported version, and that its user may run every command of the service.
  *
- * @throws StoreMisconfigured if the version or a permission is missing; the error of ioredis if Redis does not answer
+ * @throws StoreMisconfigured if the version is too old or a right is missing; the error of ioredis if Redis does not
+ *   answer
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // ASKING affects the next command. The next command of this connection has no key.
+    // ASKING affects the next command on this connection, HELLO, which has no key.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),
@@ -100,7 +100,7 @@ async function requireVersion(redis: Redis): Promise<void> {
   throw new StoreMisconfigured(`this is ${server} ${version}; the service needs Redis 7.0 or Valkey 7.2, or newer`);
 }
 
-/** The missing rights, in the form of ACL SETUSER. */
+/** Returns the missing rights, in the form of ACL SETUSER. */
 function deniedOf(answer: unknown): string[] {
   const failed = answer as readonly (number | string)[];
   const missing = new Set<string>();
@@ -115,7 +115,7 @@ function deniedOf(answer: unknown): string[] {
 
 const none = (): string[] => [];
 
-/** Returns a handler that reports these rights as missing if Redis denied them. */
+/** Returns a handler that reports these rights as missing if the user lacks them. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
     if (errorCodeOf(error) === "NOPERM") return [...rights];
@@ -124,7 +124,7 @@ function unlessDenied(rights: readonly string[]) {
         "REDIS_URL begins with redis-cluster://, but this Redis is not a Cluster: begin it with redis://",
       );
     }
-    // Redis checks the rights first, so any other error means that the user has them.
+    // Redis checks the rights first. So with any other error, the user has the rights.
     if (isRefusal(error)) return [];
     throw error;
   };

@@ -7,10 +7,10 @@ import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 const TIMEOUT_MS = 500;
 
 /**
- * Checks whether REDIS_URL has the wrong scheme: TLS for a host without TLS, or the other way round. Call it after a failed
- * connection, whose own error, such as a reset or a timeout, does not show the cause.
+ * Checks whether REDIS_URL has the wrong scheme: TLS for a host without TLS, or no TLS for a host with TLS. The error
+ * of the failed connection, such as a reset or a timeout, does not show this cause.
  *
- * @returns an error with the right scheme; undefined if no host answers to the other scheme
+ * @returns an error with the right scheme. Undefined if no host answers to the other scheme
  */
 export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promise<StoreMisconfigured | undefined> {
   const answers = await Promise.all(hosts.map((host) => (tls ? answersPlainly(host) : answersOverTls(host))));
@@ -22,7 +22,7 @@ export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promis
 }
 
 function answersOverTls(host: HostPort): Promise<boolean> {
-  // This connection sends no secret, so it accepts any certificate.
+  // This connection sends no secret, so any certificate is accepted.
   const socket = connectTls({
     ...host,
     ...(isIP(host.host) ? {} : { servername: host.host }),
@@ -35,12 +35,12 @@ function answersPlainly(host: HostPort): Promise<boolean> {
   const socket = createConnection({ ...host });
   return settled(socket, (settle) => {
     socket.once("connect", () => socket.write("PING\r\n"));
-    // An error, for example for a missing password, is an answer as well.
+    // An error, for example for a missing password, is also an answer.
     socket.once("data", (data) => settle(/^[+-]/.test(data.toString("latin1"))));
   });
 }
 
-/** Waits for the answer of `begin`, then closes the connection. @returns false if the connection fails or is too slow */
+/** Waits for the answer of `begin`, and closes the connection. Returns false if the connection fails or is too slow. */
 async function settled(
   socket: ReturnType<typeof createConnection>,
   begin: (settle: (answer: boolean) => void) => void,

@@ -8,42 +8,45 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
 /*
  * Scripts take and return flat arrays of strings. The first element of the result is the outcome.
  *
- * Every change has a deadline, in milliseconds since 1970 by Redis' clock. A change may wait in a socket, or in a stopped Redis,
- * until long after its call has failed. So after the deadline it changes nothing and returns `late`. The first element of its
- * result is `done` if the change is committed, and then replicas have to confirm it. The second element is Redis' clock.
+ * Every change has a deadline, in milliseconds since 1970 by Redis' clock. A change may wait in a socket, or in a
+ * stopped Redis, until long after its call has failed. So after the deadline, the script changes nothing and returns
+ * `late`. If the change is committed, the first element of the result is `done`, and replicas must then confirm the
+ * change. The second element is Redis' clock.
  *
- * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A script fails at the first key of
- * another type and, while its slot is migrating, at the first missing key. So it reads the keys that it writes before its first
- * write. In `parts/environment.lua`, it also reads a key that never exists: while the slot is migrating, it fails at that key.
+ * If its memory is full, Redis refuses a change before it starts (`#!lua` without `allow-oom`). A script fails at the
+ * first key of another type, and during the migration of its slot at the first missing key. So a script reads the keys
+ * that it writes before its first write. `parts/environment.lua` also reads a key that never exists, so that the script
+ * fails there during a migration.
  */
 
-/** A script in Lua, and the names of its arguments. */
+/** A script in Lua, with the names of its arguments. */
 export interface Script<Key extends string = string, Arg extends string = string> {
-  /** The SHA-1 of its text. EVALSHA runs it by this name. */
+  /** The SHA-1 of the script's text, for EVALSHA. */
   readonly name: string;
   readonly lua: string;
-  /** The keys that are known in advance. The first one selects the node. Each is a local variable of the script. */
+  /** The keys that are known in advance. The first key selects the node. Each key is a local variable of the script. */
   readonly keys: readonly Key[];
-  /** The other arguments. Each is a local variable of the script. */
+  /** The other arguments. Each argument is a local variable of the script. */
   readonly args: readonly Arg[];
-  /** Whether it has a deadline. */
+  /** Whether the script has a deadline. */
   readonly isChange: boolean;
-  /** Whether it uses only its first key. */
+  /** Whether the script uses only its first key. */
   readonly singleKey: boolean;
 }
 
-/** The values of the keys and arguments. True becomes `1`; false and undefined become an empty string. */
+/** The values of the keys and arguments. True becomes `1`. False and undefined become an empty string. */
 export type ScriptArgs<Key extends string = string, Arg extends string = string> = {
   readonly [name in Key]: string;
 } & {
   readonly [name in Arg]: string | number | boolean | undefined;
 } & {
-  /** Further arguments without names. They follow the named arguments. */
+  /** Arguments without names, which follow the named arguments. */
   readonly extraArgs?: readonly string[];
 };
 
 /**
- * `read`: writes nothing. `change`: writes, with a deadline. `count`: writes temporary values, without a deadline.
+ * `read`: writes nothing. `change`: writes, with a deadline. `count`: writes values that may be lost, without a
+ * deadline.
  */
 type ScriptKind = "read" | "change" | "count";
 
@@ -54,25 +57,27 @@ export type Words<Text extends string> = Text extends `${infer First} ${infer Re
     ? never
     : Text;
 
-/** Keys and arguments are names, separated by spaces. */
+/** The definition of a script. Keys and arguments are names, separated by spaces. */
 export interface ScriptDefinition<Keys extends string, Args extends string> {
   readonly keys: Keys;
-  /** Default: none. */
+  /** Default: no arguments. */
   readonly args?: Args;
-  /** Whether it uses only its first key. Default: true for one key. Set false if the script builds the names of further keys. */
+  /**
+   * Whether the script uses only its first key. Default: true with one key. Set to false if the script builds names of
+   * further keys.
+   */
   readonly singleKey?: boolean;
-  /** Whether Redis runs it with full memory, because it revokes or deletes. Default: false. */
+  /** Whether Redis runs the script with full memory, because the script revokes or deletes. Default: false. */
   readonly allowOom?: boolean;
 }
 
-/** Reads Redis' clock. It uses floats, because the integers of the embedded store have 32 bits. */
+/** Reads Redis' clock into floats, because the integers of the embedded store have 32 bits. */
 const CLOCK = `local time = redis.call('TIME')
 local micros = (time[1] + 0.0) * 1000000.0 + time[2]
 local now = math.floor(micros / 1000)
 local nowText = string.format('%.0f', now)
 `;
 
-/** The first lines of every change. */
 const UNLESS_LATE = "if now > tonumber(ARGV[1]) then return {'late', nowText} end\n";
 
 /** Lua 5.1 and 5.3 have different names for this function. */
@@ -88,10 +93,10 @@ const PARTS: { readonly [name: string]: string } = {
 };
 
 /**
- * Assembles a script from its text, the included parts, and its keys and arguments as local variables.
+ * Assembles a script from its text, the included parts, and local variables for its keys and arguments.
  *
- * @param text may also use `extra`, the index in ARGV of the first further argument; `unpack`; and Redis' clock as `micros`,
- *   `now` and `nowText`
+ * @param text can also use `extra`, the index in ARGV of the first argument without a name; `unpack`; and Redis' clock
+ *   as `micros`, `now` and `nowText`
  */
 export function defineScript<const Keys extends string, const Args extends string = "">(
   kind: ScriptKind,
@@ -111,7 +116,10 @@ export function defineScript<const Keys extends string, const Args extends strin
   return { name: hash("sha1", lua), lua, keys, args, isChange, singleKey };
 }
 
-/** The arguments of EVAL: the number of keys, the keys, and the other arguments. @param deadline of a change */
+/**
+ * Returns the arguments of EVAL: the number of keys, the keys, and the other arguments. @param deadline the deadline of
+ * a change
+ */
 export function argumentsOf<Key extends string, Arg extends string>(
   { keys, args: names, isChange }: Script<Key, Arg>,
   args: ScriptArgs<Key, Arg>,

@@ -1,14 +1,17 @@
 import type { Redis } from "ioredis";
 
 /**
- * Sends the commands of one event loop turn in one write. The auto-pipelining of ioredis does the same, but makes a pipeline and
- * two promises for each command.
+ * Sends the commands of one event loop turn in one write. The auto-pipelining of ioredis has the same effect, but
+ * creates a pipeline, and two promises for each command.
  */
 export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
 }
 
-/** Joins the strings that are written to a connection in one turn. Other writes keep their place between them. */
+/**
+ * Joins the strings that are written to a connection in one event loop turn. Other writes keep their place between
+ * these strings.
+ */
 function joinWrites(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
   const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;
@@ -32,14 +35,14 @@ function joinWrites(connection: Redis["stream"]): void {
   };
 }
 
-/** The number of checks within the allowed time of silence. */
+/** The number of checks during `silenceMs`. */
 const CHECKS = 4;
 
 /**
- * Closes a connection that receives nothing for a time while commands wait for their answers. ioredis then opens a new one. The
- * ioredis option `socketTimeout` does not work for this: its timer also closes the next connection (5.11.1).
+ * Closes a connection that receives no data for a time while commands wait for their answers. ioredis then opens a new
+ * connection. The ioredis option `socketTimeout` cannot be used: its timer also closes the next connection (5.11.1).
  *
- * @param silenceMs the allowed time of silence, in milliseconds. The connection may stay open for up to 25 % longer
+ * @param silenceMs the time without data, in milliseconds. The connection may stay open for up to 25 % longer
  */
 export function dropWhenSilent(redis: Redis, silenceMs: number): void {
   redis.on("connect", () => {

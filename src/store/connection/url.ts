@@ -1,18 +1,16 @@
-/** A host and a port. */
 export interface HostPort {
   readonly host: string;
   readonly port: number;
 }
 
-/** The secrets that may change while the service runs. New connections use the current secrets. */
+/** The secrets that can change while the service runs. New connections use the current secrets. */
 export interface RedisSecrets {
   password: string | undefined;
   sentinelPassword: string | undefined;
-  /** The CA certificates for Redis and Sentinel certificates, in PEM. Undefined: the CA certificates of the runtime. */
+  /** The CA certificates for Redis and the Sentinels, in PEM. Undefined for the CA certificates of the runtime. */
   ca: string | undefined;
 }
 
-/** The login of a connection to Redis. */
 export interface RedisLogin {
   readonly tls: boolean;
   readonly db: number;
@@ -21,7 +19,7 @@ export interface RedisLogin {
   readonly secrets: RedisSecrets;
 }
 
-/** The addresses of Redis, and how it is deployed. */
+/** The addresses of Redis, its topology, and its login. */
 export interface RedisTarget extends RedisLogin {
   readonly topology: "node" | "sentinel" | "cluster";
   /** The node, the Sentinels, or the first nodes of the Cluster. */
@@ -42,10 +40,10 @@ const TOPOLOGIES = {
 } as const;
 
 /**
- * Parses REDIS_URL. A URL cannot set options of the client.
+ * Parses REDIS_URL.
  *
- * @param beside the secrets of other settings. A password in the URL has priority
- * @returns the target, or the faults of the URL for the operator. They contain no secrets
+ * @param beside the secrets from other settings. A password in the URL has priority
+ * @returns the target, or the faults of the URL for the operator, without secrets
  */
 export function readRedisUrl(
   url: string,
@@ -114,7 +112,7 @@ function hostPort(text: string, otherwise: number): HostPort | undefined {
   return { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port ?? otherwise) };
 }
 
-/** @returns null if the text is not percent-encoded UTF-8 */
+/** Decodes percent-encoded UTF-8. Returns null for any other text. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text);

@@ -15,7 +15,7 @@ it.each<[end: string, start: string, count: number, expected: readonly string[]]
   ["(10-0", "6", 9, ["6-0"]],
   ["(5-0", "0", 9, []],
   ["(11-0", "11", 9, []],
-])("reads a stream like XREVRANGE, from %s to %s, at most %i events", async (end, start, count, expected) => {
+])("XREVRANGE from %s to %s with COUNT %i returns the events in this range", async (end, start, count, expected) => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   for (const id of ["5-0", "6-0", "10-0"]) await redisOf(client).xadd("k", id, "field", `of ${id}`);
   const events = await client.run("list", "xrevrange", ["k", end, start, "COUNT", count]);
@@ -23,7 +23,7 @@ it.each<[end: string, start: string, count: number, expected: readonly string[]]
   client.close();
 });
 
-it("refuses an event that is not later than the last one, and trims the oldest events", async () => {
+it("XADD refuses an event that is not later than the last event, and XTRIM removes the oldest events", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
   for (const id of ["5-0", "6-0", "10-0"]) await redis.xadd("k", id, "field", "value");
@@ -35,9 +35,9 @@ it("refuses an event that is not later than the last one, and trims the oldest e
   client.close();
 });
 
-it("lists members in the order of their bytes, as Redis does", async () => {
+it("ZRANGEBYLEX returns members in the order of their bytes", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
-  // In UTF-16, the surrogates of the last member come before the member before it.
+  // In UTF-16, the last member has lower code units than the member before it.
   const members = ["a", "ab", "b", "\uffee", "\u{1f600}"];
   await redisOf(client).zadd("k", ...members.toReversed().flatMap((member) => ["0", member]));
   const range = (min: string, max: string, count = 9) =>
@@ -49,7 +49,7 @@ it("lists members in the order of their bytes, as Redis does", async () => {
   client.close();
 });
 
-it("runs no other command between the commands of a script", async () => {
+it("no other command runs between the commands of a script", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
   const add = defineScript(
@@ -72,7 +72,7 @@ return {'done', nowText}`,
   client.close();
 });
 
-it("does not expire a key while a script runs", async () => {
+it("no key expires while a script runs", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
   const note = defineScript(

@@ -7,7 +7,6 @@ import { StoreNode, singleNode } from "../nodes.ts";
 import type { Script } from "../script.ts";
 import { luaCompiler } from "./lua.ts";
 
-/** The commands that the service sends outside of scripts. */
 const PLAIN_COMMANDS = Object.keys({
   get: true,
   hgetall: true,
@@ -17,13 +16,13 @@ const PLAIN_COMMANDS = Object.keys({
   xrevrange: true,
 } satisfies Record<CommandName, true>);
 
-/** A command of ioredis-mock, or its replacement in this file. */
+/** A command of ioredis-mock, or the replacement of such a command. */
 type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 
-/** Opens the embedded store in the memory of this process. It is empty. */
+/** Opens a new and empty store in the memory of this process. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
   const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
-  // Instances with the same host share their data. A new host name gives an empty store.
+  // Instances with the same host share their data, so each store has a new host name.
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
   const expiry = expiryOf(redis);
   const streams = streamsOf(redis);
@@ -35,12 +34,12 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
     return command(...(args as never[]));
   });
-  // A script waits for each of its commands. No other script or command runs until the script ends.
+  // A script waits for each of its commands. No other command or script runs until its end.
   let latest: Promise<unknown> = Promise.resolve();
   const inTurn =
     (run: MockCommand): MockCommand =>
     (...args) => {
-      // As in Redis, no key expires between two commands of a script.
+      // As in Redis, keys expire only before a command or a script.
       const answer = latest.then(expiry.removeExpired).then(() => run(...args));
       latest = answer.catch(() => {});
       return answer;
@@ -59,7 +58,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
-/** Gives the errors of a command the name that ioredis gives to errors of Redis. */
+/** Sets the name of a command's errors to the name of ioredis for errors of Redis. */
 function refusing(run: MockCommand): MockCommand {
   return (...args) =>
     run(...args).catch((error: Error) => {
@@ -68,7 +67,8 @@ function refusing(run: MockCommand): MockCommand {
 }
 
 /**
- * Commands for expiry. Expired keys are removed before a command or a script, never between two commands of a script.
+ * Replaces the commands for expiry. Expired keys are removed before a command or a script, never between two commands
+ * of a script.
  */
 function expiryOf(redis: Redis) {
   const ends = new Map<string, number>();
@@ -109,13 +109,13 @@ function expiryOf(redis: Redis) {
   return { commands, removeExpired };
 }
 
-/** TIME: seconds since 1970, and microseconds. The mock rounds it to seconds. */
+/** TIME with milliseconds. The mock returns whole seconds. */
 async function time(): Promise<[string, string]> {
   const now = Date.now();
   return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000}`];
 }
 
-/** ZRANGEBYLEX in the order of bytes. The mock orders by UTF-16 units, so a page could skip groups. */
+/** ZRANGEBYLEX in the order of bytes. The mock uses the order of UTF-16 units, so a page could omit groups. */
 function rangeByBytes(redis: Redis) {
   const order = (member: string, bound: string, ifExcluded: number) =>
     compareBytes(member, bound.slice(1)) || (bound.startsWith("(") ? ifExcluded : 0);
@@ -131,9 +131,9 @@ function compareBytes(one: string, other: string): number {
 }
 
 /**
- * Commands for streams, as the scripts and the audit trail use them: all ids end with `-0`. A stream of ioredis-mock reuses ids after
- * it is trimmed, keeps trimmed events in memory, and cannot be read from a given id. So a stream is a list here. Each element is the
- * id of an event, a space, and its fields in JSON.
+ * Replaces the commands for streams. The scripts and the audit trail only use ids that end with `-0`. The mock reuses
+ * ids after a stream is trimmed, keeps trimmed events in memory, and cannot read from a given id. So a stream is a list
+ * here. Each element of the list is the id of an event, a space, and the fields of the event in JSON.
  */
 function streamsOf(redis: Redis) {
   return {
@@ -149,14 +149,14 @@ function streamsOf(redis: Redis) {
       await redis.ltrim(key, gone, -1);
       return gone;
     },
-    /** @param start an id without `-0`, or `-`. @param end the same, or `+` */
+    /** @param start an id without `-0`, or `-`. @param end an id without `-0`, or `+` */
     async xrange(key: string, start: string, end: string, _count: "COUNT", count: string) {
       const [first, last] = [start === "-" ? 0 : Number(start), end === "+" ? Number.POSITIVE_INFINITY : Number(end)];
       const events = await redis.lrange(key, 0, -1);
       const wanted = events.filter((event) => versionOf(event) >= first && versionOf(event) <= last);
       return wanted.slice(0, Number(count)).map(entryOf);
     },
-    /** @param end a parenthesis and the id after the last event */
+    /** @param end a parenthesis and an id. The result contains only events before this id */
     async xrevrange(key: string, end: string, start: string, _count: "COUNT", count: number) {
       const [first, limit] = [versionOf(start), versionOf(end.slice(1))];
       const events = await redis.lrange(key, 0, -1);
@@ -166,13 +166,13 @@ function streamsOf(redis: Redis) {
   };
 }
 
-/** Converts an element of such a list to the form that Redis returns: the id and the fields. */
+/** Converts an element of such a list to the entry that Redis returns. */
 function entryOf(event: string): [string, string[]] {
   const length = event.indexOf(" ");
   return [event.slice(0, length), JSON.parse(event.slice(length))];
 }
 
-/** The number before the `-0` of an id. */
+/** Returns the number before the `-0` of an id. */
 function versionOf(event: string): number {
   return Number.parseFloat(event);
 }

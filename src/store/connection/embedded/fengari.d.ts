@@ -1,6 +1,5 @@
-/** Types for the used part of fengari, which has no types of its own: the C functions of Lua 5.3, on a state or a thread. */
+/** Types for the used part of fengari, which has no types: the C functions of Lua 5.3 on a state or a thread. */
 declare module "fengari" {
-  /** A state of Lua, or one of its threads. */
   interface LuaState {
     readonly l_G: unknown;
   }

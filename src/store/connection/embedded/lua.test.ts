@@ -21,7 +21,7 @@ it.each<[text: string, expected: unknown]>([
   ["return redis.call('HASH')", ["f", "v", "g", "w"]],
   ["local answer = redis.pcall('REFUSE') return {type(answer), answer.err}", ["table", "ERR refused"]],
   ["#!lua flags=allow-oom\nreturn 'reported'", "reported"],
-])("converts the arguments and results of a script like Redis: %s", async (text, expected) => {
+])("the arguments and the result of a script are converted as in Redis: %s", async (text, expected) => {
   expect(await run(text, "a", "b")).toEqual(expected);
 });
 
@@ -29,7 +29,7 @@ it.each([
   ["return redis.call('REFUSE')", "ERR refused"],
   ["error('by itself')", "by itself"],
   ["return 1 + nil", "arithmetic on a nil value"],
-])("a failed script does not affect other scripts: %s", async (text, message) => {
+])("a failed script does not affect later calls: %s", async (text, message) => {
   const [before, script] = ["return ARGV[1]", text].map((each) => compile(each));
   for (let i = 0; i < 2; i++) {
     await expect(script?.(["k"], [])).rejects.toMatchObject({
@@ -40,11 +40,11 @@ it.each([
   }
 });
 
-it("rejects a text that is not Lua", () => {
+it("a text that is not Lua is rejected", () => {
   expect(() => compile("return {")).toThrow("a script failed");
 });
 
-it("a call leaves no globals to later calls or to other scripts", async () => {
+it("a call leaves no globals for later calls or other scripts", async () => {
   const count = compile("calls = (calls or 0) + 1 return calls");
   expect(await Promise.all([count(["k"], []), count(["k"], [])])).toEqual([1, 1]);
   expect(await count(["k"], [])).toBe(1);

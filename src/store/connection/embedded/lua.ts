@@ -2,18 +2,21 @@ import type Fengari from "fengari";
 
 type LuaState = ReturnType<(typeof Fengari)["lauxlib"]["luaL_newstate"]>;
 
-/** Runs a Redis command for a script. @param name in lower case */
+/** Runs a Redis command for a script. @param name the name in lower case */
 type RunCommand = (name: string, args: readonly string[]) => Promise<unknown>;
 
-/** A compiled script. Converts its result as Redis does. */
+/** Runs a compiled script, and converts its result as Redis does. */
 type LuaScript = (keys: readonly string[], args: readonly string[]) => Promise<unknown>;
 
-/** A script or one of its commands failed. Has the name that ioredis gives to errors of Redis. */
+/** The error of a script or of a command in a script, with the name that ioredis gives to errors of Redis. */
 class ScriptFailed extends Error {
   override readonly name = "ReplyError";
 }
 
-/** A command suspends the thread of its script until its answer arrives. */
+/**
+ * Defines `redis.call` and `redis.pcall`. These functions suspend the thread of the script until the command is
+ * answered.
+ */
 const REDIS = `local yield = coroutine.yield
 redis = {
   call = function(...) return yield('call', ...) end,
@@ -21,8 +24,8 @@ redis = {
 }`;
 
 /**
- * Compiles Redis scripts in one Lua state, each script once. Every call of a script has its own globals. The compiler
- * throws an Error if a text is not Lua.
+ * Compiles each Redis script once, in one Lua state. Every call of a script has its own globals. The compiler throws an
+ * Error for a text that is not Lua.
  *
  * @param run runs the commands of the scripts
  */
@@ -32,18 +35,17 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
 
   const errorOf = (thread: LuaState) => new ScriptFailed(`a script failed: ${lua.lua_tojsstring(thread, -1)}`);
 
-  /** Runs a Lua text, and leaves its results on the stack. */
   const load = (text: string, results: number): void => {
     if (lauxlib.luaL_loadstring(state, to_luastring(text)) !== lua.LUA_OK) throw errorOf(state);
     lua.lua_call(state, 0, results);
   };
 
-  /** Pushes the answer of a command: null as false, an object as alternating fields and values, an error as a table. */
+  /** Pushes the answer of a command: null as false, an object as a list of fields and values, an error as a table. */
   const push = (thread: LuaState, value: unknown): void => {
     if (typeof value === "string") {
       lua.lua_pushstring(thread, Buffer.from(value));
     } else if (typeof value === "number") {
-      // As a float, because the integers of fengari have 32 bits.
+      // The number is pushed as a float, because the integers of fengari have 32 bits.
       lua.lua_pushnumber(thread, value);
     } else if (typeof value !== "object" || value === null) {
       lua.lua_pushboolean(thread, false);
@@ -61,7 +63,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     }
   };
 
-  /** Converts a value of a script: a table ends at its first nil, and false becomes null. */
+  /** Converts a value as Redis does: a table ends at its first nil, and false becomes null. */
   const at = (thread: LuaState, index: number): unknown => {
     switch (lua.lua_type(thread, index)) {
       case lua.LUA_TSTRING:
@@ -84,7 +86,6 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     }
   };
 
-  /** Runs the command that a suspended thread waits for. */
   const answerTo = async (thread: LuaState): Promise<unknown> => {
     const [how, name = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
       String(at(thread, i + 1)),
@@ -97,7 +98,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
   };
 
   const call = async (script: number, keys: readonly string[], args: readonly string[]): Promise<unknown> => {
-    // In a new thread, so a failed script leaves nothing on the stack.
+    // Each call has a new thread, so a failed script leaves nothing on the stack.
     const thread = lua.lua_newthread(state);
     lua.lua_pop(state, 1);
     lua.lua_rawgeti(thread, lua.LUA_REGISTRYINDEX, script);
@@ -118,7 +119,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
   return (text) => {
     const known = compiled.get(text);
     if (known) return known;
-    // The first line, such as `#!lua flags=allow-oom`, is not Lua.
+    // The first line of a Redis script, such as `#!lua flags=allow-oom`, is not Lua.
     const body = text.replace(/^#!.*\n/, "\n");
     load(`return function(KEYS, ARGV) local _ENV = setmetatable({}, {__index = _ENV}) ${body}\nend`, 1);
     const reference = lauxlib.luaL_ref(state, lua.LUA_REGISTRYINDEX);
