@@ -11,7 +11,7 @@ const files = readdirSync(folder).filter((name) => name.endsWith(".lua"));
 
 const scripts: [name: string, script: Script][] = Object.entries({ ...table, PROBE_CHANGE });
 
-/** Globals of Redis that scripts may use. */
+/** The globals of Redis that scripts may use. */
 const GLOBALS = ["KEYS", "ARGV", "redis", "math", "string", "table", "tonumber", "type", "ipairs", "pairs", "unpack"];
 
 const singleKey = scripts.filter(([, script]) => script.singleKey);
@@ -34,7 +34,7 @@ it.each(scripts)("%s parses as Lua 5.1 and sets no global", (_, { lua }) => {
   expect(globals.map((each) => each.name).filter((each) => !GLOBALS.includes(each))).toEqual([]);
 });
 
-it.each(singleKey)("%s touches one key alone", (name, { lua, keys }) => {
+it.each(singleKey)("%s uses only its one key", (name, { lua, keys }) => {
   expect(keys).toHaveLength(1);
   for (const [call, , key] of lua.matchAll(/call\('(\w+)', ([^,)]+)/g)) {
     // LIST_IDS reads no names: its argument `contains` is empty.
@@ -43,7 +43,7 @@ it.each(singleKey)("%s touches one key alone", (name, { lua, keys }) => {
 });
 
 it.each(scripts.filter(([, { isChange }]) => isChange))(
-  "%s runs when Redis' memory is full only if it revokes, suspends or deletes",
+  "%s runs with full memory if and only if it revokes, suspends or deletes",
   (name, { lua }) => {
     const ends = /REVOKE|SUSPEND|DELETE|DELETION|END_SESSIONS|CLEAR|REMOVE|SET_SIGNING_KEYS/.test(name);
     expect(lua.startsWith(ends ? "#!lua flags=allow-oom\n" : "#!lua\n")).toBe(true);
@@ -52,7 +52,7 @@ it.each(scripts.filter(([, { isChange }]) => isChange))(
 
 const withKeys = scripts.filter(([, { keys }]) => keys.includes("environment") && keys.every((key) => key in KEYS));
 
-it.each(withKeys.filter(([, { isChange }]) => isChange))("%s has the arguments of its keys", (_, { keys, args }) => {
+it.each(withKeys.filter(([, { isChange }]) => isChange))("%s has arguments for its keys", (_, { keys, args }) => {
   for (const key of keys) {
     const of = KEYS[key as KeyName](1, { id: "1", digest: "2", currentDigest: "3", requestDigest: "4" } as KeyArgs);
     const parts = of.split(":").at(-1) ?? "";

@@ -44,8 +44,8 @@ import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
 
 /*
- * All scripts of the store, with the names of their keys and arguments. The first lines of each script describe its effect and
- * its answers.
+ * All scripts of the store, with the names of their keys and arguments. The first lines of each script describe its
+ * effect and its results.
  */
 
 export const READ = defineScript("read", read, { keys: "key" });
@@ -57,7 +57,7 @@ export const RESOLVE_SESSION = defineScript("read", resolveSession, {
   args: "viewer",
 });
 
-/** `contains` must be empty, because otherwise the script reads further keys. */
+/** `contains` must be empty, because the script otherwise reads further keys. */
 export const LIST_IDS = defineScript("read", listIds, {
   keys: "ids",
   args: "from idPrefix count contains",
@@ -108,22 +108,24 @@ export const DUE_WEBHOOKS = defineScript("read", dueWebhooks, {
   singleKey: false,
 });
 
-/** Further arguments of each audited change (`parts/environment.lua`). */
+/** The arguments for the audit events of a script (`parts/environment.lua`). */
 const EVENT_ARGS = "retentionMs maxUpdates actorId actorName role method requestId peer";
 
 export type EventArg = Words<typeof EVENT_ARGS>;
 
-/** A script that changes an environment and writes audit events. */
 export type EnvironmentScript<Arg extends string = string> = Script<KeyName, Arg | EventArg>;
 
 interface EnvironmentScriptDefinition<Args extends string> extends Partial<ScriptDefinition<string, Args>> {
-  /** Required state of the environment; empty: it must not exist. Default: `active`. */
+  /** The required state of the environment. If empty, the environment must not exist. Default: `active`. */
   readonly state?: "active" | "deleting" | "";
-  /** Stream of its events. Default: `events`. */
+  /** The stream of the events. Default: `events`. */
   readonly stream?: EventStream;
 }
 
-/** Defines a script that changes an environment. It writes its event by the function `audit`. Its keys are a part of `KEYS`. */
+/**
+ * Defines a script that changes an environment, and that writes its events with the function `audit`. The keys must be
+ * in `KEYS`.
+ */
 function environmentScript<const Args extends string = "">(
   lua: string,
   { keys = "", args, state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Args>,
@@ -166,7 +168,7 @@ export const DELETE_GROUP = environmentScript(deleteGroup, {
   allowOom: true,
 });
 
-/** Redis also runs it when memory is full, because it ends the access of viewers. */
+/** Suspends a group even if Redis' memory is full, because this ends the access of viewers. */
 export const SUSPEND_GROUP = environmentScript(suspendGroup, {
   keys: "group",
   args: "id reason message untilTime",
@@ -182,7 +184,7 @@ const rotation = {
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
 
-/** Like `ROTATE_TOKEN`, but Redis also runs it when memory is full, because it revokes a leaked token. */
+/** Works like `ROTATE_TOKEN`, but even if Redis' memory is full, because the change revokes a leaked token. */
 export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
 
 export const END_SESSIONS = environmentScript(endSessions, {
@@ -212,7 +214,7 @@ export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
   allowOom: true,
 });
 
-/** Redis also runs it when memory is full, because a replacement of leaked keys revokes sessions. */
+/** Works even if Redis' memory is full, because a replacement of leaked keys revokes sessions. */
 export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
   keys: "signingKeys",
   args: "expectedVersion message",

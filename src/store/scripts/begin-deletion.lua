@@ -1,6 +1,6 @@
--- Begins the deletion of an environment. From now on, scripts refuse its changes, and its API tokens and user group
--- tokens are invalid. Deletes the keys that sign its viewer sessions. Returns `filled` if the environment has groups
--- and `force` is empty; or `done`.
+-- Begins the deletion of an environment, and deletes its signing keys. Its API tokens and user group tokens become
+-- invalid, and scripts refuse changes.
+-- Returns `filled` if the environment has groups and `force` is empty; or `done`.
 if force == '' and redis.call('ZCARD', ids) > 0 then return {'filled', nowText} end
 redis.call('EXISTS', signingKeys)
 audit('', 'delete_time')

@@ -1,7 +1,7 @@
--- Sets the fields of a webhook to the extra arguments, and removes its failures. With `secret`, it adds a secret instead: the
--- secrets before it sign until `graceMs` after their replacement, and the newest `maxSecrets` stay. With `since`, it moves the
--- cursor back to this time in microseconds.
--- Returns `WebhookNotFound`; `same` if nothing changed; or `done` and the record.
+-- Sets the fields of a webhook to the extra arguments, and removes its failures. With `secret`, adds a secret: the
+-- former secrets sign until `graceMs` after their replacement, and only the newest `maxSecrets` secrets stay. With
+-- `since`, moves the cursor back to this time in microseconds.
+-- Returns `WebhookNotFound`; `same` and the record if nothing changed; or `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'secrets', 'cursor')
 if not found[1] then return {'WebhookNotFound', nowText} end

@@ -1,5 +1,6 @@
--- Adds `amount` to a counter that expires `windowSeconds` after its first count. Sets the expiry of a counter that has none.
--- Returns the count and the milliseconds until it expires.
+-- Adds `amount` to a counter that expires `windowSeconds` after its first count. Also sets the expiry of a counter
+-- without an expiry.
+-- Returns the count, and the milliseconds until the expiry.
 local count = redis.call('INCRBY', key, amount)
 local left = redis.call('PTTL', key)
 if left < 0 then

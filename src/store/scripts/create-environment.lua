@@ -1,4 +1,4 @@
--- Creates an environment, if no other one has its number.
+-- Creates an environment whose number has no record.
 -- Returns `damaged` if the record is missing but groups exist; or `done`.
 if redis.call('EXISTS', ids) == 1 then return {'damaged', nowText} end
 audit('', '')

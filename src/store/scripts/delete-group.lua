@@ -1,5 +1,5 @@
--- Deletes a group, its index entries and its notes on revoked sessions. If `etag` is not empty, the group must have
--- this etag. Records of request ids remain until they expire. These records hold the team id, which no other group
+-- Deletes a group, its index entries, and the notes on its revoked sessions. If `etag` is not empty, the group must
+-- have this etag. The results of request ids stay until they expire: they contain the team id, which no other group
 -- gets.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens

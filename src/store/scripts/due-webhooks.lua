@@ -1,6 +1,6 @@
--- Reads the enabled webhooks whose cursor is older than the last event. Returns the state of the environment, Redis' clock, the
--- time of the last check, and four values for each of these webhooks: its id, its cursor, `1` if a worker may claim it now, and the
--- time of the event that failed.
+-- Reads the enabled webhooks whose cursor is before the last event.
+-- Returns the state of the environment, Redis' clock, the time of the last check, and four values per webhook: the id,
+-- the cursor, `1` if a worker may claim the webhook now, and the time of the event that failed.
 local prefix = string.sub(webhooks, 1, -9)
 -- include: webhooks
 local found = redis.call('HMGET', environment, 'state', 'version')

@@ -1,4 +1,3 @@
-/** The text of a script. */
 declare module "*.lua" {
   const text: string;
   // biome-ignore lint/style/noDefaultExport: an import of a text file has its content as the default

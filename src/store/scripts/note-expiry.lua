@@ -1,6 +1,6 @@
--- Writes an event on an API token that expires in at most `days` days. It writes no second event for the same expiry time and the
--- same or more days.
--- Returns `none` or `done`.
+-- Writes the event of an API token that expires in at most `days` days.
+-- Returns `none` if an event with at most as many days exists for this expiry time, or if the expiry time has changed;
+-- or `done`.
 -- include: api-tokens
 local record = recordOf(apiToken)
 if not record or record.expire_time ~= expireTime or not isComplete(record) then return {'none', nowText} end

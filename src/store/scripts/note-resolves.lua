@@ -1,5 +1,5 @@
--- Records the days on which groups were last resolved. The extra arguments are, for each group: its id, its team id, and the day,
--- counted from 1970. Skips groups that were deleted, and unreadable records. Changes no version and writes no event.
+-- Records the days on which groups were last resolved. The extra arguments are three per group: the id, the team id,
+-- and the day in days since 1970. Skips deleted groups and unreadable records. Changes no version, and writes no event.
 -- Returns `gone` if the environment is not active; or `noted`.
 if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone', nowText} end
 local today = math.floor(now / 86400000)

@@ -1,11 +1,11 @@
--- Reads up to `count` events of an environment in their order. `after` is the id of an event, which must still exist, and the events
--- after it are read. `seen` is a time in milliseconds: no event existed between `after` and `seen`. If `after` is empty, reads events
--- since the time `since` in microseconds. Reads at most `maxDays` days, from `from` in microseconds.
+-- Reads up to `count` events of an environment in the order of their ids: the events after the event `after`, which
+-- must still exist, or, if `after` is empty, the events since the time `since` in microseconds. `seen` is a time in
+-- milliseconds at which no event existed after `after`. Reads at most `maxDays` days, from `from` in microseconds.
 -- Returns one of
---   `gone`: the environment is deleted
---   `expired`: events after `after` were removed or lost
---   `events`, the id of the last event up to the end of the page, the time to continue from (empty: there are no more events), and
---   the events. Each is its id, and 16 fields and values
+-- - `gone`: the environment is deleted
+-- - `expired`: events after `after` were removed or lost
+-- - `events`, the id of the last event up to the end of the page, the time to continue from (empty if no more events
+--   exist), and for each event its id and 16 fields and values
 local prefix = string.sub(environment, 1, -12)
 local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')
 if record[1] ~= 'active' then return {'gone', nowText} end
@@ -21,10 +21,10 @@ if after == '' then
   position = math.min(math.max(tonumber(since), oldest, trimmed) - 1.0, last)
 else
   position = tonumber(after)
-  -- Events up to `trimmed` were removed by the limit of a day.
+  -- The limit of a day has removed the events before `trimmed`.
   if position > last or position < trimmed - 1.0 then return {'expired', nowText} end
   if position < last and position >= oldest then
-    -- A failover can lose the last events, and later events can then get lower ids.
+    -- A failover can lose the last events. Later events can then get lower ids.
     if #read('events', position, position, '1') + #read('updates', position, position, '1') == 0 then
       return {'expired', nowText}
     end

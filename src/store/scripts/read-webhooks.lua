@@ -1,5 +1,5 @@
--- Reads the webhooks of an environment. Returns `found`, Redis' clock, and for each webhook its id, the length of its record, and
--- the record.
+-- Reads the webhooks of an environment. Returns `found`, Redis' clock, and for each webhook its id, the length of its
+-- record, and the record.
 local prefix = string.sub(webhooks, 1, -9)
 -- include: webhooks
 local answer = {'found', nowText}

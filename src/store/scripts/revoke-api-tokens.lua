@@ -1,6 +1,7 @@
--- Revokes the API tokens whose ids are the extra arguments, with all their secrets. With `pauseMs`, no API token
--- of the environment can issue others for this time.
--- Returns `done` (or `none` if none exists), the number of revoked API tokens, and the digests of their secrets.
+-- Revokes the API tokens whose ids are the extra arguments, with all their secrets. With `pauseMs`, API tokens of the
+-- environment cannot issue API tokens for this time.
+-- Returns `done` (without `pauseMs`, `none` if no API token exists), the number of revoked API tokens, and the digests
+-- of their secrets.
 -- include: api-tokens
 local subjects, digests = {}, {}
 for i = extra, #ARGV do

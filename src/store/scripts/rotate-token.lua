@@ -1,13 +1,15 @@
--- Gives a group a new token. The key `request` stores the result under a request id, and the digest of its parameters.
+-- Replaces the token of a group. If the call has a request id, the key `request` stores the result and the digest of
+-- the parameters.
 -- Returns one of
---   `UserGroupNotFound`, `TokenNotFound`, `unreadable`
---   `RequestIdReused`: the request id had other parameters
---   `done`, the digest of the new token, the id of the group, and its record. A retry gets the digest of the first call.
+-- - `UserGroupNotFound`, `TokenNotFound`, `unreadable`
+-- - `RequestIdReused`: the request id was used with other parameters
+-- - `done`, the digest of the new token, and the id and the record of the group. A retry gets the digest of the first
+--   call
 -- include: tokens
 local first = redis.call('HMGET', request, 'parameters', 'id', 'team', 'digest')
 if first[2] then
   local key = prefix .. 'group:' .. first[2]
-  -- A recreated group has another team id. For it, the request id is new.
+  -- For a group that was created again, the request id is new, because the team id is different.
   if first[3] and redis.call('HGET', key, 'g') == first[3] then
     if first[1] ~= parameters then return {'RequestIdReused', nowText} end
     return {'done', nowText, first[4] or '', first[2], unpack(redis.call('HGETALL', key))}
@@ -23,7 +25,7 @@ local obsolete = obsoleteEntries(id, found, digest, graceMs)
 audit('g:' .. id, 'token')
 removeEntries(obsolete)
 replaceToken(group, id, found, digest, graceMs)
--- The time of a rotated token is later than the creation of the group. Lists show a rotation only in this case.
+-- The time of a rotated token must be after the creation of the group, because lists otherwise show no rotation.
 local tokenTime = math.max(math.floor(version / 1000), math.floor((tonumber(found[5]) or 0) / 1000) + 1.0)
 redis.call('HSET', group, 't', tokenText, 'k', keyId, 'u', versionText, 'r', string.format('%.0f', tokenTime))
 redis.call('HDEL', group, 'f')

@@ -1,8 +1,9 @@
--- Stores the identity `id`, unless Redis has one.
--- If `accepted` is not empty, an operator accepts the data of this Redis as the replacement of the data with the identity `id`.
--- `accepted` is the number of acceptances that the caller read. The script keeps the identity of this Redis, and stores two more
--- values: the number of acceptances, greater than `accepted` and the stored number; and `id`.
--- Returns `done` and the stored string.
+-- Stores the identity `id` if Redis has no identity.
+-- If `accepted` is not empty, an operator accepts the data of this Redis as the replacement of the data with the
+-- identity `id`. `accepted` is the number of acceptances that the caller read. The identity of this Redis stays. The
+-- script stores two more values: the number of acceptances, which becomes greater than `accepted` and the stored
+-- number; and `id`.
+-- Returns `done` and the stored text.
 local text = redis.call('GET', key)
 if accepted == '' and text then return {'done', nowText, text} end
 local found, count = string.match(text or '', '^%d+ (%x+) ?(%d*)')

@@ -1,5 +1,5 @@
--- Replaces the signing keys by the extra arguments, if their version is `expectedVersion` (empty: they do not exist).
--- Returns `changed` or `done`, and the hash.
+-- Replaces the signing keys with the extra arguments if their version is `expectedVersion` (empty if no keys exist).
+-- Returns `changed` or `done`, and the stored hash.
 local found = redis.call('HGETALL', signingKeys)
 local present = redis.call('HGET', signingKeys, 'version') or ''
 if present ~= expectedVersion then return {'changed', nowText, unpack(found)} end

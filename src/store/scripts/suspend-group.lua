@@ -1,6 +1,6 @@
--- Suspends a group, or changes its suspension. `untilTime` is empty if only `resume-group` ends the suspension. A group
--- that is suspended already keeps the time of its suspension.
--- Returns `UserGroupNotFound`, `unreadable`; or `same` or `done`, and the record.
+-- Suspends a group, or changes its suspension. `untilTime` is empty if only `resume-group` ends the suspension. A
+-- suspended group keeps the time of its suspension.
+-- Returns `UserGroupNotFound`; `unreadable`; or `same` or `done`, and the record.
 local found = redis.call('HMGET', group, 'd', 'c', 'z', 'w', 'h', 'v')
 if not found[1] or not found[2] then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}

@@ -1,6 +1,6 @@
--- Changes an API token. An empty `displayName` keeps the name, and the `expireTime` `same` keeps the expiry. An empty `expireTime`
--- means that the API token does not expire.
--- Returns `ApiTokenNotFound`; `unreadable`; or `same` or `done`, the digests of its secrets, and the record.
+-- Changes an API token. An empty `displayName` keeps the name. `same` as `expireTime` keeps the expiry time, and an
+-- empty `expireTime` removes it.
+-- Returns `ApiTokenNotFound`; `unreadable`; or `same` or `done`, the digests of the secrets, and the record.
 -- include: api-tokens
 local record, changed = recordOf(apiToken), {}
 if not record then return {'ApiTokenNotFound', nowText} end

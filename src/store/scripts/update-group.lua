@@ -1,9 +1,10 @@
 -- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not
--- empty, the group must have this etag. The caller decrypts the token in the answer, so `keyIds` must contain its key.
+-- empty, the group must have this etag. `keyIds` must contain the key of the group's token, because the caller decrypts
+-- the token in the answer.
 -- Returns one of
---   `UserGroupNotFound`, `unreadable`, `EtagMismatch`
---   `locked` and the id of the missing key
---   `same` or `done`, the number of trimmed events, and the record
+-- - `UserGroupNotFound`, `unreadable`, `EtagMismatch`
+-- - `locked` and the id of the missing key
+-- - `same` or `done`, the number of removed events, and the record
 local found = redis.call('HMGET', group, 'd', 'k', 'g', 'u', 'c')
 if not found[1] or not found[5] then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'UserGroupNotFound', nowText}

@@ -1,10 +1,11 @@
--- Writes a group, if the version of its last change is `expectedVersion` (empty: it must not exist). An empty `digest` keeps its
--- token. The extra arguments are fields and values to set. If `unlessExpired` is set, the group must not have expired.
+-- Creates or changes a group if the version of its last change is `expectedVersion` (empty for a new group). An empty
+-- `digest` keeps the token. The extra arguments are fields and values to set. If `unlessExpired` is set, the group must
+-- not have expired.
 -- Returns one of
---   `changed`; with an empty `expectedVersion`, also the record of the existing group
---   `unreadable`, `EnvironmentFull`
---   `TokenTaken`: another group has the token
---   `done`, and the version and team id of a new group
+-- - `changed`; with an empty `expectedVersion`, also the record of the existing group
+-- - `unreadable`, `EnvironmentFull`
+-- - `TokenTaken`: another group has the token
+-- - `done`, and the version and team id of a new group
 -- include: tokens
 local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c', 'e')
 local last = found[4] or found[5] or ''

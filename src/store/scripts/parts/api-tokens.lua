@@ -1,35 +1,36 @@
--- API tokens. The hash `apiTokens` maps the digest of each secret to the id of its API token. An entry is only a hint: the record of
--- the API token decides. Input: `prefix`, `environment`.
+-- API tokens. The hash `apiTokens` maps the digest of each secret to the id of its API token. An entry is only a hint:
+-- the record of the API token decides. Input: `prefix`, `environment`.
 
 local function keyOf(id) return prefix .. 'api-token:' .. id end
 
--- Returns the record of an API token. Returns nil if the API token does not exist or has expired.
+-- Returns the record of an API token, or nil if the API token does not exist or has expired.
 local function recordOf(key)
   local record, fields = {}, redis.call('HGETALL', key)
   for i = 1, #fields, 2 do record[fields[i]] = fields[i + 1] end
   if #fields > 0 and (tonumber(record.expire_time) or math.huge) > now then return record end
 end
 
--- Whether a record has the required fields.
 local function isComplete(record)
   return record.role and record.creator and record.display_name and record.digest and tonumber(record.token_create_time)
 end
 
--- The digests of the secrets of an API token: the current one, and those with a grace period.
+-- Returns the digests of the current secret and of the former secrets.
 local function digestsOf(record)
   local digests = {record.digest}
   for digest in string.gmatch(record.previous or '', '(%S+) %d+') do digests[#digests + 1] = digest end
   return digests
 end
 
--- Whether an API token may issue others: it exists, and no revocation of many tokens is in progress. True for an empty id.
+-- Returns whether an API token may create or rotate API tokens: it must exist, and no revocation of many API tokens may
+-- be in progress. True for an empty id, which is not an API token.
 local function mayIssue(id)
   if id == '' then return true end
   return redis.call('EXISTS', keyOf(id)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
 end
 
--- The ids of the API tokens that issued a secret of the API token `id`: `issuer`, its own issuers, and then `others`. So the list
--- does not depend on issuers that are revoked later. After the first 100 ids, the list contains only ids of existing API tokens.
+-- Returns the ids of the issuers of the API token `id`: `issuer`, the issuers of `issuer`, and `others`. So the list
+-- does not depend on issuers that are revoked later. After the first 100 ids, the list contains only ids of existing
+-- API tokens.
 local function issuersOf(id, issuer, others)
   local list, isKnown = {}, {[id] = true}
   for each in string.gmatch(issuer .. ' ' .. (redis.call('HGET', keyOf(issuer), 'issuers') or '') .. ' ' .. others, '%S+') do
@@ -39,10 +40,9 @@ local function issuersOf(id, issuer, others)
   return table.concat(list, ' ')
 end
 
--- The subject of an audit event.
 local function subjectOf(id, role, displayName) return 't:' .. id .. ' ' .. (role or '') .. ' ' .. (displayName or '') end
 
--- Sets the expiry of an API token. With an empty time, the API token does not expire.
+-- Sets the expiry time of an API token. An empty time means that the API token does not expire.
 local function setExpiry(key, expireTime)
   if expireTime == '' then
     redis.call('HDEL', key, 'expire_time')

@@ -1,12 +1,12 @@
 -- Starts each audited change of an environment.
--- Input: `environment`, the key of its record; `state`, its required state (empty: the record must not exist); `stream`, the stream
--- of the events; and the event arguments (EVENT_ARGS in scripts.ts).
--- Output: `prefix`, the prefix of all keys of the environment; `version` and `versionText`, the version of this change as a number
--- and as text; and the functions `audit` and `publish`.
--- If the environment has another state, the script returns `gone` and that state.
+-- Input: `environment`, the key of the record; `state`, its required state (if empty, the record must not exist);
+-- `stream`, the stream of the events; and the event arguments (EVENT_ARGS in scripts.ts).
+-- Output: `prefix`, the prefix of all keys of the environment; `version` and `versionText`, the version of this change
+-- as a number and as text; and the functions `audit` and `publish`.
+-- Returns `gone` and the state of the environment if the state is not the required state.
 local prefix = string.sub(environment, 1, -12)
--- This key never exists. While the slot is migrating, Redis stops a script at the first missing key. So the script stops here,
--- before any write.
+-- This key never exists. While its slot is migrating, Redis stops a script at the first missing key. So the script
+-- stops here, before any write.
 redis.call('EXISTS', prefix .. 'moving')
 local before = redis.call('HMGET', environment, 'state', 'version')
 if (before[1] or '') ~= state then return {'gone', nowText, before[1] or ''} end
@@ -17,11 +17,12 @@ local trail = prefix .. stream .. ':' .. string.format('%.0f', day)
 local length = redis.call('XLEN', trail)
 local maxLength = stream == 'updates' and tonumber(maxUpdates) or math.huge
 
--- Sends a message to all workers (`REVOKED_CHANNEL` in keys.ts). pcall: the user of Redis may lack the right to publish.
+-- Sends a message to all workers (`REVOKED_CHANNEL` in keys.ts). pcall: the user of Redis may lack the right to
+-- publish.
 local function publish(message) redis.pcall('PUBLISH', 'ug:revoked', message) end
 
--- Writes an event. A script calls it before all other writes. A second event in one script gets the next version.
--- Returns the number of old events that it trimmed, because the day has more than `maxUpdates`.
+-- Writes an event. Must be called before all other writes. A second event of a script gets the next version.
+-- Returns the number of old events that were removed, because the day has more than `maxUpdates` events.
 local function audit(subject, changedFields)
   local id = string.format('%.0f', nextVersion)
   redis.call('XADD', trail, id .. '-0', 'a', actorId, 'n', actorName, 'r', role, 'm', method, 'i', subject,
@@ -33,7 +34,7 @@ local function audit(subject, changedFields)
   if length % 64 > 0 or length <= maxLength then return 0 end
   local removed = redis.call('XTRIM', trail, 'MAXLEN', '~', maxUpdates)
   if removed > 0 then
-    -- Readers of events must notice the gap.
+    -- The feed must detect the gap.
     local first = redis.call('XRANGE', trail, '-', '+', 'COUNT', '1')[1][1]
     redis.call('HSET', environment, 'trimmed', string.match(first, '%d+'))
   end

@@ -1,5 +1,5 @@
--- The index of user group tokens. The hash `tokens:BB` maps the digests that begin with BB, without these two characters, to the ids
--- of their groups. An entry is only a hint: the record of the group decides. Input: `prefix`.
+-- The index of user group tokens. The hash `tokens:BB` maps the digests that begin with BB, without these two
+-- characters, to the ids of their groups. An entry is only a hint: the record of the group decides. Input: `prefix`.
 
 local function entryOf(digest)
   return prefix .. 'tokens:' .. string.sub(digest, 1, 2), string.sub(digest, 3)
@@ -10,7 +10,7 @@ local function holderOf(digest)
   return redis.call('HGET', bucket, field)
 end
 
--- Whether a group other than `id` has a token, as its current token or as one in its grace period.
+-- Returns whether a group other than `id` has a token, as its current token or in its grace period.
 local function isTaken(digest, id)
   local holder = holderOf(digest)
   if not holder or holder == id then return false end
@@ -18,7 +18,8 @@ local function isTaken(digest, id)
   return record[1] == digest or record[2] == digest and (tonumber(record[3] or '0') or 0) > now
 end
 
--- Returns the index entries of a group for up to two digests, as a list of bucket, field, bucket, field. A digest may be false.
+-- Returns the index entries of a group for up to two digests, as a list of bucket, field, bucket, field. A digest may
+-- be false.
 local function entriesOf(id, first, second)
   local entries = {}
   for _, digest in ipairs({first, second}) do
@@ -33,20 +34,21 @@ local function removeEntries(entries)
   for i = 1, #entries, 2 do redis.call('HDEL', entries[i], entries[i + 1]) end
 end
 
--- The index entries to remove when a group gets another token. `record` has its fields `d`, `x` and `s`.
+-- Returns the index entries to remove when a group gets another token. `record` has the fields `d`, `x` and `s`.
 local function obsoleteEntries(id, record, digest, graceMs)
   local previous = record[2] and record[2] ~= digest and record[2]
   return entriesOf(id, previous, graceMs == '0' and record[1] ~= digest and record[1])
 end
 
--- The next generation of a group's viewer sessions. Generations are times. If Redis lost the last generation, a counter would
--- issue it again, and revoked sessions would become valid.
+-- Returns the next generation of a group's viewer sessions, which is a time. A counter would be wrong: if Redis lost
+-- the last generation, the counter would return it again, and revoked sessions would become valid.
 local function nextGeneration(last)
   return string.format('%.0f', math.max(now, (tonumber(last or '0') or 0) + 1.0))
 end
 
--- Gives a group another token. The previous token gets a grace period of `graceMs`; 0 revokes it and the group's viewer sessions.
--- The caller removes `obsoleteEntries`, and sets the fields of the encrypted token and of the times.
+-- Replaces the token of a group. The former token gets a grace period of `graceMs`; 0 revokes the former token and the
+-- viewer sessions of the group. The caller must remove `obsoleteEntries`, and set the fields of the encrypted token and
+-- of the times.
 local function replaceToken(key, id, record, digest, graceMs)
   local bucket, field = entryOf(digest)
   redis.call('HSET', bucket, field, id)

@@ -1,8 +1,7 @@
--- Webhooks. Input: `prefix`.
+-- Input: `prefix`.
 
 local function webhookKey(id) return prefix .. 'webhook:' .. id end
 
--- Appends the record of a webhook to an answer.
 local function appendRecord(answer, key)
   for _, text in ipairs(redis.call('HGETALL', key)) do answer[#answer + 1] = text end
   return answer
