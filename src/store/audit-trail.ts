@@ -25,26 +25,26 @@ import { READ_EVENTS } from "./scripts.ts";
 /** The maximum number of events that a page with a filter reads. */
 const READ_FOR_FILTER = 4000;
 
-/** The maximum number of events that one script reads for the feed. The script takes 1.2 ms. */
+/** The maximum number of events that one script reads for the feed. The script then takes 1.2 ms. */
 const MAX_FEED_EVENTS = 250;
 
-/** The maximum number of days that one script reads for the feed. If they have no events, the script takes 0.6 ms. */
+/** The maximum number of days that one script reads for the feed. Without events, the script then takes 0.6 ms. */
 const MAX_FEED_DAYS = 200;
 
-/** The number of days that are read in parallel. */
+/** The number of days whose events are read at the same time. */
 const DAYS_AT_ONCE = 8;
 
 const STREAMS: readonly EventStream[] = ["events", "updates"];
 
-/** The fields of an event. All events have them in the same order, so Redis stores the names once for many events. */
+/** The fields of an event. The order is the same in all events, so Redis stores the names once for many events. */
 const EVENT_FIELD = {
   actorId: "a",
   actorName: "n",
   role: "r",
   method: "m",
   /**
-   * The changed resource: `c:` and the id of a created group, `g:` and the id of another group, `t:` and an API token, `w:` and the id of a
-   * webhook, or `x:` and an export. Empty for the environment.
+   * The changed resource: `c:` and the id of a created group, `g:` and the id of another group, `t:` and an API token,
+   * `w:` and the id of a webhook, or `x:` and an export. Empty if the event concerns the environment.
    */
   subject: "i",
   /** Separated by commas. */
@@ -53,10 +53,10 @@ const EVENT_FIELD = {
   peer: "p",
 } as const;
 
-/** The number of fields and values of an event. */
+/** The number of fields and values of a stored event. */
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** The events of a day to read, from `oldest` to before `end`, in microseconds since 1970. */
+/** A day, and the range of its events to read: from `oldest` to before `end`, in microseconds since 1970. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;
@@ -64,16 +64,16 @@ interface DayRange {
   readonly count: number;
 }
 
-/** The audit trail in Redis. */
 export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore & EventStore {
-  /** Reads the newest events of a day. `isWhole`: whether the day has no other events in the range. */
+  /** Reads the newest events of a day. `isWhole`: whether the range has no older events on this day. */
   const readDay = async (number: number, { day, oldest, end, count }: DayRange) => {
     const range = [`(${end}-0`, String(oldest), "COUNT", count] as const;
     const reads = STREAMS.map((stream) =>
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
     const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
-    // A stream with more events was not read to its end. Its events before the last one that was read are unknown.
+    // A stream that returned `count` events may have older events. So events that are older than its last event are
+    // unknown.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
     const events = streams.flat().filter(({ id }) => Number(id) >= known);
@@ -124,7 +124,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
       const items: AuditEvent[] = [];
       let read = 0;
-      /** The version of the first event of the page. Undefined after it is found. */
+      /** The id of the first event of the page. Undefined after this event was found. */
       let expected = position?.version;
       const begun = position ? environments.findIndex(({ number }) => number === position.number) : 0;
       if (begun < 0) throw new InvalidPageToken();
@@ -141,7 +141,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
               if (expected !== undefined && Number(event.id) !== expected) throw new AuditEventsExpired();
               expected = undefined;
               const next = `${number}.${event.id}`;
-              // The next page begins with this event, because the events after it are not read yet.
+              // The next page begins with this event, because the older events are not read yet.
               if (read++ === READ_FOR_FILTER || (!isWhole && e === events.length - 1)) return { items, next };
               if (!isWanted(event, filter)) continue;
               if (items.length === size) return { items, next };
@@ -156,7 +156,12 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
   };
 }
 
-/** Parses the key of a page: the environment and the version of its first event. Undefined for the first page. @throws InvalidPageToken */
+/**
+ * Parses the key of a page: the number of an environment, and the id of the page's first event. Returns undefined for
+ * the first page.
+ *
+ * @throws InvalidPageToken
+ */
 function positionOf(after: string): { readonly number: number; readonly version: number } | undefined {
   if (after === "") return undefined;
   if (!isAuditEventKey(after)) throw new InvalidPageToken();
@@ -172,14 +177,14 @@ function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilt
   );
 }
 
-/** An entry of a stream of events: its id, and its fields and values. */
+/** An entry of a Redis stream of events. */
 type Entry = readonly [streamId: string, fields: readonly string[]];
 
 function eventFrom(entry: Entry): AuditEvent {
   return decoded(entry).event;
 }
 
-/** Decodes an entry to its event. `isCreation`: whether the event created a user group. @throws RecordUnreadable */
+/** Decodes an entry. `isCreation`: whether the event created a user group. @throws RecordUnreadable */
 function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; readonly isCreation: boolean } {
   const [id = ""] = streamId.split("-");
   const record = recordFromAnswer(fields, 0);
@@ -217,13 +222,13 @@ function feedEventFrom(entry: Entry): FeedEvent {
   return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, webhookId, changedFields };
 }
 
-/** Parses an API token as scripts write it: `ID ROLE NAME`. */
+/** Parses an API token in the form `ID ROLE NAME`, which scripts write. */
 function apiTokenOf(subject: string): AuditedApiToken {
   const [id = "", role = "", ...name] = subject.split(" ");
   return { id, role, displayName: name.join(" ") };
 }
 
-/** Parses an export as `recordExport` writes it: `COUNT PREFIX`. */
+/** Parses an export in the form `COUNT PREFIX`, which `recordExport` writes. */
 function exportFrom(subject: string): ExportedUserGroups {
   const [count, ...prefix] = subject.split(" ");
   return { count: Number(count), prefix: prefix.join(" ") };

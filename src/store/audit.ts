@@ -9,27 +9,26 @@ import { KEYS, type KeyArgs } from "./keys.ts";
 import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
 /**
- * Each environment extends its retention by less than this time, in milliseconds. So Redis does not free all streams of a day at
- * once.
+ * The maximum extension of the retention, in milliseconds. Each environment has a different extension, so that Redis
+ * does not free all streams of a day at once.
  */
 const SPREAD_MS = HOUR_MS;
 
-/** Default of `maxUpdates`. */
 const MAX_UPDATES = 100_000;
 
-/** Limits of the audit trail. */
 interface AuditOptions {
   /**
-   * Maximum number of group updates that an environment keeps per day, so that callers cannot fill the store. Default: 100,000.
+   * The maximum number of group updates that an environment keeps per day. So callers cannot fill the store. Default:
+   * 100,000.
    */
   readonly maxUpdates?: number;
-  /** Called with the number of trimmed updates. Default: no effect. */
+  /** Receives the number of removed updates when the limit is reached. Default: no effect. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
 }
 
-/** The settings of the audit trail, and the arguments that its events need. */
+/** The settings of the audit trail, which are arguments of the scripts that write events. */
 export class Audit {
-  /** Retention of events, in milliseconds. */
+  /** The retention of events, in milliseconds. */
   readonly retentionMs: number;
   readonly onDropped: NonNullable<AuditOptions["onDropped"]>;
   readonly #maxUpdates: number;
@@ -40,7 +39,7 @@ export class Audit {
     this.#maxUpdates = maxUpdates;
   }
 
-  /** The common arguments of scripts that change an environment. */
+  /** Returns the arguments of a script for its audit events. */
   argsOf(number: number, by: ChangeBy): ScriptArgs<never, EventArg> {
     const { actorId, actorName, role, method, requestId, peer } = by;
     const retentionMs = this.retentionMs + ((number * 7919_000) % SPREAD_MS);
@@ -48,12 +47,11 @@ export class Audit {
   }
 }
 
-/** Days since 1970. */
+/** Converts a time to days since 1970. */
 export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }
 
-/** The context of a change of an environment. */
 interface EnvironmentChange {
   readonly client: StoreClient;
   readonly audit: Audit;
@@ -62,9 +60,8 @@ interface EnvironmentChange {
 }
 
 /**
- * Returns the answer of a script. The first element of a refusal is the name of its error.
- *
- * @throws the error of the refusal
+ * Returns the answer of a script, or throws the error of a refusal. The first element of a refusal is the name of its
+ * error.
  */
 export function requireNoRefusal(answer: string[]): string[] {
   const [outcome = "", , detail = ""] = answer;
@@ -77,10 +74,17 @@ export function requireNoRefusal(answer: string[]): string[] {
   return answer;
 }
 
-/** Arguments of a script that changes an environment, without its keys and those of its events. */
+/**
+ * The arguments of a script that changes an environment, without its keys and without the arguments of its audit
+ * events.
+ */
 type ChangeArgs<Arg extends string> = ScriptArgs<never, Exclude<Arg, EventArg>>;
 
-/** Sends a script that changes an environment. @returns its answer, which may be a refusal. @throws the errors of `StoreClient.change` */
+/**
+ * Sends a script that changes an environment, and returns the answer, which may be a refusal.
+ *
+ * @throws the errors of `StoreClient.change`
+ */
 export function sendChange<Arg extends string>(
   { client, audit, environment: { number }, by }: EnvironmentChange,
   operation: string,
@@ -93,9 +97,10 @@ export function sendChange<Arg extends string>(
 }
 
 /**
- * Changes an environment by one script.
+ * Changes an environment with one script.
  *
- * @throws EnvironmentNotFound if it is deleted or in deletion; the errors of its refusals and of `StoreClient.change`
+ * @throws EnvironmentNotFound if the environment is deleted or being deleted; the errors of the script's refusals and
+ *   of `StoreClient.change`
  */
 export async function changeEnvironment<Arg extends string>(
   change: EnvironmentChange,

@@ -29,7 +29,7 @@ describe("a derived key", () => {
 });
 
 describe("a token's digest", () => {
-  it("has the first 16 bytes of SHA-256: one in hexadecimal, 15 in base64url", () => {
+  it("has the first byte of SHA-256 in hexadecimal, and the next 15 bytes in base64url", () => {
     // FIPS 180-2, B.1: ba7816bf 8f01cfea 414140de 5dae2223
     expect(tokenDigest("abc")).toBe(`ba${Buffer.from("7816bf8f01cfea414140de5dae2223", "hex").toString("base64url")}`);
   });
@@ -56,7 +56,7 @@ describe("the cipher", () => {
 
   it.each([...ours.slice(0, 3), ...foreign])("decrypts what it encrypted: %.20j", (text) => {
     expect(decrypt(cipher, encrypt(cipher, text), text)).toBe(text);
-    // The number of the environment decides, not the identity of the object.
+    // Only the number of the environment matters, not the identity of the object.
     expect(decrypt(cipher, encrypt(cipher, text), text, { ...HOME })).toBe(text);
   });
 
@@ -66,13 +66,13 @@ describe("the cipher", () => {
     for (const each of foreign) expect(encrypt(cipher, each).isPacked).toBe(false);
   });
 
-  it("names its key, reveals no part of the token, and encrypts two tokens to different beginnings", () => {
+  it("stores the id of its key, reveals no part of the token, and encrypts two tokens to different beginnings", () => {
     const texts = ours.map((each) => encrypt(cipher, each).text);
     expect(new Set(texts.map((text) => text.slice(0, 12))).size).toBe(ours.length);
     const { keyId, text } = encrypt(cipher, "ugt_secret");
     expect(keyId).toBe("new");
     expect(Buffer.from(text, "base64url").includes("secret")).toBe(false);
-    // A nonce encrypts one token only, because each environment has its own key.
+    // Each nonce encrypts one token only, because each environment has its own key.
     expect(encrypt(cipher, token)).toEqual(encrypt(cipher, token));
     expect(encrypt(cipher, token, { number: 8 }).text).not.toBe(encrypt(cipher, token).text);
   });
@@ -113,12 +113,12 @@ describe("the key ring", () => {
   const before = encrypt(new TokenCipher([OLD]), token);
   const read = (ring: readonly RingKey[]) => decrypt(new TokenCipher(ring), before, token);
 
-  it("decrypts with each key and encrypts with the first one", () => {
+  it("decrypts with each key, and encrypts with the first key", () => {
     expect(read([NEW, OLD])).toBe(token);
     expect(encrypt(new TokenCipher([NEW, OLD]), token).keyId).toBe("new");
   });
 
-  it("names the missing key in the error for the log", () => {
+  it("puts the id of a missing key into the error for the log", () => {
     const thrown = () => {
       try {
         return read([NEW]);
@@ -129,7 +129,7 @@ describe("the key ring", () => {
     expect(String((thrown() as Error).cause)).toContain(`under the key "old", which TOKEN_KEYS lacks`);
   });
 
-  it("rejects a token whose key it lacks, or has under another id", () => {
+  it("rejects a token whose key is missing or has another id", () => {
     for (const ring of [[NEW], [{ ...NEW, id: "old" }], [{ ...OLD, id: "renamed" }]]) {
       expect(() => read(ring)).toThrow(RecordUnreadable);
     }

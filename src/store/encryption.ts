@@ -18,11 +18,10 @@ const NONCE_CHARACTERS = (NONCE_BYTES * 4) / 3;
 const TAG_BYTES = 16;
 const GCM = { authTagLength: TAG_BYTES } as const;
 
-/** A token digest has 128 bits: the first byte in hexadecimal, the others in base64url. */
+/** A token digest has 128 bits. Its form is the first byte in hexadecimal, and the other bytes in base64url. */
 const TOKEN_DIGEST_BYTES = 16;
 const TOKEN_DIGEST_LENGTH = 22;
 
-/** A key of the ring that encrypts tokens. */
 export interface RingKey {
   /** 1 to 32 letters, digits, `_` or `-`. */
   readonly id: string;
@@ -30,34 +29,36 @@ export interface RingKey {
   readonly secret: Uint8Array;
 }
 
-/** A stored token. */
+/** A token in its stored form. */
 export interface EncryptedToken {
-  /** Id of the encryption key. */
+  /** The id of the encryption key. */
   readonly keyId: string;
-  /** Encrypted bytes and tag in base64url. */
+  /** The encrypted bytes and the authentication tag, in base64url. */
   readonly text: string;
-  /** Whether the encrypted bytes are a packed token (`packToken`). False: they are the token. */
+  /** Whether the encrypted bytes are a result of `packToken`. If false, they are the token in UTF-8. */
   readonly isPacked: boolean;
 }
 
-/** A stored secret that is not a token. The text also contains the nonce. */
+/** A stored secret that is not a token. `text` also contains the nonce. */
 type SealedSecret = Omit<EncryptedToken, "isPacked">;
 
 /**
- * The number of the environment, to which encryption binds secrets. An environment that is created again under the same
- * name has another number.
+ * The number of an environment, which is a part of the encryption. A later environment with the same name has another
+ * number.
  */
 type EnvironmentNumber = Pick<Environment, "number">;
 
-/** SHA-256 of a text in base64url. */
+/** Returns the SHA-256 of a text, in base64url. */
 export function digest(text: string): string {
   return hash("sha256", text, "base64url");
 }
 
 /**
- * The first 128 bits of SHA-256 of a user group token. Redis stores no other part of the token in the clear. An attacker with a
- * million digests needs 2^108 tries to find one of the tokens. The full digest would make a group's record 6 % larger. The first
- * two characters, one byte in hexadecimal, select one of the 256 hashes of the index.
+ * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters, one byte in hexadecimal,
+ * select one of the 256 hashes of the index.
+ *
+ * Redis stores nothing else of a token without encryption. An attacker with a million digests needs 2^108 tries to find
+ * one of the tokens. The full SHA-256 would make the record of a group 6 % larger.
  */
 export function tokenDigest(token: string): string {
   const bytes = hash("sha256", token, "buffer");
@@ -65,16 +66,16 @@ export function tokenDigest(token: string): string {
 }
 
 /**
- * Derives a key for one purpose by HKDF (RFC 5869) with SHA-256 and no salt. The key reveals neither the secret nor the key of
- * another purpose.
+ * Derives a key for one purpose by HKDF (RFC 5869) with SHA-256 and no salt. The result reveals neither the secret nor
+ * the keys for other purposes.
  */
 export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", purpose, KEY_BYTES));
 }
 
 /**
- * AES-256-GCM with a ring of keys: the first key encrypts, all keys decrypt. Each environment has its own keys, derived
- * from those of the ring. So a key and its nonces belong to one environment.
+ * Encrypts with AES-256-GCM and a ring of keys: the first key encrypts, all keys decrypt. Each environment has its own
+ * keys, which are derived from the ring. So a key and its nonces are only used for one environment.
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
@@ -105,15 +106,16 @@ export class TokenCipher {
     return (this.#ring[0] as RingKey).id;
   }
 
-  /** The ids in one string for scripts, with a comma before and after each id. Ids contain no commas. */
+  /** The ids for scripts: one string, with a comma before and after each id. Ids contain no commas. */
   get keyIdList(): string {
     return this.#keyIdList;
   }
 
   /**
-   * Encrypts a token, bound to its environment and its digest. The nonce is a part of the digest, so two tokens do not share one.
+   * Encrypts a token with its environment and its digest as additional data. The nonce is a part of the digest, so two
+   * tokens have different nonces.
    *
-   * @param digest of the token, by `tokenDigest`
+   * @param digest the result of `tokenDigest` for the token
    */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
@@ -126,8 +128,9 @@ export class TokenCipher {
   /**
    * Decrypts a token.
    *
-   * @param digest of the token, by `tokenDigest`
-   * @throws RecordUnreadable if the ring lacks the key, or the token belongs to another environment or digest
+   * @param digest the result of `tokenDigest` for the token
+   * @throws RecordUnreadable if the ring lacks the key, or if the token was encrypted with another environment or
+   *   digest
    */
   decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const key = this.#keysOf(environment).get(keyId);
@@ -138,9 +141,9 @@ export class TokenCipher {
   }
 
   /**
-   * Encrypts a secret that is not a token, bound to its environment and name. The nonce is random.
+   * Encrypts a secret that is not a token, with a random nonce, and with its environment and name as additional data.
    *
-   * @param name not secret
+   * @param name a name that is not secret
    */
   seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
     const keyId = this.currentKeyId;
@@ -150,7 +153,11 @@ export class TokenCipher {
     return { keyId, text: Buffer.concat([nonce, text]).toString("base64url") };
   }
 
-  /** Decrypts a result of `seal`. @throws RecordUnreadable if the ring lacks the key, or the environment or name differs */
+  /**
+   * Decrypts a result of `seal`.
+   *
+   * @throws RecordUnreadable if the ring lacks the key, or if the environment or the name is different
+   */
   unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
     const bytes = Buffer.from(text, "base64url");
     const [nonce, encrypted] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];
@@ -158,7 +165,6 @@ export class TokenCipher {
     return decrypt(key, nonce, `${environment.number}\0${name}`, encrypted).toString();
   }
 
-  /** @throws RecordUnreadable if the ring lacks the key */
   #sealingKey({ number }: EnvironmentNumber, keyId: string): KeyObject {
     const ringKey = this.#ring.find(({ id }) => id === keyId);
     if (!ringKey) throw keyMissing(keyId);
@@ -176,21 +182,21 @@ export class TokenCipher {
   }
 }
 
-/** @returns the encrypted bytes and the tag */
+/** Returns the encrypted bytes, followed by the authentication tag. */
 function encrypt(key: KeyObject, nonce: Uint8Array, binding: string, bytes: Uint8Array): Buffer {
   const cipher = createCipheriv(ALGORITHM, key, nonce);
   cipher.setAAD(Buffer.from(binding));
   return Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Decrypts a result of `encrypt`. @throws RecordUnreadable if the bytes, the nonce or the binding differ */
+/** Decrypts a result of `encrypt`. @throws RecordUnreadable if the bytes, the nonce or the binding are different */
 function decrypt(key: KeyObject, nonce: Uint8Array, binding: string, encrypted: Uint8Array): Buffer {
   try {
     const decipher = createDecipheriv(ALGORITHM, key, nonce, GCM);
     decipher.setAAD(Buffer.from(binding));
     decipher.setAuthTag(encrypted.subarray(-TAG_BYTES));
     const bytes = decipher.update(encrypted.subarray(0, -TAG_BYTES));
-    // Throws if the tag does not match.
+    // This call throws if the tag does not match.
     decipher.final();
     return bytes;
   } catch (cause) {
@@ -198,14 +204,16 @@ function decrypt(key: KeyObject, nonce: Uint8Array, binding: string, encrypted: 
   }
 }
 
-/** @throws RecordUnreadable */
 function nonceOf(digest: string): Buffer {
   if (digest.length !== TOKEN_DIGEST_LENGTH)
     throw new RecordUnreadable(new Error("a token digest has the wrong length"));
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/** The error for a token or secret whose key is not in the ring. @param outcome of a change. Omit it for a read */
+/**
+ * Returns the error for a record whose key is not in the ring. @param outcome the outcome of a change. Undefined for a
+ * read
+ */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
   const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);

@@ -25,52 +25,53 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
- * The number of an environment depends on its name. A digest of name, tag and attempt gives the candidates for the number. The
- * creation of a record claims the first free candidate. A deleted environment keeps its record and its number forever. So every
- * walk over the candidates of a name reads the same numbers, and finds the only environment of that name that is not deleted.
+ * The number of an environment depends on its name. The digest of name, tag and attempt gives the candidates for the
+ * number. The creation of the record claims the first free candidate. A deleted environment keeps its record and its
+ * number forever. So each walk over the candidates of a name reads the same numbers, and finds the only environment
+ * with this name that is not deleted.
  *
- * The list of environments has one entry for each, with its path and number. Listing and look-ups read this list. A creation adds
- * the entry, then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets `deleted`, and removes the
- * entry. A later environment of the same name has another number, so it has another entry. Each step is one script, which
- * replicas have to confirm. If a process ends between two steps, the record decides. Look-ups ignore an entry without an
- * environment. If the entry is missing, a look-up walks the candidates and adds the entry.
+ * The list of environments has one entry per environment, with its path and number. Listing and look-ups read this
+ * list. A creation first adds the entry, and then creates the record. A deletion sets the state `deleting`, removes
+ * groups and tokens, sets the state `deleted`, and removes the entry. Each step is one script, which replicas must
+ * confirm. If a process ends between two steps, the record decides: look-ups ignore an entry without an environment,
+ * and add a missing entry after a walk over the candidates.
  */
 
-/** The number of candidates that are read in parallel, after the first one. */
+/** The number of candidates that are read at the same time, after the first candidate. */
 const CANDIDATES_AT_ONCE = 16;
 
-/** The maximum number of candidates of a name. It limits how often an environment of this name can be created again. */
+/**
+ * The maximum number of candidates of a name. This limits how often an environment with the name can be created again.
+ */
 const MAX_CANDIDATES = 10_000;
 
-/** The limits of a deletion: groups or API tokens per script, groups per call, and the duration of a call in milliseconds. */
+/** The limits of a deletion: groups or API tokens per script, groups per call, and milliseconds per call. */
 const CLEARED_AT_ONCE = 100;
 const MAX_GROUPS = 10_000;
 const MAX_MS = 5000;
 
-/** The record of an environment, and its number. */
 interface Stored {
   readonly number: number;
   readonly record: StoredRecord;
 }
 
-/** The stored environments with a name, including deleted ones. */
+/** The environments with a name, including deleted environments. */
 interface Candidates {
-  /** In the order of their creation. All are deleted, except maybe the last one. */
+  /** The environments in the order of their creation. Only the last environment may exist: all others are deleted. */
   readonly own: readonly Stored[];
-  /** The number of the next environment with the name. Undefined if the last one is not deleted. */
+  /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
 }
 
 export interface EnvironmentDeps {
   readonly client: StoreClient;
   readonly audit: Audit;
-  /** Receives deletions by this process. `followRevocations` passes it the deletions by other processes. */
+  /** Receives the deletions by this process. `followRevocations` reports the deletions by all processes. */
   readonly listener: Pick<RevocationListener, "environmentDeleted">;
-  /** The approximate number of groups that one call of a deletion deletes. Default: 10,000. */
+  /** The approximate number of groups that one call of `delete` deletes. Default: 10,000. */
   readonly maxGroups?: number;
 }
 
-/** Environments in Redis. */
 export function redisEnvironments({
   client,
   audit,
@@ -80,7 +81,6 @@ export function redisEnvironments({
   const readRecord = (number: number): Promise<StoredRecord> =>
     client.run("environment", "hgetall", [environmentKey(number)], "not_made");
 
-  /** Returns the numbers in the list entries of a path. */
   const listedNumbers = async (path: string): Promise<readonly number[]> => {
     const range = [`(${environmentMember(path, "")}`, `(${path}!`, "LIMIT", 0, CANDIDATES_AT_ONCE] as const;
     const members = await client.run("environment", "zrangebylex", [ENVIRONMENTS_KEY, ...range], "not_made");
@@ -92,7 +92,7 @@ export function redisEnvironments({
     await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member });
   };
 
-  /** Reads the candidates of a name until it finds an environment that is not deleted, or a free number. */
+  /** Reads the candidates of a name until a candidate is free, or is an environment that is not deleted. */
   const walk = async (name: EnvironmentName): Promise<Candidates> => {
     const path = environmentPath(name);
     const own: Stored[] = [];
@@ -101,7 +101,7 @@ export function redisEnvironments({
       const reads = numbers.map(readRecord);
       await Promise.allSettled(reads);
       for (const [i, number] of numbers.entries()) {
-        // The candidates after the found one are not needed, even if their shard is down.
+        // Candidates after the result do not matter, even if their shard is down.
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
@@ -115,7 +115,7 @@ export function redisEnvironments({
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
     const path = environmentPath(name);
     let unavailable: StoreUnavailable | undefined;
-    // If the shard of the list is down, other shards may have the candidates.
+    // If the shard of the list is down, the shards of the candidates may still answer.
     const numbers = await listedNumbers(path).catch((error: unknown) => {
       if (!(error instanceof StoreUnavailable)) throw error;
       unavailable = error;
@@ -126,12 +126,12 @@ export function redisEnvironments({
       if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
-      // The first error has the cause. The second one may only report a closed connection.
+      // The first error contains the cause. The second error may only report a closed connection.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);
     if (!last || !isLive(last.record, path)) throw new EnvironmentNotFound();
-    // If this call fails, the next look-up repeats it.
+    // If this call fails, the next look-up repeats the call.
     if (!unavailable) await list(path, last.number).catch(() => {});
     return last;
   };
@@ -139,8 +139,8 @@ export function redisEnvironments({
   /**
    * Looks up an environment, and creates it if none exists.
    *
-   * @param mayFollowDeleted whether to create it even if an environment of this name was deleted
-   * @returns the environment, and whether this call has created it
+   * @param mayFollowDeleted whether to create the environment even if an environment with this name was deleted
+   * @returns the environment. `isCreated`: whether this call has created it
    * @throws EnvironmentNotFound
    */
   const lookUpOrCreate = async (
@@ -149,7 +149,7 @@ export function redisEnvironments({
     mayFollowDeleted: boolean,
   ): Promise<Stored & { isCreated: boolean }> => {
     const path = environmentPath(name);
-    // The list contains the environment even if the record of an earlier candidate is lost.
+    // The look-up finds an environment in the list, even if the record of an earlier candidate is lost.
     const found = await lookUp(name).catch(unlessNotFound);
     if (found) return { ...found, isCreated: false };
     for (;;) {
@@ -169,7 +169,7 @@ export function redisEnvironments({
         throw new RecordUnreadable(cause, "not_made");
       }
       if (state === "done") return { number, record: await readRecord(number), isCreated: true };
-      // Another call, or another environment, has claimed the number.
+      // Another call, or another environment, has claimed the number, so the loop continues.
     }
   };
 
@@ -179,7 +179,7 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // No number: this call has deleted everything. `gone`: another call has deleted the rest.
+      // No number: this call has deleted everything. `gone`: another call has completed the deletion.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }
@@ -187,7 +187,7 @@ export function redisEnvironments({
 
   return {
     async ensureEnvironment(name, by) {
-      // Only CreateEnvironment creates an environment again after its deletion.
+      // After the deletion of an environment, only CreateEnvironment creates it again.
       const { number, record } = await lookUpOrCreate(name, by, false);
       if (record["state"] !== "active") throw new EnvironmentNotFound();
       return { name: name.name, tag: name.tag, number };
@@ -256,13 +256,12 @@ export function redisEnvironments({
   };
 }
 
-/** Returns the candidate of a path for an attempt, which counts from 0. */
+/** Returns the candidate of a path for an attempt, counted from 0. */
 export function candidateOf(path: string, attempt: number): number {
   const hash = createHash("sha256").update(`${attempt}\0${path}`).digest().readUInt32BE();
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));
 }
 
-/** @throws RecordUnreadable */
 function listedFrom({ name, tag }: EnvironmentName, { number, record }: Stored): ListedEnvironment {
   const what = environmentKey(number);
   textOf(record, "state", what);
@@ -270,7 +269,7 @@ function listedFrom({ name, tag }: EnvironmentName, { number, record }: Stored):
   return { name, tag, number, createTime, deleteTime: optionalIntegerOf(record, "delete_time", what) };
 }
 
-/** Whether a record belongs to an environment with this path that is not deleted. */
+/** Returns whether a record belongs to an environment with this path that is not deleted. */
 function isLive(record: StoredRecord, path: string): boolean {
   return record["path"] === path && (record["state"] === "active" || record["state"] === "deleting");
 }
@@ -279,12 +278,11 @@ function isBeingDeleted(record: StoredRecord): boolean {
   return record["state"] === "deleting";
 }
 
-/** @throws the error, unless it is EnvironmentNotFound */
+/** Returns undefined for EnvironmentNotFound, and throws any other error. */
 function unlessNotFound(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
-/** Returns the environment of a record. @throws RecordUnreadable */
 export function environmentOf(path: string, number: number): Environment {
   const name = parseEnvironmentPath(path);
   if (!name) throw new RecordUnreadable(new Error(`${environmentKey(number)} names no environment`));

@@ -8,39 +8,42 @@ import { FORMAT_KEY } from "./keys.ts";
 import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
- * Redis may come back empty or with older data, or another Redis may have its address. The service would then create
+ * Redis may come back empty or with older data, or the address may lead to another Redis. The service would then create
  * every group a second time, with another token. So the data has an identity, and each process stores this identity.
- * `ug:format` holds the layout, a random id, the number of times that operators accepted the data, and the id that the
- * data replaced at the last acceptance. In a Cluster, further keys hold an identity for parts of the slots, to detect
- * the loss of a single shard. Another key holds a time by Redis' clock, to detect older data.
+ *
+ * `ug:format` contains the layout, a random id, the number of times that operators accepted the data, and the id of the
+ * data that was replaced at the last acceptance. In a Cluster, further keys contain identities for parts of the slots,
+ * to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect older data.
  */
 
-/** String: Redis' clock at the last write of any process to this key. It has the slot of `ug:format`. */
+/** String: Redis' clock at the last write to this key by any process. The key has the slot of `ug:format`. */
 export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 
-/** The accepted loss of data, in milliseconds. A failover or a crash loses the last second or two. */
+/** The accepted loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of further keys in a Cluster. Each shard has at least one key if the Cluster has at most this number of equal shards. */
+/**
+ * The number of further keys in a Cluster. If the Cluster has at most this number of shards of equal size, each shard
+ * has at least one key.
+ */
 const SLOT_PARTS = 16;
 
-/** The value of a key with an identity. */
 interface Identity {
   readonly layout: string;
   readonly id: string;
   /** The number of times that operators accepted the data. */
   readonly accepted: number;
-  /** The id that the accepting process used before the last acceptance. */
+  /** The id of the data that was replaced at the last acceptance. */
   readonly replaced: string;
 }
 
-/** The state of a key with an identity in this process. */
+/** The state of a key with an identity, in this process. */
 interface Mark {
   /** The id of the data that this process uses. Undefined before the first read. */
   id: string | undefined;
   /** The last value that was read, even if this process refuses the data. */
   last: Identity;
-  /** The reason why this process refuses the data. Undefined if it uses the data. */
+  /** The reason why this process refuses the data. Undefined if the data is used. */
   fault: string | undefined;
 }
 
@@ -49,11 +52,11 @@ interface IdentityDeps {
   /** The number of the layout of this release. */
   readonly layout: string;
   readonly isCluster: boolean;
-  /** Called with the reason when this process starts to refuse the data, and with undefined when it uses the data again. */
+  /** Receives the reason when this process begins to refuse the data, and undefined when it uses the data again. */
   readonly onChange: (fault: string | undefined) => void;
 }
 
-/** Checks whether the data in Redis has the identity that this process has stored. */
+/** Compares the identity of the data in Redis with the identity that this process has stored. */
 export class StoreIdentity implements DataCheck {
   readonly #deps: IdentityDeps;
   readonly #marks: ReadonlyMap<string, Mark>;
@@ -75,8 +78,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Stores the identity of the data for later checks. Data without an identity gets one. Shards that do not answer are
-   * skipped until the next call.
+   * Stores the identity of the data for later checks. Data without an identity gets a new identity. Shards that do not
+   * answer are skipped until the next call.
    *
    * @returns the layout of the data
    * @throws StoreUnavailable, TooFewReplicas
@@ -84,7 +87,7 @@ export class StoreIdentity implements DataCheck {
   async adopt(): Promise<string> {
     const { client, layout } = this.#deps;
     const adoptOne = async ([key, mark]: readonly [string, Mark]) => {
-      // Reads first, because Redis may refuse changes now.
+      // The read comes first, because Redis may refuse changes now.
       let text = await client.run("identity", "get", [key]);
       if (text === null) {
         const args = { key, layout, id: newId(), accepted: undefined };
@@ -103,22 +106,21 @@ export class StoreIdentity implements DataCheck {
     return first?.value ?? layout;
   }
 
-  /** Writes the time to Redis. It does not wait for replicas, because that would delay changes. @throws StoreUnavailable */
+  /** Writes the time to Redis, without a wait for replicas, which would delay changes. @throws StoreUnavailable */
   async noteTime(): Promise<void> {
     if (this.#fault !== undefined) return;
     const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { format: FORMAT_KEY, time: TIME_KEY });
     this.#time = Math.max(this.#time, Number(time));
   }
 
-  /** Checks the data behind a new connection. Rejects if the connection is lost. */
+  /** Checks the data of the Redis behind a new connection. Rejects if the connection is lost. */
   async checkConnection(redis: Redis): Promise<void> {
-    // A node of a Cluster redirects keys of other nodes.
     const get = (key: string) => redis.get(key).catch(unlessOtherNode);
     await this.#check(get);
   }
 
   /**
-   * Checks the data. The check starts after this call, and concurrent callers share it.
+   * Checks the data. The check starts after this call. Calls that wait for the same check share its result.
    *
    * @throws StoreUnavailable if no key of the identity can be read
    */
@@ -141,7 +143,7 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, one shard may be down. There is one read per mark, and one read of the time.
+    // In a Cluster, one shard may be down. Each mark has one read, and the time has one read.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 
@@ -170,12 +172,13 @@ export class StoreIdentity implements DataCheck {
     if (isNews) this.#deps.onChange(fault);
   }
 
-  /** Compares a value with the stored identity. @param time undefined if it is unknown */
+  /** Compares a value with the stored identity. @param time undefined if the time is unknown */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // An operator accepted this data after the last read, or as a replacement of the data that this process uses.
+    // After the last read, an operator accepted this data, or accepted it as a replacement of the data that this
+    // process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
     const lostMs = time === undefined ? 0 : this.#time - Number(time);
@@ -196,7 +199,6 @@ function newId(): string {
   return randomBytes(8).toString("hex");
 }
 
-/** Parses the value of a key with an identity. */
 function parse(text: string): Identity {
   const [layout = "", id = "", accepted = "0", replaced = ""] = text.split(" ");
   return { layout, id, accepted: Number(accepted), replaced };
@@ -213,7 +215,7 @@ function partKeys(): string[] {
   return [...keys.values()];
 }
 
-/** @throws the error, unless another node of the Cluster has the key */
+/** Returns undefined if another node of the Cluster has the key, and throws any other error. */
 function unlessOtherNode(error: Error): undefined {
   if (redirectionOf(error) === undefined) throw error;
 }

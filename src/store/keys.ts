@@ -1,17 +1,17 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /*
- * The keys of an environment have one hash tag in braces. So these keys share a slot of a Redis Cluster, and one script
- * can change all these keys. Times are milliseconds since 1970 by Redis' clock.
+ * The keys of an environment have one hash tag in braces. So they share a slot of a Redis Cluster, and one script can
+ * change all of them. Times are milliseconds since 1970 by Redis' clock.
  */
 
 export const environmentPrefix = (number: number) => `ug:{${number}}:`;
 
 /**
- * Hash that the service never deletes: the record of the environment. Fields: `state` (`active`, `deleting` or `deleted`), `path`
- * (`environmentPath`), `create_time`, `delete_time`, and `version` of the last change. `trimmed`: the first update after the last
- * removed update. `groups`: the number of groups ever created. `issue_time`: after a revocation with `issued`, API tokens issue no
- * others before this time.
+ * Hash, never deleted: the record of an environment. Fields: `state` (`active`, `deleting` or `deleted`), `path`
+ * (`environmentPath`), `create_time`, `delete_time`; `version` of the last change; `trimmed`, the first update after
+ * the last removed update; `groups`, the number of groups ever created; and `issue_time`, after a revocation with
+ * `issued`: API tokens cannot create or rotate API tokens before this time.
  */
 export const environmentKey = (number: number) => `ug:{${number}}:environment`;
 
@@ -21,49 +21,51 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/** 256 hashes: the digests of user group tokens without their first two characters, and the ids of their groups. */
+/**
+ * 256 hashes: from the digests of user group tokens, without their first two characters, to the ids of their groups.
+ */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
-/** Hash that expires: the result of a rotation. @param digest of its request id */
+/** Hash that expires: the result of a rotation. @param digest the digest of the request id */
 export const requestKey = (number: number, digest: string) => `ug:{${number}}:request:${digest}`;
 
 /** Hash that expires: the revoked viewer sessions of a group, by the digests of viewer ids. */
 export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${number}}:sessions:${teamId}`;
 
 /**
- * Hash that expires with the API token, if that expires. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
- * `last_use_time`; `digest` of its current secret, `token_create_time`, and `rotator` if a rotation created the secret; and
- * `previous`, the digests of the secrets with a grace period, the latest first, each with the end of its grace period. `noticed`: the
- * expiry time of the last event on the expiry, a colon, and its remaining days. `issuers`: the ids of the API tokens that created or
- * rotated it, and of the issuers that they had then.
+ * Hash that expires with the API token. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
+ * `last_use_time`; `digest` of the current secret, `token_create_time`, and `rotator` if a rotation created this
+ * secret; `previous`, the digests of the former secrets, the latest first, each with the end of its grace period;
+ * `noticed`, the expiry time of the last event on the coming expiry, a colon, and the remaining days; and `issuers`,
+ * the ids of the API tokens that created or rotated the API token, and of the issuers of these API tokens at that time.
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
-/** Hash: the digests of the secrets of API tokens, and their ids. */
+/** Hash: from the digests of the secrets of API tokens to the ids of the API tokens. */
 export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 
 /** Hash: the keys that sign viewer sessions, by their ids; and `version`, which increases with each change. */
 export const signingKeysKey = (number: number) => `ug:{${number}}:signing-keys`;
 
-/** Streams of a day. Updates of groups have their own stream, because only they are trimmed. */
+/** The streams of a day. Updates of groups have a separate stream, because only this stream is trimmed. */
 export type EventStream = "events" | "updates";
 
-/** Stream that expires: the audit events of a day. @param day days since 1970 */
+/** Stream that expires: the audit events of a day. @param day in days since 1970 */
 export const eventsKey = (number: number, stream: EventStream, day: number) => `ug:{${number}}:${stream}:${day}`;
 
 /** Sorted set, all scores 0: the ids of the webhooks. */
 export const webhooksKey = (number: number) => `ug:{${number}}:webhooks`;
 
-/** Hash: a webhook. Fields: `FIELD` in `webhooks/webhook-record.ts`. */
+/** Hash: a webhook. Fields: see `webhooks/webhook-record.ts`. */
 export const webhookKey = (number: number, id: string) => `ug:{${number}}:webhook:${id}`;
 
-/** Hash: the times of the last checks of the webhooks: `check_time` and `test_time`. */
+/** Hash: the times of the last check (`check_time`) and of the last test (`test_time`) of the webhooks. */
 export const webhookTimesKey = (number: number) => `ug:{${number}}:webhook-times`;
 
 /** Stream: the last attempts to deliver events to a webhook. */
 export const deliveriesKey = (number: number, id: string) => `ug:{${number}}:deliveries:${id}`;
 
-/** Arguments of scripts that select keys. */
+/** The arguments of scripts that select keys. */
 export interface KeyArgs {
   readonly id: string;
   readonly digest: string;
@@ -71,15 +73,14 @@ export interface KeyArgs {
   readonly requestDigest: string;
 }
 
-/** The keys of the scripts that change an environment, by their names. */
 export const KEYS = {
   environment: environmentKey,
   ids: idsKey,
   group: (number: number, { id }: KeyArgs) => groupKey(number, id),
-  /** The group with the id. Without an id: the part of the index that contains the token. */
+  /** The group with the id. Without an id, the part of the index that contains the token. */
   target: (number: number, { id, currentDigest }: KeyArgs) =>
     id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
-  /** A script without a new token reads no index. */
+  /** For a script without a new token, any part of the index. */
   tokens: (number: number, { digest }: KeyArgs) => tokensKey(number, digest || "00"),
   request: (number: number, { requestDigest }: KeyArgs) => requestKey(number, requestDigest),
   apiTokens: apiTokensKey,
@@ -94,41 +95,41 @@ export const KEYS = {
 export type KeyName = keyof typeof KEYS;
 
 /**
- * Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. Workers read it to find
- * undelivered events.
+ * Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. Workers find
+ * undelivered events through this list.
  */
 export const WEBHOOK_ENVIRONMENTS_KEY = "ug:webhook-environments";
 
-/** Sorted set, all scores 0: the environments, each as an `environmentMember`. A hint: their records decide. */
+/**
+ * Sorted set, all scores 0: the environments, each as an `environmentMember`. An entry is only a hint: the record of
+ * the environment decides.
+ */
 export const ENVIRONMENTS_KEY = "ug:environments";
 
-/** The entry of an environment in the list of environments. */
 export function environmentMember(path: string, number: number | ""): string {
   return `${path} ${number}`;
 }
 
-/** Parses a result of `environmentMember`. */
 export function fromMember(member: string): { readonly path: string; readonly number: number } {
   const [path = "", number] = member.split(" ");
   return { path, number: Number(number) };
 }
 
 /**
- * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys. The function
- * `publish` of scripts contains the same name. Plain PUBLISH reaches all nodes of a Cluster. With sharded pub/sub, workers would have to
- * follow the slot of the channel.
+ * Channel: digests of revoked or changed API tokens, deleted environments, and environments with changed signing keys.
+ * `publish` in `scripts/parts/environment.lua` contains the same name. PUBLISH reaches all nodes of a Cluster. With
+ * sharded pub/sub, workers would have to subscribe at the node that has the slot of the channel.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 
-/** Events of an environment in `REVOKED_CHANNEL`. */
 type EnvironmentNews = "deleted" | "signing-keys";
 
-/** Formats a message on an environment. It contains colons, which digests do not. */
+/** Formats a message about an environment. The message contains colons, unlike a digest. */
 export function newsMessage(news: EnvironmentNews, environment: Environment): string {
   return `${news}:${environment.number}:${environmentPath(environment)}`;
 }
 
-/** Parses a message on an environment. @returns undefined for other messages */
+/** Parses a message about an environment. Returns undefined for any other message. */
 export function newsOf(
   message: string,
 ): { readonly news: EnvironmentNews; readonly environment: Environment } | undefined {
@@ -137,8 +138,8 @@ export function newsOf(
   return name && { news: news as EnvironmentNews, environment: { ...name, number: Number(number) } };
 }
 
-/** String: the number of this layout, and the identity of this Redis (`identity.ts`). */
+/** String: the number of the layout, and the identity of the data (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/** Hash: the keys of `TOKEN_KEYS` that encrypted tokens, by their ids: the check value, and the time of the last use. */
+/** Hash: for each key of `TOKEN_KEYS` that encrypted data, by its id: the check value, and the time of the last use. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

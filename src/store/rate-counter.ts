@@ -2,13 +2,13 @@ import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./connection/client.ts";
 import { COUNT } from "./scripts.ts";
 
-/** Counters have the keys `ug:rate:KIND:KEY`. */
+/** The counters have the keys `ug:rate:KIND:KEY`. */
 interface RateCounterOptions {
   readonly kind: string;
   readonly limit: RateLimit;
 }
 
-/** Counters of a rate limit in Redis, which all workers share. */
+/** Creates counters of a rate limit in Redis, which all workers share. */
 export function rateCounter(client: StoreClient, { kind, limit }: RateCounterOptions): RateCounter {
   const { windowSeconds } = limit;
   return {

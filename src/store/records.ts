@@ -1,29 +1,35 @@
 import { RecordUnreadable } from "../domain/errors.ts";
 
-/** A hash as Redis holds it. */
+/** A Redis hash. */
 export type StoredRecord = Record<string, string | undefined>;
 
-/** The record in an answer: field, value, field, value. @param start default: 2, after the outcome and the clock */
+/**
+ * Returns the record in an answer of the form field, value, field, value. @param start default: 2, after the outcome
+ * and the clock
+ */
 export function recordFromAnswer(answer: readonly string[], start = 2): StoredRecord {
   const record: StoredRecord = {};
   for (let i = start; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
   return record;
 }
 
-/** Whether the key does not exist. */
+/** Returns whether the key of a record does not exist. */
 export function isEmpty(record: StoredRecord): boolean {
   for (const _ in record) return false;
   return true;
 }
 
-/** The string of a field. @param what name of the record for the log. @throws RecordUnreadable if it is missing */
+/**
+ * Returns the text of a field. @param what the name of the record for the log. @throws RecordUnreadable if the field is
+ * missing
+ */
 export function textOf(record: StoredRecord, field: string, what = "a record"): string {
   const value = record[field];
   if (value === undefined) throw new RecordUnreadable(new Error(`${what} has no field ${field}`));
   return value;
 }
 
-/** The integer of a field. @param what name of the record for the log. @throws RecordUnreadable */
+/** Returns the integer of a field. @param what the name of the record for the log. @throws RecordUnreadable */
 export function integerOf(record: StoredRecord, field: string, what = "a record"): number {
   const digits = textOf(record, field, what);
   const value = Number(digits);
@@ -33,12 +39,18 @@ export function integerOf(record: StoredRecord, field: string, what = "a record"
   return value;
 }
 
-/** Like `integerOf`, but undefined if the field is missing. */
+/**
+ * Returns the integer of a field, or undefined if the field is missing. @throws RecordUnreadable if it is not an
+ * integer
+ */
 export function optionalIntegerOf(record: StoredRecord, field: string, what?: string): number | undefined {
   return record[field] === undefined ? undefined : integerOf(record, field, what);
 }
 
-/** Reads a record after a change. @throws RecordUnreadable with the outcome `unknown`, because Redis may have made the change */
+/**
+ * Decodes a record after a change. @throws RecordUnreadable with the outcome `unknown`, because the change may be
+ * committed
+ */
 export function afterChange<T>(read: () => T): T {
   try {
     return read();
@@ -47,7 +59,10 @@ export function afterChange<T>(read: () => T): T {
   }
 }
 
-/** Processes items in concurrent batches, and yields the results of each batch. Throws after the batch has settled. */
+/**
+ * Processes items in concurrent batches, and yields the results of each batch. If an item fails, throws after the end
+ * of its batch.
+ */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

@@ -3,14 +3,13 @@ import { RecordUnreadable } from "../../domain/errors.ts";
 import { isRole } from "../../domain/role.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
-/** A secret of an API token. */
 interface TokenSecret {
   readonly digest: string;
   /** Undefined if the secret does not expire. */
   readonly expireTime: number | undefined;
 }
 
-/** Decodes the secrets of an API token. The grace period of a previous secret may be over. @throws RecordUnreadable */
+/** Decodes the secrets of an API token, even if their grace periods are over. @throws RecordUnreadable */
 function secretsFrom(record: StoredRecord, what: string): readonly [current: TokenSecret, ...previous: TokenSecret[]] {
   const expireTime = optionalIntegerOf(record, "expire_time", what);
   const words = record["previous"]?.split(" ") ?? [];
@@ -25,8 +24,8 @@ function secretsFrom(record: StoredRecord, what: string): readonly [current: Tok
 /**
  * Decodes an API token.
  *
- * @param now Redis' clock
- * @throws RecordUnreadable. Its cause contains the id, so that an operator can revoke the token
+ * @param now the time by Redis' clock
+ * @throws RecordUnreadable. The cause of the error contains the id, so that an operator can revoke the token
  */
 export function apiTokenFrom(id: string, record: StoredRecord, now: number): ApiToken {
   const what = `the API token ${id}`;
@@ -49,10 +48,10 @@ export function apiTokenFrom(id: string, record: StoredRecord, now: number): Api
 }
 
 /**
- * Finds the secret with a digest.
+ * Returns the expiry time of the secret with a digest, and whether a rotation replaced the secret. Returns undefined if
+ * the secret has expired or does not exist.
  *
- * @param now Redis' clock
- * @returns its expiry, and whether a rotation replaced it. Undefined if the secret has expired or does not exist
+ * @param now the time by Redis' clock
  * @throws RecordUnreadable
  */
 export function secretFrom(id: string, record: StoredRecord, { digest, now }: { digest: string; now: number }) {
@@ -62,7 +61,6 @@ export function secretFrom(id: string, record: StoredRecord, { digest, now }: { 
   return { expireTime: secret.expireTime, isReplaced: secret !== secrets[0] };
 }
 
-/** Whether an API token matches a filter. */
 export function matches(
   { creator, role, lastUseTime = Number.NEGATIVE_INFINITY }: ApiToken,
   { usedSince = Number.NEGATIVE_INFINITY, unusedSince = Number.POSITIVE_INFINITY, ...filter }: ApiTokenFilter,

@@ -25,31 +25,32 @@ import {
 } from "../scripts.ts";
 import { apiTokenFrom, matches, secretFrom } from "./api-token-record.ts";
 
-/** Number of concurrent reads of a list. */
+/** The number of records that are read at the same time. */
 const READ_AT_ONCE = 50;
 
-/** Number of API tokens that one script revokes. */
+/** The number of API tokens that one script revokes. */
 const REVOKED_AT_ONCE = 50;
 
 /**
- * The pause after a step of a revocation, in milliseconds. During the pause, API tokens cannot issue other API tokens.
- * The next step begins before the pause ends. The last step does not end the pause, because another revocation may be
- * in progress.
+ * The pause after a step of a revocation, in milliseconds. During the pause, API tokens cannot create or rotate API
+ * tokens. The next step begins before the pause ends. The last step does not end the pause, because another revocation
+ * may be in progress.
  */
 const PAUSE_MS = 5000;
 
-/** Dependencies of the store of API tokens. */
 interface ApiTokenDeps {
   readonly client: StoreClient;
-  /** Receives changes by this process. `followRevocations` reports changes by all processes. */
+  /**
+   * Receives the digests of API tokens that this process changes. `followRevocations` reports the changes by all
+   * processes.
+   */
   readonly listener: Pick<RevocationListener, "revoked">;
   readonly audit: Audit;
 }
 
-/** API tokens in Redis. */
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
   /**
-   * Decodes the API token in the answer of a change, and passes its digests to the listener.
+   * Decodes the API token in the answer of a change, and reports its digests to the listener.
    *
    * @throws ApiTokenNotFound if the API token has expired
    */
@@ -61,13 +62,13 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return afterChange(() => apiTokenFrom(id, record, Number(now)));
   };
 
-  /** The ids in the index, without duplicates. Some of these API tokens may have expired. */
+  /** Lists the ids of API tokens. Some of these API tokens may have expired. */
   const listIds = async (number: number): Promise<string[]> => {
     const entries = await client.run("list-api-tokens", "hgetall", [apiTokensKey(number)]);
     return [...new Set(Object.values(entries))];
   };
 
-  /** The ids of the API tokens that an API token issued, directly or indirectly. */
+  /** Lists the ids of the API tokens that an API token created or rotated, directly or through other API tokens. */
   const issuedBy = async (issuer: string, number: number): Promise<string[]> => {
     const issued: string[] = [];
     const read = async (id: string) => {
@@ -78,10 +79,13 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return issued;
   };
 
-  /** The argument `issuer`. Empty if the id is not that of an API token. */
+  /** Returns the script argument `issuer`, which is empty if the caller is not an API token in Redis. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
-  /** @throws ApiTokenNotFound if the id is malformed. The caller may have sent a secret by mistake, so the id must not be logged */
+  /**
+   * Throws ApiTokenNotFound if the id is malformed. The caller may have sent a secret by mistake, so the id must not be
+   * logged.
+   */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
@@ -107,7 +111,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       const read = async (id: string) => {
         const answer = await client.ask("list-api-tokens", READ, { key: apiTokenKey(number, id) });
         const record = recordFromAnswer(answer);
-        // The API token has expired, or another call has revoked it since the ids were read.
+        // The API token has expired or was revoked after its id was read.
         return isEmpty(record) ? [] : [apiTokenFrom(id, record, Number(answer[1]))];
       };
       const readOrSkip = (id: string) =>
@@ -164,8 +168,8 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         revoked += Number(answer[2]);
       };
       await revokeSome([id], issued ? PAUSE_MS : undefined);
-      // If the pause ends before the last step, these API tokens may issue other API tokens. The next `issuedBy` finds
-      // them.
+      // If the pause ends before the last step, these API tokens may create or rotate API tokens. The next `issuedBy`
+      // finds these API tokens, too.
       for (let ids = [""]; issued && ids.length > 0; ) {
         ids = await issuedBy(id, number);
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)
@@ -187,7 +191,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         const record = await of(apiTokenKey(number, entry));
         return [String(Date.now()), environment["path"] ?? "", entry, ...Object.entries(record).flat()] as string[];
       };
-      // The call makes its change after this read, so the outcome of an error is `not_made`.
+      // `find` runs before the change of the call, so a failed `find` has the outcome `not_made`.
       const args = { ...keys, digest };
       const answer = await client.ask("api-token", FIND_API_TOKEN, args, { outcome: "not_made", whileMoving });
       const record = recordFromAnswer(answer, 3);

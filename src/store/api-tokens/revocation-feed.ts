@@ -8,27 +8,33 @@ import type { StoreNode, StoreNodes } from "../connection/nodes.ts";
 import { dropWhenSilent } from "../connection/sockets.ts";
 import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 
-/** Delay before a lost subscription is replaced, in milliseconds. */
+/** The delay before a lost subscription is replaced, in milliseconds. */
 const RETRY_MS = 100;
 
-/** Delay after Redis refused a subscription, in milliseconds. An operator must first grant rights to the user of Redis. */
+/**
+ * The delay after Redis refused a subscription, in milliseconds. An operator must then grant rights to the Redis user.
+ */
 const REFUSED_MS = 10_000;
 
-/** Interval of checks of the connection and of the role of its node, in milliseconds. */
+/** The interval of checks of the subscription, in milliseconds. */
 const CHECK_MS = 5000;
 
-/** Timeout of a check, in milliseconds. */
+/** The timeout of a check, in milliseconds. */
 const SILENCE_MS = 1000;
 
 export interface FeedListener extends RevocationListener {
   signingKeysChanged(environment: Environment): void;
-  /** The user of Redis lacks the right to subscribe or publish. No revocation is reported until `missed` is called. */
+  /**
+   * The Redis user lacks the right to subscribe or publish. No revocations are reported until the next call of
+   * `missed`.
+   */
   refused(error: Error): void;
 }
 
 /**
- * Reports the API tokens that any worker revokes. It has a connection of its own, which subscribes at a random primary.
- * Redis does not store messages. So each new subscription calls `missed`: any API token may have been revoked before it.
+ * Reports the API tokens that any worker revokes, through a separate connection that subscribes at a random primary.
+ * Redis does not store messages, so after each new subscription any API token may have been revoked: the listener
+ * receives `missed`.
  *
  * @returns a function that ends the subscription
  */
@@ -37,18 +43,18 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
   const { signal } = closed;
   let isRefused = false;
 
-  /** Subscribes at a node until the connection closes. @returns whether Redis refused the subscription */
+  /** Subscribes at a node until the connection closes, and returns whether Redis refused the subscription. */
   const follow = async (node: StoreNode): Promise<boolean> => {
     const redis = node.reads.redis.duplicate({
       lazyConnect: true,
       autoResubscribe: false,
-      // A Redis that is still loading accepts subscriptions.
+      // Redis accepts subscriptions while it loads its data.
       enableReadyCheck: false,
       retryStrategy: () => null,
       reconnectOnError: null,
     });
     dropWhenSilent(redis, SILENCE_MS);
-    // Other connections report errors of Redis.
+    // Other connections report the errors of this Redis.
     redis.on("error", () => {});
     redis.on("message", (_channel, message) => {
       const { news, environment } = newsOf(message) ?? {};
@@ -61,8 +67,8 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
-      // An empty message has no effect. If the user lacks the right to publish, this call fails. Scripts ignore that
-      // error.
+      // This call fails if the user lacks the right to publish, because scripts ignore that error. An empty message has
+      // no effect.
       await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();
@@ -82,7 +88,6 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
   const run = async (): Promise<void> => {
     while (!signal.aborted) {
       const ready = client.nodes.masters().filter((node) => node.isReady());
-      // A random node, so that the subscriptions of many workers spread over the nodes.
       const node = ready[Math.floor(Math.random() * ready.length)];
       const wasRefused = node !== undefined && (await follow(node));
       await pause(wasRefused ? REFUSED_MS : RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
@@ -93,7 +98,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
   return () => closed.abort();
 }
 
-/** Returns when a connection is closed or its node is no longer a primary. Rejects if a check fails. */
+/** Waits until the connection is closed, or until its node is no longer a primary. Rejects if a check fails. */
 async function waitForLoss(redis: Redis, node: StoreNode, nodes: StoreNodes): Promise<void> {
   const over = new AbortController();
   redis.once("close", () => over.abort());
@@ -104,7 +109,7 @@ async function waitForLoss(redis: Redis, node: StoreNode, nodes: StoreNodes): Pr
     // After a failover, the name of the node may lead to another Redis.
     const isMoved = node.reads.losses !== losses || !nodes.masters().includes(node);
     if (isMoved || over.signal.aborted) return;
-    // A second subscription has no effect, but Redis answers it.
+    // A second subscription has no effect, but Redis answers the command.
     await redis.subscribe(REVOKED_CHANNEL);
   }
 }

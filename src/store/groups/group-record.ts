@@ -25,11 +25,10 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 export interface GroupAnswer {
   readonly record: StoredRecord;
   readonly providedId: string;
-  /** Redis' clock, in milliseconds since 1970, or that of this worker if it suffices (`needsClock`). */
+  /** Redis' clock, in milliseconds since 1970. The clock of this worker if `needsClock` returned false. */
   readonly now: number;
 }
 
-/** Dependencies of the stores of user groups. */
 export interface GroupDeps {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
@@ -37,60 +36,65 @@ export interface GroupDeps {
 }
 
 /**
- * Fields of a group's hash. Their names have one letter to save memory. Versions are versions of the environment: microseconds
- * since 1970 by Redis' clock, or later if the clock was set back. Times are milliseconds.
+ * The fields of a group's hash. Their names have one letter, which saves memory. Versions are microseconds since 1970
+ * by Redis' clock, or later if the clock was set back. Times are milliseconds since 1970.
  */
 export const FIELD = {
   teamId: "g",
   name: "n",
-  /** JSON. */
   mapping: "m",
-  /** JSON. Missing if the group has none. */
+  /** Missing if the group has no properties. */
   properties: "p",
   /** Missing if the group does not expire. */
   expireTime: "e",
-  /** Time of the suspension. Missing if the group was never suspended, or was resumed. */
+  /** The time of the suspension. Missing if the group was never suspended, or was resumed. */
   suspendTime: "z",
   suspensionReason: "w",
   suspensionMessage: "h",
-  /** Missing if the suspension does not end by itself. */
+  /** The end of the suspension. Missing if the suspension lasts until an operator resumes the group. */
   suspensionUntil: "v",
-  /** Digest of the current token (`tokenDigest`). */
+  /** The result of `tokenDigest` for the current token. */
   digest: "d",
-  /** Id of the key in `TOKEN_KEYS` that encrypted the token. */
+  /** The id of the key in `TOKEN_KEYS` that encrypted the token. */
   keyId: "k",
-  /** The current token, packed and encrypted, if it has the format of this service. */
+  /** The current token, packed and encrypted, if the token has the format of this service. */
   token: "t",
-  /** The current token, encrypted, if it has another format. */
+  /** The current token, encrypted, if the token has another format. */
   foreignToken: "f",
-  /** Version of the creation. */
+  /** The version of the creation. */
   createVersion: "c",
-  /** Version of the last change. Missing if it is `createVersion`. */
+  /** The version of the last change. Missing if this is `createVersion`. */
   version: "u",
-  /** Missing if it is the creation time. For an imported token, the snapshot time of the import, which may be earlier. */
+  /**
+   * The creation time of the token: for an imported token, the snapshot time of the import. Missing if the group and
+   * the token were created at the same time.
+   */
   tokenCreateTime: "r",
-  /** Digest of the last token with a grace period, which may be over. */
+  /** The digest of the last token with a grace period, even if this period has ended. */
   graceDigest: "x",
   graceUntil: "y",
-  /** Generation of new viewer sessions: the time of the last revocation of sessions. Missing if there was no revocation. */
+  /**
+   * The generation of new viewer sessions: the time of the last revocation of sessions. Missing before the first
+   * revocation.
+   */
   generation: "s",
-  /** Oldest valid generation of viewer sessions. Missing if all are valid. */
+  /** The oldest valid generation of viewer sessions. Missing if all generations are valid. */
   firstGeneration: "b",
-  /** Day of the last resolve, counted from 1970. Missing if the group was never resolved. */
+  /** The day of the last resolve, in days since 1970. Missing if the group was never resolved. */
   lastResolveDay: "l",
 } as const;
 
-/** The fields of a record that hold its token. */
+/** The fields that store the current token. */
 export const TOKEN_FIELDS = [FIELD.keyId, FIELD.digest, FIELD.token, FIELD.foreignToken] as const;
 
-/** The encrypted token of a record. @throws RecordUnreadable */
+/** Returns the encrypted token of a record. @throws RecordUnreadable */
 export function encryptedFromRecord(record: StoredRecord): EncryptedToken {
   const packed = record[FIELD.token];
   const text = packed ?? textOf(record, FIELD.foreignToken);
   return { keyId: textOf(record, FIELD.keyId), text, isPacked: packed !== undefined };
 }
 
-/** Encoding of the fields that callers set. */
+/** The encoding of the fields that callers set. */
 const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = {
   name: "text",
   mapping: "json",
@@ -98,16 +102,14 @@ const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = 
   expireTime: "text",
 };
 
-/** The fields that callers set. */
 export const GROUP_FIELDS = Object.keys(STORED_AS) as (keyof GroupFields)[];
 
-/** The encoded value of a field that callers set. */
 function storedText<Name extends keyof GroupFields>(name: Name, value: GroupFields[Name]): string | undefined {
   if (value === undefined) return undefined;
   return STORED_AS[name] === "text" ? String(value) : JSON.stringify(value);
 }
 
-/** Whether a record has a value. The order of JSON keys does not matter. @throws RecordUnreadable */
+/** Returns whether a record has a value. The order of JSON keys does not matter. @throws RecordUnreadable */
 export function hasValue<Name extends keyof GroupFields>(
   record: StoredRecord,
   name: Name,
@@ -133,7 +135,6 @@ function fieldsFromRecord(record: StoredRecord): GroupFields {
   };
 }
 
-/** The fields of a suspension. */
 const SUSPENSION_FIELDS = [
   FIELD.suspendTime,
   FIELD.suspensionReason,
@@ -141,11 +142,12 @@ const SUSPENSION_FIELDS = [
   FIELD.suspensionUntil,
 ] as const;
 
-/** Maximum difference between the clocks of Redis and of a worker, in milliseconds. */
+/** The maximum difference between the clocks of Redis and of a worker, in milliseconds. */
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
 /**
- * Whether only Redis' clock decides if the group is suspended, because the record has a time that is close to `now`.
+ * Returns whether only Redis' clock can decide if the group is suspended, because the record has a time that is close
+ * to `now`.
  *
  * @param now the clock of this worker, in milliseconds since 1970
  */
@@ -158,10 +160,9 @@ function isClose(time: string | undefined, now: number): boolean {
 }
 
 /**
- * The suspension of a group.
+ * Returns the suspension of a group. Returns undefined if the group is not suspended.
  *
- * @param now Redis' clock, or that of this worker if it suffices (`needsClock`)
- * @returns undefined if the group is not suspended
+ * @param now Redis' clock, or the clock of this worker if `needsClock` returned false
  * @throws RecordUnreadable
  */
 export function suspensionOf(record: StoredRecord, now: number): Suspension | undefined {
@@ -176,7 +177,6 @@ export function suspensionOf(record: StoredRecord, now: number): Suspension | un
   return { reason: EXPIRED, message: "", suspendTime: expireTime, until: undefined };
 }
 
-/** Adds a suspension to a change. */
 export function setSuspension({ names, set, removed }: ChangedFields, suspension: Suspension): void {
   const { reason, message, suspendTime, until } = suspension;
   names.push("suspension");
@@ -212,9 +212,9 @@ export function groupFromRecord(
 }
 
 /**
- * Decodes a group for the bearer of its token.
+ * Decodes a group for a viewer.
  *
- * @param isPrevious whether the token is in its grace period
+ * @param isPrevious whether the viewer's token is in its grace period
  * @throws RecordUnreadable
  */
 export function viewerFromRecord(
@@ -233,16 +233,19 @@ export function viewerFromRecord(
   };
 }
 
-/** The first day of the year 10000, counted from 1970. Earlier dates have a year of at most four digits. */
+/** The first day of the year 10000, in days since 1970. Earlier dates have at most four digits for the year. */
 const MAX_DAY = 2_932_897;
 
-/** Day of the last resolve. An invalid day counts as unset, because it must not prevent a resolve. */
+/**
+ * Returns the day of the last resolve. Returns undefined for an invalid day, because this error must not prevent a
+ * resolve.
+ */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);
   return day > 0 && day < MAX_DAY ? day : undefined;
 }
 
-/** The current generation of viewer sessions, or the oldest valid one. @throws RecordUnreadable */
+/** Returns the current generation of viewer sessions, or the oldest valid generation. @throws RecordUnreadable */
 export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
   return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
@@ -252,7 +255,7 @@ export function infoFromRecord(answer: GroupAnswer): UserGroupInfo {
   return { ...listedFromRecord(answer), ...fieldsFromRecord(answer.record) };
 }
 
-/** Fields that lists read. */
+/** The fields that lists read. */
 export const LISTED_FIELDS = [
   FIELD.teamId,
   FIELD.name,
@@ -266,7 +269,7 @@ export const LISTED_FIELDS = [
   ...SUSPENSION_FIELDS,
 ] as const;
 
-/** Decodes a group for a list, from its `LISTED_FIELDS`. @throws RecordUnreadable */
+/** Decodes a group from its `LISTED_FIELDS`. @throws RecordUnreadable */
 export function listedFromRecord({ record, providedId, now }: GroupAnswer): ListedUserGroup {
   const versions = versionsFromRecord(record);
   const { createTime, tokenCreateTime } = versions;
@@ -275,7 +278,7 @@ export function listedFromRecord({ record, providedId, now }: GroupAnswer): List
     providedId,
     ...versions,
     name: textOf(record, FIELD.name),
-    // The token of a new group has its creation time, or an earlier snapshot time.
+    // The token of a new group is created with the group, or has an earlier snapshot time.
     lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
@@ -285,24 +288,25 @@ export function listedFromRecord({ record, providedId, now }: GroupAnswer): List
   };
 }
 
-/** Creation time of the token, in milliseconds since 1970. @throws RecordUnreadable */
+/** Returns the creation time of the token, in milliseconds since 1970. @throws RecordUnreadable */
 export function tokenTimeOf(record: StoredRecord): number {
   return optionalIntegerOf(record, FIELD.tokenCreateTime) ?? msOf(integerOf(record, FIELD.createVersion));
 }
 
-/** Version of the last change; empty if the group does not exist. */
+/** Returns the version of the last change. Returns an empty text if the group does not exist. */
 export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/** Changed fields: their names in the proto files, and the fields of the hash to set (field, value, …) and to remove. */
+/**
+ * The names of changed fields in the proto files, and the fields of the hash: `set` (field, value, …) and `removed`.
+ */
 export interface ChangedFields {
   readonly names: string[];
   readonly set: string[];
   readonly removed: string[];
 }
 
-/** Encodes a change. */
 export function changedFields(change: UserGroupChange): ChangedFields {
   const fields: ChangedFields = { names: [], set: [], removed: [] };
   for (const name of GROUP_FIELDS) {
@@ -315,57 +319,57 @@ export function changedFields(change: UserGroupChange): ChangedFields {
   return fields;
 }
 
-/** The fields of the hash that store a token: field, value, … */
+/** Returns the fields of the hash that store a token: field, value, … */
 export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
   return [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
 }
 
-/** Adds a token to a change. */
 export function setToken({ set, removed }: ChangedFields, token: EncryptedToken): void {
   set.push(...tokenFields(token));
   removed.push(token.isPacked ? FIELD.foreignToken : FIELD.token);
 }
 
-/** The arguments of a script for changed fields. */
+/** Returns the script arguments for changed fields. */
 export function changeArgs({ names, set, removed }: ChangedFields) {
   return { changedFields: names.join(","), removed: removed.join(""), extraArgs: set };
 }
 
 /**
- * The etag of a group. Versions increase and team ids are unique, so no later group of the same id has an earlier etag. Scripts
- * format etags in the same way.
+ * Returns the etag of a group. Versions increase, and team ids are unique. So no later group with the same id has the
+ * same etag. Scripts also format etags, and must use this form.
  */
 export function etagOf(teamId: number, version: number | string): string {
   return `${teamId}-${version}`;
 }
 
-/** Converts a version to milliseconds since 1970. */
 export function msOf(version: number): number {
   return Math.floor(version / 1000);
 }
 
-/** The digest of a presented token. @throws TokenNotFound if the token is malformed */
+/** Returns the digest of a presented token. @throws TokenNotFound if the token is malformed */
 export function digestOf(token: string): string {
   if (isMalformedUserGroupToken(token)) throw new TokenNotFound(true);
   return tokenDigest(token);
 }
 
-/** The arguments for scripts that find a target. @throws TokenNotFound if its token is malformed */
+/**
+ * Returns the arguments for scripts that find a target. @throws TokenNotFound if the token of the target is malformed
+ */
 export function targetArgs(target: UserGroupTarget) {
   if (target.by === "id") return { id: target.providedId, currentDigest: "" };
   return { id: "", currentDigest: digestOf(target.token) };
 }
 
 interface RecordReading {
-  /** Name in metrics. */
+  /** The name of the reads in metrics. */
   readonly operation: string;
-  /** Number of concurrent reads. This number is bounded because Redis serves other callers, too. */
+  /** The number of records that are read at the same time. The limit leaves time for other callers of Redis. */
   readonly atOnce: number;
-  /** Default: all. */
+  /** Default: all fields. */
   readonly fields?: readonly string[];
 }
 
-/** Reads the records of groups in the order of their ids. The record of a missing group is empty. */
+/** Reads the records of groups in the order of the ids. The record of a missing group is empty. */
 export async function* recordsOf(
   client: StoreClient,
   { number }: Environment,
@@ -383,7 +387,6 @@ export async function* recordsOf(
   for await (const batch of inBatches(ids, atOnce, read)) yield* batch;
 }
 
-/** Parses the JSON object of a field. @throws RecordUnreadable */
 function jsonOf(field: string, source: string): JsonObject {
   let value: Json;
   try {

@@ -26,28 +26,26 @@ import {
 } from "./group-record.ts";
 
 /**
- * Number of concurrent imports. This number is bounded because the records must fit into memory, and Redis serves other
- * callers, too.
+ * The number of groups that are imported at the same time. The limit bounds the memory for records, and leaves time for
+ * other callers of Redis.
  */
 const AT_ONCE = 50;
 
-/** Maximum number of attempts for a group that concurrent calls change. */
+/** The maximum number of attempts for a group, if other calls change the group at the same time. */
 const TRIES = 10;
 
-/** The options and the context of an import. */
 interface Import extends GroupDeps, ImportOptions {
   readonly environment: Environment;
   readonly by: ChangeBy;
 }
 
-/** The result of comparing a group with its record. */
+/** The planned change of a group, after a comparison of the import with the record. */
 interface Plan {
   readonly outcome: Exclude<ImportOutcome["outcome"], "failed">;
-  /** The fields to write. */
   readonly fields: ChangedFields;
   /** The new token. Undefined if the group keeps its token. */
   readonly given: GivenToken | undefined;
-  /** Whether the group must not have expired. Otherwise, its new expiry time would resume it. */
+  /** Whether the write must fail if the group has expired, because the new expiry time would resume the group. */
   readonly unlessExpired: boolean;
 }
 
@@ -57,13 +55,15 @@ interface GivenToken {
 }
 
 /**
- * Imports user groups independently of each other. Ids and tokens must be unique. The outcomes are in the order of the groups.
+ * Imports groups independently of each other, and returns the outcomes in the order of the groups. Ids and tokens must
+ * be unique.
  */
 export async function importGroups(groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
-    // If all imports of a batch fail, Redis is unavailable. Each further batch would wait for a timeout.
+    // Redis is unavailable if all imports of a batch failed for this reason. Each further batch would wait for its
+    // timeout.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
   while (outcomes.length < groups.length) {
@@ -101,10 +101,10 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
 }
 
 /**
- * Compares a group with its record. A newer token stays, unless `replaceNewerTokens` is set. A suspended group keeps its suspension
- * and its expiry time.
+ * Compares a group with its record. A token that is younger than the snapshot stays, except with `replaceNewerTokens`.
+ * A suspended group keeps its suspension and its expiry time.
  *
- * @param now Redis' clock
+ * @param now the time by Redis' clock
  */
 function planOf(
   { suspension, ...group }: ImportedUserGroup,
@@ -133,7 +133,7 @@ function planOf(
   return { outcome, fields, given, unlessExpired: differing.includes("expireTime") };
 }
 
-/** Writes a group. @returns false if another call has changed the group since its record was read */
+/** Writes a group. Returns false if another call has changed the group after its record was read. */
 async function write(
   { providedId }: ImportedUserGroup,
   record: StoredRecord,
@@ -144,7 +144,8 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // An import with an old snapshot must not replace the new token. So its time is not before that of the previous token.
+    // A later import with an old snapshot must not replace the new token. So the time of the new token is not before
+    // that of the previous token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));
@@ -162,7 +163,7 @@ async function write(
   return answer[0] !== "changed";
 }
 
-/** Restores the index entry of a group's token if Redis has lost it. @throws TokenTaken */
+/** Restores the index entry of a group's token if Redis has lost this entry. @throws TokenTaken */
 async function repairEntry({ providedId }: ImportedUserGroup, token: GivenToken, { client, environment }: Import) {
   const { number } = environment;
   const tokens = tokensKey(number, token.digest);
@@ -173,7 +174,6 @@ async function repairEntry({ providedId }: ImportedUserGroup, token: GivenToken,
   requireNoRefusal(await client.change("repair-token", REPAIR_TOKEN, args));
 }
 
-/** @throws TokenNotImportable */
 function givenToken(text: string): GivenToken {
   if (isMalformedUserGroupToken(text)) throw new TokenNotImportable();
   return { text, digest: tokenDigest(text) };

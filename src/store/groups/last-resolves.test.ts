@@ -10,7 +10,7 @@ function viewer(providedId: string): Viewer {
   return { teamId: 1, providedId } as Viewer;
 }
 
-/** A client that counts the groups of its changes. */
+/** Creates a client that records the number of groups of each change. */
 function newClient(fail?: () => Promise<never>) {
   const written: number[] = [];
   const change = async (
@@ -26,7 +26,7 @@ function newClient(fail?: () => Promise<never>) {
 }
 
 describe("LastResolves", () => {
-  it("keeps at most 5,000 groups, in batches of 100", async () => {
+  it("keeps the notes of at most 5,000 groups, and writes them in batches of 100", async () => {
     const { client, written } = newClient();
     const notes = new LastResolves(client);
     for (let i = 0; i < 6000; i++) notes.note(ENVIRONMENT, viewer(String(i % 5500)));

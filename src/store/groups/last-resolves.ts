@@ -6,24 +6,27 @@ import type { StoreClient } from "../connection/client.ts";
 import { environmentKey, groupKey } from "../keys.ts";
 import { NOTE_RESOLVES } from "../scripts.ts";
 
-/** The time between the first note and its write, in milliseconds. */
+/** The time between the first note and the write of the notes, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;
 
-/** The maximum number of notes that wait for their write. Further notes are dropped: a later resolve adds them again. */
+/**
+ * The maximum number of notes that wait for the next write. Further notes are dropped, because the next resolve adds
+ * them again.
+ */
 const MAX_NOTES = 5000;
 
-/** The maximum number of groups of one script call, which takes Redis less than a millisecond. */
+/** The maximum number of groups of one script, which takes Redis less than a millisecond. */
 const BATCH = 100;
 
-/** The last resolve of a group. The arguments of `NOTE_RESOLVES` are its id, its team id and the day. */
+/** The last resolve of a group. `args` are arguments of `NOTE_RESOLVES`. */
 interface Note {
   readonly environment: number;
   readonly args: readonly [providedId: string, teamId: string, day: string];
 }
 
 /**
- * Records the day on which each group was last resolved. A resolve reads the recorded day with the group, so it adds a
- * note only if that day is not today. Notes are written once a minute. If Redis does not answer, the notes are dropped.
+ * Records the day on which each group was last resolved. A resolve reads the stored day with the group, and adds a note
+ * only if that day is before today. Notes are written once a minute, and dropped if Redis does not answer.
  */
 export class LastResolves implements LastResolveNotes {
   readonly #client: Pick<StoreClient, "change">;

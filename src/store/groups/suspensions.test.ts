@@ -14,7 +14,7 @@ it.each([
   ["a group at its expiry time", { e: "10" }, 10, { reason: EXPIRED, message: "", suspendTime: 10, until: undefined }],
   ["an expired group with a suspension", { ...SUSPENDED, e: "10" }, 11, { suspendTime: 5, until: undefined }],
   ["an expired group with a suspension that is over", { ...SUSPENDED, v: "10", e: "9" }, 10, { reason: EXPIRED }],
-])("derives the state of %s", (_, record, now, expected) => {
+])("suspensionOf returns the state of %s", (_, record, now, expected) => {
   const suspension = suspensionOf(record, now);
   if (expected === undefined) expect(suspension).toBeUndefined();
   else expect(suspension).toMatchObject({ ...(!("reason" in expected) && { reason: "r", message: "m" }), ...expected });
@@ -26,12 +26,12 @@ it.each([
   ...[-60_000, 60_000].map((difference) => [{ e: String(1e12 + difference) }, 1e12, false] as const),
   ...[-59_999, 0, 59_999].map((difference) => [{ e: String(1e12 + difference) }, 1e12, true] as const),
   [{ ...SUSPENDED, e: "0", v: String(1e12) }, 1e12, true],
-] as const)("reads the clock of Redis for %j at %i: %s", (record, now, expected) => {
+] as const)("needsClock for %j at %i returns %s", (record, now, expected) => {
   expect(needsClock(record, now)).toBe(expected);
 });
 
 it.each([{ z: "5" }, { ...SUSPENDED, z: "x" }, { ...SUSPENDED, v: "" }, { e: "NaN" }])(
-  "rejects the record %j",
+  "suspensionOf rejects the record %j",
   (record) => {
     expect(() => suspensionOf(record, 10)).toThrow(RecordUnreadable);
   },

@@ -22,30 +22,34 @@ import { importGroups } from "./imports.ts";
 import { rotate, viewerDigest } from "./user-groups.ts";
 
 /**
- * Time for which Redis stores the revocation of a viewer's sessions, in milliseconds. It covers the longest session, the longest
- * call, and the difference between clocks.
+ * The time for which Redis stores the revocation of a viewer's sessions, in milliseconds. This time covers the longest
+ * session, the longest call, and the difference between clocks.
  */
 const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + CLOCK_DIFFERENCE_MS;
 
-/** Number of concurrent reads of whole records, which can have megabytes. */
+/** The number of whole records that are read at the same time. A record can have megabytes. */
 const RECORDS_AT_ONCE = 25;
 
-/** Maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
+/** The maximum size of a page of whole groups, in bytes of their records. A page always has at least one group. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
-/** Number of concurrent reads of `LISTED_FIELDS`. */
+/** The number of groups whose `LISTED_FIELDS` are read at the same time. */
 const LISTED_AT_ONCE = 250;
 
-/** Number of names that one script reads in a search: 0.5 ms, or 1.2 ms in an environment with a million groups. */
+/**
+ * The number of names that one script of a search reads. The script takes 0.5 ms, or 1.2 ms with a million groups in
+ * the environment.
+ */
 const SEARCHED_AT_ONCE = 250;
 
-/** Maximum time of a search for one page, in milliseconds. */
+/** The maximum time of a search for one page, in milliseconds. */
 const SEARCH_MS = 1000;
 
 /**
  * Reads a page of ids. A search by name ends after `SEARCH_MS`, and its page may then be empty.
  *
- * @returns `now`: Redis' clock before any read of the groups; `next`: the last id of the page, undefined on the last page
+ * @returns `now`: Redis' clock before any read of the groups. `next`: the last id of the page, undefined on the last
+ *   page
  */
 export async function listIds(
   client: StoreClient,
@@ -70,7 +74,6 @@ export async function listIds(
   }
 }
 
-/** The administration of user groups in Redis. */
 export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
   const { client, cipher, audit } = deps;
 
@@ -80,7 +83,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       const items: ListedUserGroup[] = [];
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
       for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
-        // Another call may have deleted the group since the ids were read.
+        // The group was deleted after its id was read.
         if (!isEmpty(record)) items.push(listedFromRecord({ record, providedId: id, now }));
       }
       return { items, next };
@@ -88,7 +91,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 
     async export(environment, range) {
       const { ids, now, next } = await listIds(client, environment, range);
-      // A change in the same millisecond is later than the snapshot.
+      // A change in the same millisecond must count as later than the snapshot.
       const snapshotTime = now - 1;
       const items: UserGroup[] = [];
       let bytes = 0;
@@ -143,7 +146,6 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
   };
 }
 
-/** The group in the answer of a change. @throws RecordUnreadable */
 function changedInfo(answer: readonly string[], providedId: string): UserGroupInfo {
   return afterChange(() => infoFromRecord({ record: recordFromAnswer(answer), providedId, now: Number(answer[1]) }));
 }

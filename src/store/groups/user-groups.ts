@@ -45,10 +45,10 @@ import {
   viewerFromRecord,
 } from "./group-record.ts";
 
-/** Time for retries with a request id, in milliseconds. */
+/** The time in which a request id makes retries safe, in milliseconds. */
 export const REQUEST_TTL_MS = DAY_MS;
 
-/** Stored length of a viewer's digest, in characters. Stored digests must be unique in a group. */
+/** The length of the stored digest of a viewer id, in characters. These digests must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
 
 interface Found extends GroupAnswer {
@@ -56,15 +56,14 @@ interface Found extends GroupAnswer {
   readonly isPrevious?: boolean;
 }
 
-/** User groups in Redis. */
 export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSessionStore {
   const { client, cipher, audit } = deps;
 
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
   /**
-   * Reads a group. `READ` also returns Redis' clock, but takes more of Redis' CPU than HGETALL. So only a record that needs the
-   * clock is read again.
+   * Reads a group. `READ` also returns Redis' clock, but takes more of Redis' CPU time than HGETALL. So only a record
+   * that needs the clock is read a second time.
    *
    * @param outcome as in `StoreClient.run`
    */
@@ -77,7 +76,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { record: recordFromAnswer(answer), providedId, now: Number(answer[1]) };
   };
 
-  /** Does the same as `RESOLVE_TOKEN` with single commands. */
+  /** Reads the same values as `RESOLVE_TOKEN`, with single commands. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);
@@ -102,7 +101,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { providedId, record, now, isPrevious };
   };
 
-  /** Creates a group, unless another call has created it. */
+  /** Creates a group if no other call has created it. */
   const create: UserGroupStore["getOrCreate"] = async (environment, group, by) => {
     const { providedId } = group;
     const token = newUserGroupToken();
@@ -196,8 +195,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const record = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
-      // If the generation is later than the group's, Redis has lost a revocation. Another lost revocation may have
-      // revoked this session, so reject it.
+      // Redis has lost a revocation if the generation of the session is later than that of the group. This session may
+      // have been revoked by another lost revocation, so it is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord({ record, providedId, now: Number(answer[1]) }, environment);
@@ -211,11 +210,7 @@ interface RotationOptions {
   readonly isRevocation?: boolean;
 }
 
-/**
- * Implements `UserGroupStore.rotate` and `UserGroupAdminStore.revokeTokens`.
- *
- * @returns the group's id and record, and Redis' clock
- */
+/** Implements `UserGroupStore.rotate` and `UserGroupAdminStore.revokeTokens`. */
 export async function rotate(
   { cipher, ...deps }: GroupDeps,
   environment: Environment,
@@ -226,8 +221,8 @@ export async function rotate(
   const newDigest = tokenDigest(token);
   const { text, keyId } = cipher.encrypt(environment, token, newDigest);
   const presented = target.by === "id" ? target.providedId : target.token;
-  // A default grace period is left out, because the default may change before the retry. Redis gets digests, because callers may
-  // choose secrets as request ids.
+  // A default grace period is not a parameter, because the default may change before a retry. Redis gets digests,
+  // because callers may choose secrets as request ids.
   const parameters = isRevocation ? ["revoke", presented, graceMs] : [target.by, presented, requestedGraceMs ?? null];
   const answer = await changeEnvironment(
     { ...deps, environment, by },
@@ -246,18 +241,17 @@ export async function rotate(
   );
   const [, now, madeDigest, providedId = ""] = answer;
   const record = recordFromAnswer(answer, 4);
-  // This is a retry, and a later rotation has replaced its token. A revocation succeeds nevertheless.
+  // In a retry, a later rotation may have replaced the token of the first call. A revocation still succeeds.
   if (!isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
   return { providedId, record, now: Number(now) };
 }
 
-/** Whether the environment exists and is not in deletion. */
 async function isActive(client: StoreClient, number: number): Promise<boolean> {
   const [state] = await client.run("environment", "hmget", [environmentKey(number), "state"]);
   return state === "active";
 }
 
-/** The stored form of a viewer id. Empty if there is none. */
+/** Returns the stored form of a viewer id. Returns an empty text without a viewer id. */
 export function viewerDigest(viewerId: string | undefined): string {
   return viewerId === undefined ? "" : digest(viewerId).slice(0, VIEWER_CHARACTERS);
 }

@@ -5,28 +5,28 @@ import { TOKEN_KEYS_KEY } from "../keys.ts";
 import { recordFromAnswer, type StoredRecord } from "../records.ts";
 import { NOTE_KEY_USE } from "../scripts.ts";
 
-/** Interval at which a process records the key that it encrypts with, in milliseconds. */
+/** The interval at which a process records the key with which it encrypts, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
 
-/** A value that identifies a key without revealing the key. */
+/** Returns a value that identifies a key, but does not reveal the key. */
 export function checkValue(secret: Uint8Array): string {
   return deriveKey(secret, "token-key-check").toString("base64url");
 }
 
 /**
- * Compares the ring with the keys that encrypted tokens in Redis, and records the first key of the ring. The ring must contain at
- * least one of those keys, unless Redis has none.
+ * Compares the ring with the recorded keys, which encrypted data in Redis, and records the first key of the ring. If
+ * Redis has recorded keys, the ring must contain at least one of them.
  *
- * @returns the ids of keys that the ring lacks. These keys may still be needed
- * @throws StoreMisconfigured if the ring contains none of the keys, or another key under the id of one; StoreUnavailable;
- *   TooFewReplicas
+ * @returns the ids of recorded keys that the ring lacks, and that may still be needed
+ * @throws StoreMisconfigured if the ring contains none of the recorded keys, or another key with the id of a recorded
+ *   key; StoreUnavailable; TooFewReplicas
  */
 export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
   let known = recordedKeys(await client.run("token-keys", "hgetall", [TOKEN_KEYS_KEY]));
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    // Another process may have recorded a key in the meantime, even a different key with this id.
+    // Another process may have recorded a key in the meantime, even a different key with the same id.
     known = await noteKeyUse(client, current);
     requireFit(known, ring);
   }
@@ -34,14 +34,14 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   return [...known.keys()].filter((id) => !ids.has(id));
 }
 
-/** A key that encrypted tokens in Redis. */
+/** A key that encrypted data in Redis. */
 interface RecordedKey {
   readonly checkValue: string;
-  /** Redis' clock at its last use. */
+  /** The time of the last use of the key, by Redis' clock. */
   readonly useTime: number;
 }
 
-/** Decodes the keys that encrypted tokens in Redis, by their ids. */
+/** Decodes the recorded keys, by their ids. */
 export function recordedKeys(record: StoredRecord): ReadonlyMap<string, RecordedKey> {
   const decode = (text = ""): RecordedKey => {
     const [checkValue = "", useTime] = text.split(" ");
@@ -69,9 +69,8 @@ function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly Ring
 }
 
 /**
- * Records that this process encrypts with a key.
+ * Records that this process encrypts with a key, and returns all recorded keys.
  *
- * @returns all recorded keys
  * @throws StoreUnavailable; TooFewReplicas after the change
  */
 export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey) {

@@ -18,7 +18,7 @@ export function redisSigningKeys({
   audit,
   environments,
 }: GroupDeps & { readonly environments: Pick<EnvironmentStore, "find"> }) {
-  /** Encodes a key: its times, its point and, if it has one, its encrypted private key. */
+  /** Encodes a key: its times, its public key and, if it has a private key, the encrypted private key. */
   const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
     const fields: unknown[] = [createTime, activeTime, x, y];
     if (sealed !== undefined) fields.push(sealed);
@@ -29,7 +29,6 @@ export function redisSigningKeys({
     return fields.join(".");
   };
 
-  /** @throws RecordUnreadable */
   const keyOf = (environment: Environment, kid: string, stored: string): SigningKey => {
     const [created, active, x, y, keyId, text] = stored.split(".");
     const times = { createTime: Number(created), activeTime: Number(active) };
@@ -42,7 +41,7 @@ export function redisSigningKeys({
       return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
     } catch (error) {
       if (!(error instanceof RecordUnreadable)) throw error;
-      // The public key can still verify sessions.
+      // Even without its private key, the key can verify sessions.
       return { ...key, d: undefined, sealed };
     }
   };
@@ -78,11 +77,12 @@ export function redisSigningKeys({
     },
 
     /**
-     * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at the same time,
-     * this call writes nothing, and a later call must encrypt them.
+     * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
+     * the same time, this call writes nothing, and a later call must encrypt these keys.
      *
-     * @param isDryRun whether it only reads
-     * @returns `uses`: ids of the keys that encrypted the private keys; `failed`: ids of private keys that it cannot decrypt
+     * @param isDryRun whether the call only reads
+     * @returns `uses`: the ids of the keys that encrypted the private keys before. `failed`: the ids of private keys
+     *   that cannot be decrypted
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
       const { keys, version } = await read(environment);
@@ -99,12 +99,12 @@ export function redisSigningKeys({
   } satisfies SigningKeyStore & { readonly reencrypt: unknown };
 }
 
-/** The name of a private key in `TokenCipher.seal`. */
+/** Returns the name of a private key for `TokenCipher.seal`. */
 function nameOf(kid: string, x: string, y: string): string {
   return `signing-key ${kid} ${x} ${y}`;
 }
 
-/** The id of the key that encrypted a private key. */
+/** Returns the id of the key that encrypted a private key. */
 function ringKeyOf({ sealed = "" }: SigningKey): string {
   return sealed.slice(0, sealed.indexOf("."));
 }

@@ -23,26 +23,25 @@ import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
 /**
- * Time in which a process may use a key without recording it, in milliseconds. In this time, two attempts to record the
- * use may fail.
+ * The time in which a process may use a key before it records the use, in milliseconds. In this time, two attempts to
+ * record the use may fail.
  */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
-/** Numbers of concurrent reads and writes. */
+/** The numbers of records that are read or written at the same time. */
 const READ_AT_ONCE = 250;
 const ENCRYPTED_AT_ONCE = 100;
 
-/** Maximum time of the search for a use of a key, in milliseconds. */
+/** The maximum time of the search for a use of a key, in milliseconds. */
 const SEARCH_MS = 2000;
 
 const PAGE_SIZE = 1000;
 
-/** Dependencies of the store of token keys. */
 interface TokenKeyDeps extends GroupDeps {
   readonly environments: Pick<EnvironmentStore, "find" | "list">;
 }
 
-/** The keys that encrypt tokens in Redis. */
+/** The keys that encrypt data in Redis. */
 export class RedisTokenKeys implements TokenKeyStore {
   readonly #deps: TokenKeyDeps;
   readonly #signingKeys: ReturnType<typeof redisSigningKeys>;
@@ -83,7 +82,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     const needing: [string, StoredRecord][] = [];
     const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS };
     for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
-      // Another call may have deleted the group since the ids were read.
+      // The group was deleted after its id was read.
       if (isEmpty(record)) continue;
       const keyId = record[FIELD.keyId] ?? "";
       uses.push(keyId);
@@ -115,9 +114,10 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Removes keys that the ring lacks from the list, if nothing needs them.
+   * Retires keys that the ring lacks, if no environment needs them.
    *
-   * @throws StoreMisconfigured if an environment needs one, the search takes too long, or a worker encrypts with one; as `list`
+   * @throws StoreMisconfigured if an environment needs such a key, if the search takes too long, or if another worker
+   *   encrypts with such a key; the errors of `list`
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
@@ -139,7 +139,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     }
   }
 
-  /** Removes a key from the list. @throws TokenKeyInUse if a process used it later than `UNRECORDED_MS` before `since` */
+  /** Retires a key. @throws TokenKeyInUse if a process used the key later than `UNRECORDED_MS` before `since` */
   async #remove(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
     const args = { key: TOKEN_KEYS_KEY, id: keyId, since: since - UNRECORDED_MS };
@@ -152,9 +152,9 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Searches for an environment that needs one of some keys.
+   * Searches for an environment that needs one of the keys.
    *
-   * @returns `isComplete`: whether it searched all environments within `SEARCH_MS`
+   * @returns `isComplete`: whether the search found no use, and completed within `SEARCH_MS`
    */
   async #findUse(
     keyIds: readonly string[],
@@ -178,7 +178,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { isComplete: true };
   }
 
-  /** Encrypts a token with the first key. @returns false if another call has deleted the group or written its token */
+  /** Encrypts a token with the first key. Returns false if another call has deleted the group or written its token. */
   async #reencryptOne(environment: Environment, id: string, record: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
     const digest = textOf(record, FIELD.digest);

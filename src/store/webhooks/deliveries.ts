@@ -31,12 +31,12 @@ import {
 } from "../scripts.ts";
 import { entryOf, targetFromAnswer } from "./webhook-record.ts";
 
-/** Returns the author of a change that the service starts itself, without a call. */
+/** Returns the author of a change that the service makes without a call. */
 function service(actorName: string, method: string): ChangeBy {
   return { actorId: "service", actorName, role: "service", method, requestId: "", peer: "" };
 }
 
-/** The author of tests, which write no event. */
+/** The author of a webhook test, which writes no event. */
 export const TESTER = service("the test of a webhook", "TestWebhook");
 
 const DELIVERER = service("the delivery of events", "DisableWebhook");
@@ -46,7 +46,6 @@ const CHECKER = service("the check of expiry times", "NoteApiTokenExpiry");
 /** The number of values per webhook in the answer of `DUE_WEBHOOKS`. */
 const DUE_VALUES = 4;
 
-/** The state of deliveries in Redis. */
 export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryStore {
   const send = (environment: Claim["environment"], by: ChangeBy) => ({ client, audit, environment, by });
 
@@ -79,7 +78,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
     },
 
     async forget(environment) {
-      // The record of a deleted environment stays, and its number is never used again.
+      // A deleted environment keeps its record, and its number is never used again.
       const [state] = await client.run("due-webhooks", "hmget", [environmentKey(environment.number), "state"]);
       if (state !== "deleted") return;
       const member = environmentMember(environmentPath(environment), environment.number);

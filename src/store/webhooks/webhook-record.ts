@@ -10,7 +10,6 @@ import {
 import type { TokenCipher } from "../encryption.ts";
 import { integerOf, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
 
-/** A stored secret of a webhook. */
 interface StoredSecret {
   readonly keyId: string;
   readonly text: string;
@@ -18,7 +17,6 @@ interface StoredSecret {
   readonly expireTime: number | undefined;
 }
 
-/** The cipher and the environment of the secrets of webhooks. */
 interface WebhookContext {
   readonly cipher: TokenCipher;
   readonly environment: Environment;
@@ -30,12 +28,15 @@ export function sealSecret(cipher: TokenCipher, environment: Environment, id: st
   return { keyId, text, expireTime: undefined };
 }
 
-/** The name of a secret in `TokenCipher.seal`. */
+/** Returns the name of a secret for `TokenCipher.seal`. */
 function nameOf(id: string): string {
   return `webhook ${id}`;
 }
 
-/** Parses the field `secrets`: `KEY.TEXT,KEY.TEXT:EXPIRES`. @returns the secrets that sign at the time `now`, the current one first */
+/**
+ * Parses the field `secrets`: `KEY.TEXT,KEY.TEXT:EXPIRES`. Returns the secrets that sign at the time `now`, the current
+ * secret first.
+ */
 export function validSecrets(record: StoredRecord, now: number, what: string): readonly StoredSecret[] {
   return textOf(record, "secrets", what)
     .split(",")
@@ -47,14 +48,13 @@ export function validSecrets(record: StoredRecord, now: number, what: string): r
     .filter(({ expireTime = now + 1 }) => expireTime > now);
 }
 
-/** Formats secrets as `validSecrets` parses them. */
+/** Formats secrets for `validSecrets`. */
 export function formatSecrets(secrets: readonly StoredSecret[]): string {
   return secrets
     .map(({ keyId, text, expireTime }) => `${keyId}.${text}${expireTime === undefined ? "" : `:${expireTime}`}`)
     .join(",");
 }
 
-/** Decrypts a secret. @throws RecordUnreadable */
 export function unsealSecret(
   cipher: TokenCipher,
   environment: Environment,
@@ -64,12 +64,15 @@ export function unsealSecret(
   return cipher.unseal(environment, nameOf(id), secret);
 }
 
-/** The webhook of an answer that has Redis' clock and the record, with the secrets that sign. @throws RecordUnreadable */
+/** Decodes a webhook and its secrets from an answer with Redis' clock and the record. @throws RecordUnreadable */
 export function targetFromAnswer(context: WebhookContext, id: string, answer: readonly string[]): WebhookTarget {
   return targetFrom(context, id, recordFromAnswer(answer), Number(answer[1]));
 }
 
-/** @param now Redis' clock. @throws RecordUnreadable. It does not throw if a secret cannot be decrypted */
+/**
+ * Decodes a webhook, even if its secrets cannot be decrypted. @param now the time by Redis' clock. @throws
+ * RecordUnreadable
+ */
 export function targetFrom(context: WebhookContext, id: string, record: StoredRecord, now: number): WebhookTarget {
   const what = `the webhook ${id}`;
   const stored = WEBHOOK_STATES.find((each) => each === record["state"]);
@@ -99,7 +102,7 @@ export function targetFrom(context: WebhookContext, id: string, record: StoredRe
   return { webhook, secrets: secret === undefined ? [] : [secret, ...others] };
 }
 
-/** Decrypts a secret. Undefined if it cannot be decrypted. */
+/** Decrypts a secret. Returns undefined if the secret cannot be decrypted. */
 function readableSecret({ cipher, environment }: WebhookContext, id: string, secret: StoredSecret): string | undefined {
   try {
     return unsealSecret(cipher, environment, id, secret);
@@ -120,7 +123,6 @@ export function entryOf({
   return [eventId, eventType, outcome, status ?? "-", Math.round(durationMs)].join(" ");
 }
 
-/** Parses an entry of the log of deliveries. */
 export function deliveryFrom([streamId, fields]: readonly [string, readonly string[]]): Delivery {
   const record = recordFromAnswer(fields, 0);
   const [eventId = "", eventType = "", outcome, status, duration] = textOf(record, "d", "a delivery").split(" ");

@@ -28,9 +28,8 @@ import {
 import { TESTER } from "./deliveries.ts";
 import { deliveryFrom, formatSecrets, sealSecret, targetFrom, targetFromAnswer } from "./webhook-record.ts";
 
-/** Webhooks in Redis. `TOKEN_KEYS` encrypts their secrets. */
+/** Creates the store of webhooks. Keys of `TOKEN_KEYS` encrypt their secrets. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
-  /** @throws WebhookNotFound if the id is malformed */
   const requireId = (id: string): string => {
     if (!isResourceId(id)) throw new WebhookNotFound();
     return id;
@@ -67,7 +66,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     async create(environment, { displayName, url, eventTypes }, by) {
       const { number } = environment;
       const [id, secret] = [newResourceId(), newWebhookSecret()];
-      // Add the environment to the list first, so that workers find its first webhook.
+      // The environment is added to the list first, so that workers find its first webhook.
       const member = environmentMember(environmentPath(environment), number);
       await client.change("list-webhooks", ADD_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });
       const fields = {
@@ -145,7 +144,7 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
   };
 }
 
-/** The ids and records in an answer of `READ_WEBHOOKS`. */
+/** Returns the ids and records in an answer of `READ_WEBHOOKS`. */
 export function* recordsFrom(answer: readonly string[]) {
   for (let at = 2; at < answer.length; ) {
     const end = at + 2 + Number(answer[at + 1]);
