@@ -27,7 +27,7 @@ const compose = parse(readFileSync(join(ROOT, "compose.yaml"), "utf8")) as {
 };
 const { service, redis } = compose.services;
 
-/** Secrets created by the script, in a copy of its folder. */
+/** Copies make-secrets.sh to a new folder. `make` runs the script, which creates the secrets in `folder`. */
 function newSecrets(): { folder: string; make: () => ReturnType<typeof spawnSync> } {
   const folder = newFolder();
   cpSync(join(ROOT, "deploy/compose/make-secrets.sh"), join(folder, "make-secrets.sh"));
@@ -37,7 +37,7 @@ function newSecrets(): { folder: string; make: () => ReturnType<typeof spawnSync
 const programs = deployPrograms();
 
 describe("compose.yaml", () => {
-  it.skipIf(programs === undefined)("is valid by the Compose specification", () => {
+  it.skipIf(programs === undefined)("conforms to the Compose specification", () => {
     const check = (file: string) => {
       const args = ["--builtin-schema", "vendor.compose-spec", file];
       return spawnSync(join(programs ?? "", "check-jsonschema"), args, { encoding: "utf8" });
@@ -63,7 +63,7 @@ describe("compose.yaml", () => {
       expect(existsSync(join(folder, name))).toBe(true);
       expect(statSync(join(folder, name)).mode & 0o777).toBe(0o444);
     }
-    // A second run would replace the keys.
+    // A second run must not replace the keys.
     const before = readFileSync(join(folder, "token-keys"), "utf8");
     expect(make().status).toBe(1);
     expect(readFileSync(join(folder, "token-keys"), "utf8")).toBe(before);
@@ -111,7 +111,7 @@ describe("compose.yaml", () => {
     expect(await store.stop()).toBe(0);
   });
 
-  it("matches the ports and files of the image", () => {
+  it("publishes the port of the image, and mounts the files of its settings", () => {
     const exposed = readStages(join(ROOT, "Dockerfile"))
       .at(-1)
       ?.instructions.find(({ name }) => name === "EXPOSE");

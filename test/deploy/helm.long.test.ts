@@ -16,10 +16,10 @@ const promtool = onPath("promtool");
 const programs = deployPrograms();
 const CHART = join(ROOT, "deploy/helm");
 
-/** The resources of Kubernetes in every rendering. */
+/** The kinds of Kubernetes resources in every rendering. */
 const ALWAYS = ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "Service"];
 
-/** The examples, and the additional resources in each. */
+/** The examples, and the additional kinds of resources of each example. */
 const EXAMPLES: readonly (readonly [string, readonly string[]])[] = [
   ["single", []],
   ["sentinel", []],
@@ -27,7 +27,7 @@ const EXAMPLES: readonly (readonly [string, readonly string[]])[] = [
   ["production", ["HorizontalPodAutoscaler", "PrometheusRule", "ServiceMonitor"]],
 ];
 
-/** The files of the mounted secrets, by their names in docs/operations/install.md. */
+/** Returns the contents of the mounted secret files, by their names in docs/operations/install.md. */
 const secretFiles = (): { readonly [name: string]: string } => ({
   "token-keys": TOKEN_KEYS,
   "admin-token": "0123456789abcdef",
@@ -42,13 +42,12 @@ type Tree = { readonly [name: string]: Tree } & readonly Tree[] & string & numbe
 
 /** Renders the chart. @param args further arguments of `helm template` */
 function render(...args: string[]) {
-  // A Helm without a release version assumes an old Kubernetes.
+  // A Helm build without a version assumes an old version of Kubernetes.
   const all = ["template", "ugs", CHART, "--kube-version", "1.37.0", ...args];
   const { status, stdout, stderr } = spawnSync(helm ?? "", all, { encoding: "utf8" });
   return { status, stdout, stderr };
 }
 
-/** The resources of an example. */
 function resourcesOf(example: string): Tree[] {
   const { status, stdout, stderr } = render("--values", join(CHART, "examples", `${example}.yaml`));
   expect([status, stderr]).toEqual([0, expect.not.stringContaining("Error")]);
@@ -93,26 +92,26 @@ describe.skipIf(helm === undefined)("the chart", () => {
     ["two single nodes", "redis.addresses={a:1,b:1}", /maxItems/],
     ["client certificates without TLS", "tls.clientCertificates=true", /tls.clientCertificates needs tls.secretName/],
     [
-      "too few pods at most",
+      "a maximum number of pods below the minimum",
       "autoscaling.enabled=true,autoscaling.maxReplicas=2",
       /must not exceed autoscaling.maxReplicas/,
     ],
     ["alerts without runbooks", "prometheusRule.enabled=true", /docsUrl is required/],
     [
-      "a queue without its series",
+      "a queue length without the recording rule",
       "autoscaling.enabled=true,autoscaling.queueLength=1",
       /needs prometheusRule.enabled/,
     ],
-  ])("refuses %s, and names it", (_what, value, message) => {
+  ])("refuses %s, and the error names the value", (_what, value, message) => {
     expect(render("--set", value)).toMatchObject({ status: 1, stderr: expect.stringMatching(message) });
   });
 
-  it("has no resources that are turned off", () => {
+  it("omits a resource that is turned off", () => {
     const { stdout } = render("--set", "networkPolicy.enabled=false");
     expect(stdout).not.toContain("kind: NetworkPolicy");
   });
 
-  it("scales by CPU and by the calls that wait", () => {
+  it("scales by CPU and by the number of waiting calls", () => {
     const resources = resourcesOf("production");
     const autoscaler = resources.find(({ kind }) => kind === ("HorizontalPodAutoscaler" as Tree));
     const metrics = autoscaler?.["spec"]?.["metrics"] as unknown as { type: string; pods?: { metric: object } }[];
@@ -123,7 +122,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
     expect(deployment?.["spec"]).not.toHaveProperty("replicas");
   });
 
-  it("has rules that Prometheus accepts, with the URLs of runbooks", () => {
+  it("has alert rules that Prometheus accepts, with the URLs of runbooks", () => {
     const rule = resourcesOf("production").find(({ kind }) => kind === ("PrometheusRule" as Tree));
     const file = join(newFolder(), "rules.yaml");
     writeFileSync(file, stringify(rule?.["spec"]));
@@ -140,7 +139,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
       expect(url).toMatch(/^https:\/\/git\.example\.com\/user-group-service\/docs\/operations\/incidents\.md#\w+$/);
   });
 
-  it("lets Prometheus scrape every pod, as the job of the alerts", () => {
+  it("lets Prometheus scrape every pod with the job name that the alerts use", () => {
     const resources = resourcesOf("production");
     const monitor = resources.find(({ kind }) => kind === ("ServiceMonitor" as Tree));
     expect(monitor?.["spec"]).toEqual({
@@ -179,7 +178,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     expect([status, `${stdout}${stderr}`.match(/passed for resource/g)?.length]).toEqual([0, own.length]);
   });
 
-  it("has settings that the service accepts, with the files of its secrets", async () => {
+  it("has settings that the service accepts, and mounts the files of its secrets", async () => {
     expect(container["envFrom"]).toEqual([{ configMapRef: { name: "ugs-user-group-service" } }]);
     const mounts = container["volumeMounts"] as unknown as { mountPath: string; name: string }[];
     const volumes = pod["volumes"] as unknown as { name: string; secret: { secretName: string } }[];
@@ -203,7 +202,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     );
   });
 
-  it("probes the operator endpoints, and has the ports of the settings", () => {
+  it("probes the operator endpoints, and exposes the ports of the settings", () => {
     const ports = { calls: 8080, metrics: Number(env["METRICS_PORT"]) };
     const named = Object.entries(ports).map(([name, containerPort]) => ({ name, containerPort }));
     expect(container["ports"]).toEqual(named);
@@ -220,7 +219,7 @@ describe.skipIf(helm === undefined || programs === undefined).each(EXAMPLES)("th
     }
   });
 
-  it("selects only its own pods everywhere", () => {
+  it("selects only its own pods in every resource", () => {
     const labels = { "app.kubernetes.io/name": "user-group-service", "app.kubernetes.io/instance": "ugs" };
     expect(deployment["spec"]?.["template"]?.["metadata"]?.["labels"]).toMatchObject(labels);
     const spec = (name: string) => resources[name]?.["spec"] as Tree;

@@ -14,7 +14,7 @@ const programs = deployPrograms();
 
 const TOKEN = "0123456789abcdef0123";
 
-/** Copies the contents of the base image to a folder: Node with its libraries, and the users. */
+/** Creates a folder with the contents of the base image: Node with its libraries, and the users. */
 function newRoot(): string {
   const root = newFolder();
   chmodSync(root, 0o755);
@@ -33,7 +33,10 @@ function newRoot(): string {
   return root;
 }
 
-/** Runs a command in a read-only root as an unprivileged user, with `/proc` and `/dev` as in a container. */
+/**
+ * Returns a command that runs the given command in a read-only root, as an unprivileged user, with `/proc` and `/dev`
+ * as in a container.
+ */
 function inRoot(root: string, user: string, command: readonly string[]): string[] {
   const script = [
     'mount --bind "$0" "$0"',

@@ -9,7 +9,7 @@ import { SETTINGS } from "../../src/config/settings.ts";
 const analyze = orLeaveOut("systemd-analyze", "the tests of the unit are");
 const UNIT = join(ROOT, "deploy/systemd/user-group-service.service");
 
-/** The highest exposure that `systemd-analyze security` may report, times 10. */
+/** The maximum exposure level of `systemd-analyze security`, times 10. */
 const EXPOSURE = 13;
 
 describe.skipIf(analyze === undefined)("the systemd unit", () => {
@@ -17,17 +17,17 @@ describe.skipIf(analyze === undefined)("the systemd unit", () => {
 
   it("is loaded without warnings", () => {
     const { status, stdout, stderr } = run("verify", "--man=no", UNIT);
-    // On a server, Node may be in another folder.
+    // Node may be in another folder than on a server.
     const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line !== "" && !/not executable/.test(line));
     expect([complaints, status === 0 || /not executable/.test(stderr)]).toEqual([[], true]);
   });
 
-  it("exposes only what it needs", () => {
+  it("has an exposure level of 1.3", () => {
     const { status, stdout } = run("security", "--offline=true", `--threshold=${EXPOSURE}`, UNIT);
     expect([status, /exposure level .*: (\d+\.\d)/.exec(stdout)?.[1]]).toEqual([0, "1.3"]);
   });
 
-  it("sets only settings whose files it loads", () => {
+  it("loads the file of each setting as a credential", () => {
     const text = readFileSync(UNIT, "utf8");
     const loaded = [...text.matchAll(/^LoadCredential=([\w-]+):(\S+)$/gm)].map(([, name, path]) => {
       expect(path).toBe(`/etc/user-group-service/secrets/${name}`);
