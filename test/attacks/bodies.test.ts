@@ -4,13 +4,15 @@ import { authorization, head, protoField } from "@user-group-service/testing/att
 import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
 
-/** An UpdateUserGroupRequest with as many empty mapping entries as fit: few bytes to send, expensive to decode. */
+/**
+ * A compressed UpdateUserGroupRequest of 1 MiB that consists of empty mapping entries: small to send, expensive to
+ * decode.
+ */
 const bomb = gzipSync(Buffer.alloc(1024 * 1024 - 16, protoField(3, "")));
 const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
-/** An UpdateUserGroupRequest whose properties are a Struct of many keys, followed by many empty ones. */
+/** Returns an UpdateUserGroupRequest whose properties are first a Struct of many keys, and then many empty Structs. */
 function repeatedProperties({ keys, repeats }: { readonly keys: number; readonly repeats: number }): Buffer {
-  // Each value is an empty Value.
   const entries = Array.from({ length: keys }, (_, i) =>
     protoField(1, Buffer.concat([protoField(1, i.toString(36)), protoField(2, "")])),
   );

@@ -8,13 +8,13 @@ import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 const GUESSES = 2000;
 
-/** More than a worker caches. */
+/** More networks than a worker caches. */
 const NETWORKS = 12_000;
 
-/** Redis commands that guesses cause: the look-up of an API token, and the count of a failure. */
+/** Matches the Redis commands of a guess: the lookup of the API token, and the count of the failure. */
 const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-tokens |1 ug:rate:)/is;
 
-/** Sends guessed API tokens of the right form over one connection. Returns the count of each gRPC status. */
+/** Sends guessed API tokens with a valid format over one connection. Returns the number of responses by gRPC status. */
 function guess(
   target: Target,
   {
@@ -36,8 +36,8 @@ function guess(
 }
 
 /**
- * @param expected whether the statuses and the number of Redis commands are right: 16 is UNAUTHENTICATED, 8
- *   RESOURCE_EXHAUSTED
+ * @param expected returns whether the numbers of statuses and of Redis commands are right. Status 16 is
+ *   UNAUTHENTICATED, and status 8 is RESOURCE_EXHAUSTED
  */
 function guessing(
   title: string,
@@ -70,7 +70,8 @@ describeAttacks("expensive responses", [
     (statuses, commands) =>
       (statuses.get("16") ?? 0) >= 60 &&
       (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
-      // The lookup of a guess costs one command. Within the limit, the count of the failure costs at most one more.
+      // Each guess costs one command for the lookup. A guess within the limit costs at most one more, to count the
+      // failure.
       commands > GUESSES &&
       commands <= GUESSES + (statuses.get("16") ?? 0),
   ),

@@ -6,13 +6,13 @@ import { PATHS } from "../support/subject.ts";
 import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 /**
- * Number of connections, and of calls on each. In total, these are more calls than may wait, so the service stops
- * reading connections.
+ * Number of connections, and of calls on each connection. Their product exceeds the limit of waiting calls, so the
+ * service stops reading from connections.
  */
 const CONNECTIONS = 64;
 const CALLS = 100;
 
-/** Bytes of a request body. The bodies on a connection fill its flow-control window several times. */
+/** Size of a request body, in bytes. The bodies on a connection fill its flow-control window several times. */
 const BODY_BYTES = 4096;
 
 /** Timeout for the answers, in milliseconds. */
@@ -34,7 +34,7 @@ async function complete(http2: Http2Wire, streams: readonly number[]): Promise<v
   for (const stream of streams) await http2.data(stream, body, { isEnd: true, patienceMs: PATIENCE_MS });
 }
 
-/** Waits until each call has an answer, or its connection is closed. */
+/** Waits until each call is answered, or its connection is closed. */
 async function answered(http2: Http2Wire, streams: readonly number[]): Promise<void> {
   await waitFor("all calls are answered", () => streams.every((stream) => http2.isEnded(stream)), PATIENCE_MS);
 }
@@ -44,7 +44,7 @@ function expectAllAnswers({ wire, unanswered }: Http2Wire): void {
     throw new Error(`connection closed: ${wire.isClosed}, unanswered: ${unanswered}`);
 }
 
-/** A flood of calls that all arrive at once. */
+/** Returns an attack in which all calls arrive at once. `then` runs on each connection after its calls. */
 function flood(title: string, then: (http2: Http2Wire, streams: readonly number[], i: number) => unknown): Attack {
   return {
     title,
@@ -61,7 +61,7 @@ function flood(title: string, then: (http2: Http2Wire, streams: readonly number[
       await waitFor("the calls are sent", isSent).finally(() => target.server.signal("SIGCONT"));
       await Promise.all(wires.map((http2, i) => then(http2, calls[i] as number[], i)));
       let alive = 0;
-      // Each connection that is open still works.
+      // Each connection that is still open must answer one more call.
       for (const http2 of wires.filter(({ wire }) => !wire.isClosed)) {
         const last = http2.newStream();
         http2.wire.push(frame(FRAME.headers, FLAG.endHeaders, last, headers));
@@ -96,7 +96,7 @@ describeAttacks("6,400 calls at once", [
     http2.wire.push(Buffer.concat(streams.map(reset)));
     const again = begin(http2);
     await complete(http2, again);
-    // The service may end a connection with so many resets.
+    // The service may close a connection with so many resets.
     await answered(http2, again);
   }),
 ]);
