@@ -28,7 +28,6 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
       "the server is alive",
       async () => (await http1(server.url, "/healthz").catch(() => undefined))?.status === 200,
     );
-  /** A Redis that was killed. */
   const absentRedis = async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     await redis.kill();
@@ -36,7 +35,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
   };
 
   it.each([1, 3])(
-    "is alive, logs one line that it waits, and serves calls once Redis starts: %i workers",
+    "is alive, logs once that it waits for Redis, and serves calls after Redis has started (WORKERS=%i)",
     async (workers) => {
       const redis = await absentRedis();
       const server = await launched(redis.url, { WORKERS: String(workers) });
@@ -72,7 +71,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     ["a wrong password", {}, /refuses the user or password/],
     ["another key", { TOKEN_KEYS: tokenKey("test", 8) }, /TOKEN_KEYS has another key under the id test/],
     ["another layout", {}, /layout 99/],
-  ])("exits if Redis starts and there is %s", async (what, env: { [name: string]: string }, text) => {
+  ])("exits if it finds %s after Redis has started", async (what, env: { [name: string]: string }, text) => {
     const password = "right-password-0001";
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const before = await launched(redis.url);
@@ -116,13 +115,13 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     await waitFor("the server is ready", () => says(server, "listening").length === 1);
     proxy.switchTo(Number(new URL(silent).port));
     await redis.kill();
-    await waitFor("the server has tried often", () => tries >= 6, 30_000);
+    await waitFor("the server has tried to connect six times", () => tries >= 6, 30_000);
     const errors = says(server, "Redis connection failed").map(({ error }) => error);
     expect(errors.length).toBeGreaterThan(0);
     expect(errors).toEqual([...new Set(errors)]);
   });
 
-  it("exits on a signal while it waits", async () => {
+  it("exits on a signal while it waits for Redis", async () => {
     const server = await launched((await absentRedis()).url);
     await isAlive(server);
     server.signal("SIGTERM");

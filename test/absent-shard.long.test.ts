@@ -21,7 +21,7 @@ async function newShards(): Promise<{
   const masterOf = await cluster.masters();
   const format = masterOf("ug:format");
   const others = [...new Set(Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)))].filter((one) => one !== format);
-  // The layout number is on the first master.
+  // The first master stores the layout number.
   const masters = [format, ...others];
   const env = (i: number) => {
     for (let n = 0; ; n++) if (masterOf(environmentKey(candidateOf(`e${n}/`, 0))) === masters[i]) return `e${n}`;
@@ -40,7 +40,7 @@ async function answered(server: TestServer, token: string): Promise<readonly boo
 }
 
 describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a Cluster are unavailable", (runtime) => {
-  it("serves the available slots, reports the others, and serves them once they are available", async () => {
+  it("serves the available slots, logs the unavailable shards, and serves all slots when these shards are back", async () => {
     const { url, masters, env } = await newShards();
     const API_TOKENS = TOKENS.map((token, i) => `${env(i)}=${token}`).join();
     const settings = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s", API_TOKENS };
@@ -63,8 +63,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
       [hung, killed].map(({ port }) => `127.0.0.1:${port}`).sort(),
     );
     await waitUntilReady(server);
-    // All data of an environment is on one shard. So the service serves all of it, including issued API tokens, or
-    // nothing.
+    // All data of an environment, including its issued API tokens, is on one shard.
     for (const token of [TOKENS[2] ?? "", issued]) expect(await answered(server, token)).not.toContain(false);
     for (const token of [TOKENS[0] ?? "", issuedAway]) {
       const { groups } = grpcClients(server, token);
@@ -74,14 +73,14 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
     await killed.restart();
     for (const token of TOKENS)
       await waitFor("all groups are served", async () => !(await answered(server, token)).includes(false));
-    await waitFor("the other shards are checked", () =>
+    await waitFor("the data of the other shards is checked", () =>
       server.log().some(({ msg }) => msg === "the data in Redis is checked"),
     );
   });
 });
 
-describeWithRedis("the data of a shard that was unavailable at the start", () => {
-  it("exits if that shard has another layout, with what to do", async () => {
+describeWithRedis("a server that starts while a shard is unavailable", () => {
+  it("exits if the shard has data of another layout when it is back", async () => {
     const { url, masters, env } = await newShards();
     const settings = { REDIS_TIMEOUT: "1s", API_TOKENS: `${env(1)}=${TOKENS[1]}` };
     const [format] = masters as [TestRedis];

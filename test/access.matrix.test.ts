@@ -3,7 +3,6 @@ import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { type CallHeaders, failureOf, type RotateInput, type ServiceClient } from "./support/clients.ts";
 import { describeMatrix, newId } from "./support/matrix.ts";
 
-/** A call of every RPC. */
 const CALLS: readonly (readonly [string, (client: ServiceClient, headers: CallHeaders) => Promise<unknown>])[] = [
   ["GetUserGroup", (client, headers) => client.getUserGroup({ userGroupId: "refused" }, headers)],
   ["UpdateUserGroup", (client, headers) => client.updateUserGroup({ userGroupId: "refused", name: "a" }, headers)],
@@ -26,7 +25,7 @@ describeMatrix((place, row) => {
         [{ authorization: `Token ${customer.slice(0, -1)}` }, "UNKNOWN"],
         [{ authorization: `Token ${newApiToken()}` }, "UNKNOWN"],
         [{ "explo-authorization": `Token ${newApiToken()}` }, "UNKNOWN"],
-        // The first header counts. A valid second header does not replace an invalid first header.
+        // A valid second header does not replace an invalid first header.
         [{ authorization: "Token unknown", "explo-authorization": `Token ${customer}` }, "UNKNOWN"],
       ];
       for (const [headers, reason] of cases) {
@@ -56,7 +55,7 @@ describeMatrix((place, row) => {
       expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
     });
 
-    it("does not reveal other errors of the request", async () => {
+    it("is reported before other errors of the request", async () => {
       const { client } = place;
       const { fields } = await failureOf(client.getUserGroup({ userGroupId: "" }, {}));
       expect(fields).toMatchObject({ code: "unauthenticated", violations: [] });
@@ -107,7 +106,7 @@ describeMatrix((place, row) => {
       expect(group).toMatchObject({ name: "one", mapping: { name: "one" } });
     });
 
-    it("reveal nothing about each other's groups and tokens, and do not change them", async () => {
+    it("cannot read or change the groups and tokens of another environment", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const { group } = await reference.getUserGroup({ userGroupId, name: "Mine" }, as.customer);

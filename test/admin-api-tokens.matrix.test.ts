@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(admin(newApiToken()).getCaller({}))).toEqual(REFUSED);
     });
 
-    it("are looked up by their secrets, which no response repeats", async () => {
+    it("can be looked up by their secrets, and no response contains a secret", async () => {
       const { token, id } = await issueToken(server, "read");
       const issued = await admin().lookupApiToken({ token });
       expect(issued).toMatchObject({
@@ -94,7 +94,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("cannot create or extend API tokens beyond their own expiry time", async () => {
+    it("cannot create or extend API tokens that expire later than the token of the caller", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>
@@ -120,19 +120,19 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // With the new secret of a longer-lived token, the caller would keep access after its own token expires.
+      // If a caller could rotate a token that expires later, it would keep access after its own token has expired.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);
       const previousTokenTtl = durationFromMs(60_000);
       const next = await own.rotateApiToken({ apiTokenId: id, previousTokenTtl });
       expect(millis(next.apiToken?.expireTime)).toBe(millis(expireTime));
-      // The caller uses the replaced secret, and does not learn about the new one.
+      // The caller authenticates with the replaced secret, so its expiry time is the end of the grace period.
       expect(millis((await own.getCaller({})).expireTime)).toBe(millis(next.apiToken?.graceExpireTime));
       expect(await failureOf(own.rotateApiToken({ apiTokenId: id }))).toEqual(outlives);
     });
 
-    it("are updated with a mask, and rotated, and the events report it", async () => {
+    it("can be updated with a mask and rotated, and the audit trail contains these changes", async () => {
       const environment = customerOf(server);
       const { token, id } = await issueToken(server, "admin");
       const update = (given: object) => admin().updateApiToken({ environment, apiTokenId: id, ...given });
@@ -186,8 +186,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(admin().rotateApiToken(unknown))).toEqual(NOT_FOUND);
     });
 
-    it("are revoked with all tokens that they issued, and listed by their properties", async () => {
-      // The API tokens of an environment cannot issue others for some seconds after such a revocation.
+    it("can be listed by creator and role, and revoked together with all API tokens that they issued", async () => {
+      // After such a revocation, the API tokens of the environment cannot issue other tokens for some seconds.
       const own = { url: server.url, environment: newName() };
       const environment = customerOf(own);
       await admin().createEnvironment({ environment });
@@ -222,7 +222,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     });
   });
 
-  it("of an admin are managed only in its own environment", async () => {
+  it("can be changed only in their own environment", async () => {
     const own = adminOf(server.url, (await issueToken(server, "admin")).token);
     const { id } = await issueToken(server, "read");
     const environment = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
@@ -235,7 +235,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     }
   });
 
-  it("are listed by their last use", async () => {
+  it("can be listed by the time of their last use", async () => {
     const environment = customerOf(server);
     const [used, unused] = [await issueToken(server, "resolve"), await issueToken(server, "resolve")];
     await adminOf(server.url, used.token).getCaller({});
@@ -253,7 +253,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
 });
 
 describeWithRedis("changes of API tokens", () => {
-  it("take effect at every worker at once", async () => {
+  it("take effect on every worker at once", async () => {
     const redis = await newRedis();
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } };
     const one = await newServer(options);

@@ -25,11 +25,10 @@ const TOKEN = newUserGroupToken();
 const PAGED = ["ListUserGroups", "ExportUserGroups"] as const;
 const BY_ID = ["LookupUserGroup", "DeleteUserGroup", "RevokeUserGroupTokens"] as const;
 
-/** Requests in JSON, and the invalid field. */
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ...PAGED.flatMap((method) => [
     ...[-1, 1001, 2 ** 31 - 1].map((pageSize) => [method, { pageSize }, "page_size"] as const),
-    // Not base64url; padded; from other lists; a non-canonical encoding; not UTF-8; too long.
+    // Not base64url, padded, a non-canonical encoding, not UTF-8, tokens of other lists, and invalid lengths.
     ...["!", "YQ==", "YR", "_w", base64("id"), base64("acme/"), base64("x".repeat(12)), base64("x".repeat(13))].map(
       (pageToken) => [method, { pageToken }, "page_token"] as const,
     ),
@@ -130,7 +129,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     expect((await admin.listUserGroups({ ...page, pageSize: 1000, pageToken })).userGroups).toHaveLength(9);
   });
 
-  it("rejects a page token of audit events with another filter", async () => {
+  it("rejects a page token of audit events if the filter has changed", async () => {
     const admin = adminOf(server.url);
     const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
     await admin.createEnvironment({ environment });
@@ -186,7 +185,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     expect(server.output()).not.toContain(broken);
   });
 
-  it("rejects an entire import if one group is invalid, without quoting a token", async () => {
+  it("rejects an entire import if one group is invalid, and the error contains no token", async () => {
     const token = "a string that is not a token";
     const userGroups_ = [...groups(3), { providedId: "z", token }];
     const request = { environment: customerOf(server), userGroups: userGroups_, snapshotTime };
@@ -198,7 +197,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     expect(userGroups).toEqual([]);
   });
 
-  it("rejects a request with repeated properties within ten seconds", async () => {
+  it("rejects an import with 401 entries of one group within ten seconds", async () => {
     const one = (properties: object): Uint8Array => {
       const init: MessageInitShape<typeof ImportUserGroupsRequestSchema> = {
         environment: customerOf(server),
@@ -207,7 +206,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
       return toBinary(ImportUserGroupsRequestSchema, create(ImportUserGroupsRequestSchema, init));
     };
     const many = one(Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`k${i}`, i])));
-    // The same group many times, with empty properties.
+    // Protobuf parses the concatenated requests as one request.
     const body = Buffer.concat([many, ...Array.from({ length: 400 }, () => one({}))]);
     const started = performance.now();
     const answer = await send("ImportUserGroups", body, "application/proto");
@@ -243,7 +242,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     });
   });
 
-  it("reports an unknown token of any format as unknown", async () => {
+  it("returns TOKEN_NOT_FOUND for an unknown token of any format", async () => {
     const { groups: own, viewers } = grpcClients(server);
     for (const value of ["-".repeat(12), "__proto__", "{}", "*", "foreign:x", "a".repeat(1024), "é"]) {
       const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };

@@ -15,7 +15,6 @@ let lastId = 0;
 const newId = () => `admin group ${++lastId}/é{x}`;
 const newToken = () => `other-system.${crypto.randomUUID()}`;
 
-/** Creates an API token of role admin for a suite. */
 function newAdminToken(server: TestServer) {
   return forSuite(
     async () => ({ text: (await issueToken(server, "admin")).token }),
@@ -29,7 +28,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = () => root(adminToken.text);
   const own = () => grpcClients(server);
 
-  it("returns a group to operators without its token, and never creates one", async () => {
+  it("looks up a group without its token, and creates no missing group", async () => {
     const userGroupId = newId();
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
     for (const call of [admin().lookupUserGroup, admin().deleteUserGroup, admin().revokeUserGroupTokens]) {
@@ -52,7 +51,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(after?.tokenCreateTime).toEqual(after?.lastRotationTime);
   });
 
-  it("returns the group of a token or viewer session without its token, only in its environment", async () => {
+  it("looks up the group of a token or viewer session only in its own environment, and does not return the token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId, name: "N" });
     const token = userGroup?.token ?? "";
@@ -86,7 +85,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(admin().lookupUserGroupToken({ token: session }))).reason).toBe("VIEWER_SESSION_ENDED");
   });
 
-  it("revokes tokens with a grace period, in which viewer sessions stay valid", async () => {
+  it("revokes tokens with a grace period, during which viewer sessions stay valid", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const token = userGroup?.token ?? "";
@@ -211,7 +210,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(exported[0]?.apiEnvironmentTag).toBe(ApiEnvironmentTag.CUSTOMER);
   });
 
-  it("exports tokens on request, and records the groups in the audit trail", async () => {
+  it("exports tokens on request, and records the exported groups in the audit trail", async () => {
     const prefix = `${newId()} ,`;
     const groups = await Promise.all([1, 2, 3].map((i) => own().groups.getUserGroup({ userGroupId: prefix + i })));
     const tokens = groups.map(({ userGroup }) => userGroup?.token);
@@ -266,7 +265,7 @@ describeServers((server) => {
     );
   });
 
-  it("writes an event with the changed fields for each changed group, and no event for other groups", async () => {
+  it("records the changed fields of each changed group in the audit trail, and no unchanged group", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();
@@ -294,7 +293,6 @@ describeServers((server) => {
   });
 });
 
-/** Calls of every method by an admin of an environment. */
 function calls(userGroupId: string) {
   type Admin = Client<typeof AdminService>;
   const of = (call: (admin: Admin, request: object) => Promise<unknown>) => (admin: Admin, environment?: object) =>

@@ -18,7 +18,6 @@ const PATH = "/usergroup.admin.v1.AdminService/";
 const text = (length: number) => "x".repeat(length);
 const base64 = (value: string) => Buffer.from(value).toString("base64url");
 
-/** Requests in JSON, and the invalid field. The environment is valid unless the case has its own. */
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ["CreateEnvironment", { environment: null }, "environment"],
   ["DeleteEnvironment", { environment: null }, "environment"],
@@ -34,7 +33,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     ["ListApiTokens", { pageSize }, "page_size"] as const,
     ["ListAuditEvents", { pageSize }, "page_size"] as const,
   ]),
-  // Not base64url; padded; from the other list; a non-canonical encoding; not UTF-8; too long.
+  // Not base64url, padded, a token of the other list, a path, a non-canonical encoding, not UTF-8, and too long.
   ...["!", "YQ==", base64("a/Customer/"), base64("../a"), "YR", "_w", text(2049)].flatMap((pageToken) => [
     ["ListEnvironments", { environment: undefined, pageToken }, "page_token"] as const,
     ["ListApiTokens", { pageToken }, "page_token"] as const,
@@ -102,7 +101,7 @@ describe.each(RUNTIMES)("AdminService on %s", (runtime) => {
     expect(answer.status).toBe(400);
   });
 
-  it("rejects an unknown tag by its name, instead of using the environment without a tag", async () => {
+  it("rejects an unknown tag, and does not use the environment without a tag instead", async () => {
     const admin = adminOf(server.url);
     const name = `untagged-${runtime}`;
     await admin.createEnvironment({ environment: { name } });
@@ -116,7 +115,7 @@ describe.each(RUNTIMES)("AdminService on %s", (runtime) => {
     ["seconds beyond the year 9999", { seconds: 253_402_300_800n, nanos: 0 }],
     ["seconds beyond the integer range", { seconds: 2n ** 62n, nanos: 0 }],
     ["negative nanoseconds", { seconds: 253_402_300_700n, nanos: -1 }],
-    ["a second of nanoseconds", { seconds: 253_402_300_700n, nanos: 2_000_000_000 }],
+    ["two billion nanoseconds", { seconds: 253_402_300_700n, nanos: 2_000_000_000 }],
     ["seconds before the year 1", { seconds: -(2n ** 62n), nanos: 0 }],
   ])("rejects a time with %s", async (_title, expireTime) => {
     const values: MessageInitShape<typeof CreateApiTokenRequestSchema> = {
@@ -171,7 +170,7 @@ describe.each(RUNTIMES)("AdminService on %s", (runtime) => {
     expect((await admin.listAuditEvents({ environment, endTime: ancient })).auditEvents).toEqual([]);
   });
 
-  it("rejects a GET, because a URL could contain a token, and a cache could store the response", async () => {
+  it("rejects GET, because the URL could contain a token, and a cache could store the response", async () => {
     for (const { name } of Object.values(AdminService.method)) {
       const answer = await http1(server.url, `${PATH}${name}?connect=v1&encoding=json&message=%7B%7D`, {
         headers: bearer(ADMIN_ENV.ADMIN_TOKEN),

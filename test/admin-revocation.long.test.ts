@@ -13,7 +13,9 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 import { type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/** Sends an invalid request with an API token, and returns the result. Such a call needs Redis only for the token. */
+/**
+ * Returns the error code of an invalid request. For such a request, the service reads only the API token from Redis.
+ */
 async function attempt(server: TestServer, token: string): Promise<string> {
   return (await failureOf(grpcClients(server, token).viewers.resolveViewer({ token: "" }))).code;
 }
@@ -21,7 +23,7 @@ async function attempt(server: TestServer, token: string): Promise<string> {
 const ACCEPTED = "InvalidArgument";
 const REFUSED = "Unauthenticated";
 
-/** Revokes a token without publishing it. */
+/** Deletes an API token from Redis, but does not publish the revocation. */
 async function endSilently(redis: Redis, token: string): Promise<void> {
   expect(await redis.del(await keyOfApiToken(redis, token))).toBe(1);
 }
@@ -31,13 +33,13 @@ async function tokenReads(server: TestServer): Promise<number> {
   return (await metricOf(server, "ugs_redis_duration_seconds_count", { operation: "api-token" })) ?? 0;
 }
 
-describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtime) => {
   const redis = suiteRedis();
   const operator = forSuite(
     () => new Redis(redis.url).on("error", () => {}),
     (opened) => opened.disconnect(),
   );
-  // So long that no cache entry expires in these tests.
+  // No cache entry expires during these tests.
   const options = (): ServerOptions =>
     patient({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } });
   const both = forSuite(
@@ -53,7 +55,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     await waitForSubscriptions(operator, 2);
   });
 
-  /** Creates a token that both workers have cached. */
+  /** Creates an API token, and uses it on both workers, so that they cache it. */
   async function cachedToken() {
     const [one, two] = [both[0], both[1]];
     const issued = await issueToken(one, "resolve");
@@ -63,8 +65,8 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
   const refusedBy = (server: TestServer, token: string) =>
     waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
-   * Repeats an action until both workers stay subscribed from its start to its end. A worker drops its cache if its
-   * subscription ends, for example because Redis froze for a second.
+   * Repeats an action until both workers were subscribed during the whole action. If the subscription of a worker ends,
+   * for example because Redis froze for a second, the worker clears its cache.
    */
   async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
     const subscribers = async () => {
@@ -90,7 +92,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     }
   });
 
-  it("would stay valid without the broadcast", async () => {
+  it("stay valid on each worker until it receives the revocation", async () => {
     const { token, one, two, outcomes } = await whileSubscribed(async () => {
       const cached = await cachedToken();
       await endSilently(operator, cached.token);
@@ -102,10 +104,10 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("are rejected once a worker subscribes again, if its connection was broken during the revocation", async () => {
+  it("are rejected by a worker that had no subscription during the revocation", async () => {
     const { token, one, two } = await cachedToken();
     const key = await keyOfApiToken(operator, token);
-    // One transaction ends the subscriptions and deletes the token, so no worker can receive the revocation.
+    // One transaction closes the subscriptions and deletes the token, so no worker can receive the revocation.
     const killed = await operator.multi().client("KILL", "TYPE", "pubsub").del(key).exec();
     expect(killed?.map(([, count]) => count)).toEqual([2, 1]);
     for (const server of [one, two]) await refusedBy(server, token);
@@ -115,7 +117,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     await refusedBy(one, next.token);
   });
 
-  it("are rejected, however calls and revocations interleave", async () => {
+  it("are rejected after a revocation that is concurrent with calls", async () => {
     const [one, two] = [both[0], both[1]];
     const issued = await Promise.all(Array.from({ length: 20 }, () => issueToken(one, "resolve")));
     await Promise.all(
@@ -130,7 +132,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     for (const { token } of issued) for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("are looked up once while they are unknown, for any number of calls", async () => {
+  it("cause one read of Redis for any number of calls if they are unknown", async () => {
     const one = both[0];
     const known = await issueToken(one, "resolve");
     const made = await whileSubscribed(async () => {
@@ -153,7 +155,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
   });
 });
 
-describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
   const start = async (API_TOKEN_CACHE: string, more: { readonly [name: string]: string } = {}) => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE, ...more } });
@@ -162,38 +164,38 @@ describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime)
     return { redis, server, ...issued };
   };
 
-  it("applies if a revocation is not published", async () => {
+  it("limits the use of a revoked API token if the revocation is not published", async () => {
     const { redis, server, token } = await start("1s");
     await endSilently(newOperator(redis), token);
     await waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   });
 
-  it("of 0s needs no broadcast", async () => {
+  it("of 0s rejects a revoked API token at once, even if the revocation is not published", async () => {
     const { redis, server, token } = await start("0s");
     await endSilently(newOperator(redis), token);
     expect(await attempt(server, token)).toBe(REFUSED);
   });
 
-  it("applies while Redis is unavailable, and then calls fail", async () => {
+  it("applies while Redis is unavailable, and calls fail after it", async () => {
     const { redis, server, token } = await start("2s", { REDIS_TIMEOUT: "1s" });
     redis.freeze();
     // API tokens of the settings need no Redis.
     expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);
-    await waitFor("its cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
+    await waitFor("the cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     redis.thaw();
     await waitFor("the token is read again", async () => (await attempt(server, token)) === ACCEPTED);
     await redis.kill();
-    await waitFor("its cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
+    await waitFor("the cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     const change = grpcClients(server, token).viewers.resolveViewer({ token: "x" });
     expect(await failureOf(change)).toEqual({ code: "Unavailable", reason: "STORE_UNAVAILABLE" });
   });
 
-  it("is the only limit if the Redis user may not subscribe, and the log reports it", async () => {
+  it("applies on other workers if the Redis user has no right to subscribe, which a warning reports", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">secret", "~ug:*", "resetchannels", "+@all");
     const url = redis.url.replace("//", "//narrow:secret@");
     const server = await newServer({ runtime, redisUrl: url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "1s" } });
-    await waitFor("the log reports it", () =>
+    await waitFor("the warning is logged", () =>
       server.log().some(({ level, msg }) => level === "warn" && msg.includes("ug:revoked")),
     );
     const { token, id } = await issueToken(server, "resolve");
@@ -213,7 +215,7 @@ describeWithRedis("workers of one port", () => {
     const operator = newOperator(redis);
     await waitForSubscriptions(operator, 2);
     const { token, id } = await issueToken(server, "resolve");
-    // Each call opens a connection, and the connections go to the workers in turn.
+    // Each call opens a connection, so the workers take turns.
     const outcomes = () => Promise.all(Array.from({ length: 6 }, () => attempt(server, token)));
     expect(new Set(await outcomes())).toEqual(new Set([ACCEPTED]));
     await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });

@@ -73,7 +73,10 @@ type Caller = (typeof CALLERS)[number];
 const RANKS = ["resolve", "read", "manage", "admin", "root"];
 const roleOf = (caller: Caller) => (caller === "API_TOKENS" ? "manage" : caller);
 
-/** The result of an empty request: `in` if the role suffices, even if the call fails for another reason. */
+/**
+ * Returns the expected result of an empty request: the reason of the rejection, or `in` if the role suffices. With
+ * `in`, the call may still fail for another reason.
+ */
 function verdict(caller: Caller, method: string): string {
   const needed = NEEDED[method] ?? "unknown";
   if (needed === "open") return "in";
@@ -86,7 +89,7 @@ function verdict(caller: Caller, method: string): string {
 
 const DENIED = new Set([Code.Unauthenticated, Code.PermissionDenied]);
 
-/** Returns the verdict of an error. */
+/** Returns the actual result, in the form of `verdict`. */
 function verdictOf(thrown: unknown): string {
   const error = ConnectError.from(thrown);
   if (!DENIED.has(error.code)) return "in";
@@ -160,7 +163,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
       ["/api/viewer", "POST", ViewerService.method.resolveViewer] as const,
     ]) {
       const headers = { ...headersOf(caller), "content-type": "application/json" };
-      // The body is invalid JSON. A caller without permission must not learn about that.
+      // The invalid JSON must not be reported to a caller whose role is too low.
       const answer = await fetch(server.url + path, {
         method: verb,
         headers,
@@ -178,7 +181,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     }
   });
 
-  it("a low role does not learn about other errors of a request", async () => {
+  it("a role that is too low is reported before other errors of the request", async () => {
     const path = "/usergroup.v1.UserGroupService/UpdateUserGroup";
     const headers = { ...headersOf("read"), "content-type": "application/json" };
     const answer = await fetch(server.url + path, { method: "POST", headers, body: "no JSON" });
@@ -186,7 +189,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     expect(await answer.json()).toMatchObject({ code: "permission_denied" });
   });
 
-  it("read returns existing groups, and creates none", async () => {
+  it("role read returns existing groups, and creates no missing group", async () => {
     const reader = grpcClients(server, tokens.read ?? "");
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
     const userGroupId = "read, not created";

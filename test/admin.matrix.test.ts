@@ -57,7 +57,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(twice).toEqual({ code: "NotFound", reason: "API_TOKEN_NOT_FOUND" });
   });
 
-  it("lets an API token of role admin manage the tokens of its own environment without naming it", async () => {
+  it("lets an API token of role admin manage the API tokens of its environment, which requests need not name", async () => {
     const { token, id } = await issueToken(server, "admin");
     const own = admin(token);
     for (const environment of [undefined, customerOf(server)]) {
@@ -83,7 +83,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("reports the size of an environment, and deletes it when it is empty or by force, until it is created again", async () => {
+  it("reports the size of an environment, deletes it if it is empty or by force, and creates it again", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);
@@ -122,7 +122,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 
     await admin().createEnvironment({ environment });
     const next = await admin().createApiToken({ environment, displayName: "next", role: Role.ADMIN });
-    // A token of the new environment sees nothing of the old one. ADMIN_TOKEN sees both.
+    // A token of the new environment lists only events of the new one. ADMIN_TOKEN lists the events of both.
     const ofNext = await admin(next.token).listAuditEvents({});
     expect(ofNext.auditEvents.map(({ method }) => method)).toEqual(["CreateApiToken", "CreateEnvironment"]);
     const all = await admin().listAuditEvents({ environment });
@@ -137,7 +137,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 });
 
 describeServers((server) => {
-  it("requires ADMIN_TOKEN to name an existing environment", async () => {
+  it("requires requests with ADMIN_TOKEN to name an existing environment", async () => {
     const admin = adminOf(server.url);
     const values = { displayName: "x", role: Role.READ };
     const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };

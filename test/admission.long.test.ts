@@ -17,7 +17,7 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const RESOLVE_PATH = "/usergroup.v1.ViewerService/ResolveViewer";
 
-/** An endpoint, and its response to a missing API token. */
+/** A kind of request, and the protocol of its response. */
 interface WayIn {
   readonly name: string;
   readonly method: string;
@@ -98,7 +98,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
   const server = suiteServer({ runtime, env: { LOG_LEVEL: "debug" } });
 
   for (const way of WAYS) {
-    it.each(way.http)(`${way.name} over HTTP/%i is rejected before its body arrives, and counted`, async (http) => {
+    it.each(way.http)(`${way.name} over HTTP/%i is rejected before its body arrives, and logged`, async (http) => {
       const requestId = `${way.name.replaceAll(" ", "-")}-${http}`;
       expectRefusal(await begin(server.url, way, http, { "x-request-id": requestId }), way, requestId);
       const line = await waitFor("the rejection is logged", () =>
@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     });
   }
 
-  it("other errors of a request are not revealed", async () => {
+  it("the missing token is reported before other errors of a request", async () => {
     const json = { "content-type": "application/json" };
     for (const [path, headers, way] of [
       ["/api/user", { "content-type": "text/plain" }, "rest"],
@@ -129,7 +129,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     expect(headers["grpc-status"]).toBe("16");
   });
 
-  it("methods that a path lacks are revealed to everybody", async () => {
+  it("an HTTP method that the path does not support is rejected with METHOD_NOT_ALLOWED", async () => {
     expectRestError(await http1(server.url, "/api/user", { method: "DELETE" }), {
       ...{ status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" },
     });
@@ -151,13 +151,13 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
         stream.on("close", () => reject(new Error(`closed without a response, after ${i} requests`)));
       });
       expect(status).toBe(401);
-      // Pending data counts against the client's own session limit.
+      // Data that waits in the client counts against the memory limit of its session.
       await new Promise((resolve) => stream.once("close", resolve).resume());
     }
     session.destroy();
   });
 
-  it("a client that expects 100-continue is rejected, and sends no body", async () => {
+  it("a client that sends Expect: 100-continue is rejected, and sends no body", async () => {
     const session = openHttp2(server.url);
     const headers = { ":method": "PUT", ":path": "/api/user", expect: "100-continue" };
     const stream = session.request(headers, { endStream: false });

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { ROOT } from "@user-group-service/testing/process";
 import { expect, it } from "vitest";
 
-/** The commands to repeat, from events in the format of `ugs audit --json`, the newest first. */
+/** Returns the printed commands. The events are given oldest first, in the format of `ugs audit --json`. */
 function commandsOf(...events: readonly object[]): string[] {
   const input = events
     .toReversed()
@@ -16,7 +16,7 @@ const about = (userGroupId: string, method: string, createTime: string, changedF
   return { userGroupId, method, createTime: `2026-01-31T08:00:0${createTime}Z`, changedFields };
 };
 
-it("revokes the token of a deleted and recreated group, and deletes one that was not recreated", () => {
+it("after-restore.js revokes the token of a recreated group, and deletes a group that was not recreated", () => {
   const deleted = (id: string) => about(id, "DeleteUserGroup", "0");
   expect(
     commandsOf(
@@ -33,7 +33,7 @@ it("revokes the token of a deleted and recreated group, and deletes one that was
   ]);
 });
 
-it("suspends and resumes groups as after their last event", () => {
+it("after-restore.js suspends or resumes a group according to its last event", () => {
   const command = (name: string, id: string) => `ugs group ${name} --env 'acme/Customer' -- '${id}' || [ $? -eq 3 ]`;
   const commands = commandsOf(
     ...[about("dark", "ResumeUserGroup", "0"), about("dark", "SuspendUserGroup", "1")],
@@ -47,7 +47,7 @@ it("suspends and resumes groups as after their last event", () => {
   ]);
 });
 
-it("names groups with revoked viewer sessions, and changed signing keys", () => {
+it("after-restore.js prints the groups with revoked viewer sessions, and the changed signing keys", () => {
   const rotated = (actorId: string) => ({
     ...about("", "RotateSigningKey", "1", ["signing_keys"]),
     ...{ userGroupId: undefined, actorId },

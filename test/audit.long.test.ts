@@ -7,7 +7,7 @@ import { newServer, redisUrl } from "./support/opened.ts";
 import { metricsTextOf } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-it("keeps AUDIT_MAX_EVENTS updates, and counts and logs dropped updates", async () => {
+it("the audit trail keeps AUDIT_MAX_EVENTS updates, and counts and logs dropped updates", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_MAX_EVENTS: "1000" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
@@ -29,7 +29,7 @@ it("keeps AUDIT_MAX_EVENTS updates, and counts and logs dropped updates", async 
   expect(warnings).toMatchObject([{ level: "warn", environment: `${server.environment}/Customer` }]);
 });
 
-it("keeps events for AUDIT_RETENTION", async () => {
+it("the audit trail drops events after AUDIT_RETENTION", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_RETENTION: "3s" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
@@ -41,20 +41,23 @@ it("keeps events for AUDIT_RETENTION", async () => {
   await waitFor("no event is shown", async () => (await auditEventsOf(server)).length === 0);
 });
 
-it.each(RUNTIMES)("names the client of a trusted proxy, and no other claimed client, on %s", async (runtime) => {
-  const trusted = { ...ADMIN_ENV, TRUSTED_PROXIES: "127.0.0.0/8, 2001:db8::/32" };
-  for (const [env, peerAddress] of [
-    [trusted, "198.51.100.7"],
-    [ADMIN_ENV, "127.0.0.1"],
-  ] as const) {
-    const server = await newServer({ runtime, env });
-    const headers = { ...bearer(server.tokens.customer), "x-forwarded-for": "1.2.3.4, 198.51.100.7, 2001:db8::1" };
-    const byRest = newId();
-    await fetch(`${server.url}/api/user?user_group_id=${encodeURIComponent(byRest)}`, { headers });
-    const byGrpc = newId();
-    await grpcClients(server).groups.getUserGroup({ userGroupId: byGrpc }, { headers });
-    for (const userGroupId of [byRest, byGrpc]) {
-      expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ peerAddress }]);
+it.each(RUNTIMES)(
+  "the audit trail contains the address that a trusted proxy reports, and no address that a client claims, on %s",
+  async (runtime) => {
+    const trusted = { ...ADMIN_ENV, TRUSTED_PROXIES: "127.0.0.0/8, 2001:db8::/32" };
+    for (const [env, peerAddress] of [
+      [trusted, "198.51.100.7"],
+      [ADMIN_ENV, "127.0.0.1"],
+    ] as const) {
+      const server = await newServer({ runtime, env });
+      const headers = { ...bearer(server.tokens.customer), "x-forwarded-for": "1.2.3.4, 198.51.100.7, 2001:db8::1" };
+      const byRest = newId();
+      await fetch(`${server.url}/api/user?user_group_id=${encodeURIComponent(byRest)}`, { headers });
+      const byGrpc = newId();
+      await grpcClients(server).groups.getUserGroup({ userGroupId: byGrpc }, { headers });
+      for (const userGroupId of [byRest, byGrpc]) {
+        expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ peerAddress }]);
+      }
     }
-  }
-});
+  },
+);

@@ -19,7 +19,6 @@ import { describeClients, describeServers, newId } from "./support/matrix.ts";
 import { metricsOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-/** Returns an event without its time and id. */
 const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
 
 const STATIC = { actorId: "static-customer", actorDisplayName: "customer", role: "manage" };
@@ -27,7 +26,7 @@ const NO_API_TOKEN = { webhookId: "", apiTokenId: "", apiTokenRole: "", apiToken
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
 describeClients(CLIENTS, (server, { open }) => {
-  it("names the author and the request of each change", async () => {
+  it("the audit trail contains the actor and the request of each change", async () => {
     const client = open(server.url);
     try {
       const headers = bearer(server.tokens.customer);
@@ -67,7 +66,7 @@ describeClients(CLIENTS, (server, { open }) => {
 describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = suiteAdmins(server, options);
 
-  it("contains changes of environments and API tokens", async () => {
+  it("the audit trail contains changes of environments and API tokens", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
     const root = admin();
     const call = (requestId: string) => ({ headers: { "x-request-id": requestId } });
@@ -102,7 +101,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 });
 
 describeServers((server) => {
-  it("names issued API tokens by id and name, even revoked ones", async () => {
+  it("the audit trail contains the id and name of issued API tokens, even of revoked ones", async () => {
     const { token, id } = await issueToken(server, "manage");
     const userGroupId = newId();
     await grpcClients(server, token).groups.getUserGroup({ userGroupId });
@@ -112,7 +111,7 @@ describeServers((server) => {
     expect(await auditEventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
   });
 
-  it("contains the environments of API_TOKENS, which the service creates at its start", async () => {
+  it("the audit trail contains the environments of API_TOKENS, which the service creates at its start", async () => {
     const made = await auditEventsOf(server, { actorId: "service" });
     expect(made.map(plain)).toMatchObject([
       {
@@ -126,7 +125,7 @@ describeServers((server) => {
     ]);
   });
 
-  it("filters by group, caller, RPC and time, and has pages", async () => {
+  it("ListAuditEvents filters by group, caller, RPC and time, and returns pages", async () => {
     const { token, id } = await issueToken(server, "manage");
     const { groups } = grpcClients(server, token);
     const ids = Array.from({ length: 6 }, newId);
@@ -147,7 +146,7 @@ describeServers((server) => {
     }
   });
 
-  it("does not contain unauthenticated callers, but the metrics count them", async () => {
+  it("the audit trail does not contain unauthenticated callers, but the metrics count them", async () => {
     const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
     const denials = async () => {
       const value = await metricsOf(server);
@@ -169,7 +168,7 @@ describeServers((server) => {
     expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ method: "GetUserGroup" }]);
   });
 
-  it("shows each admin only the events of its own environment", async () => {
+  it("ListAuditEvents returns to each admin only the events of its own environment", async () => {
     const { token } = await issueToken(server, "admin");
     const own = adminOf(server.url, token);
     const { auditEvents } = await own.listAuditEvents({ pageSize: 1 });

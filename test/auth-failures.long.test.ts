@@ -13,7 +13,7 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { ServerOptions, TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/** So long that no window ends during a test. */
+/** No window ends during a test. */
 const LIMIT = { AUTH_FAILURE_LIMIT: "3/24h" };
 const TARGET = "/api/user?user_group_id=a";
 const LIMITED = { status: 429, code: "resource_exhausted", reason: "TOO_MANY_FAILURES" };
@@ -22,7 +22,7 @@ type Headers = { readonly [name: string]: string };
 const call = ({ url }: TestServer, headers: Headers) => http1(url, TARGET, { headers });
 const guess = (server: TestServer, headers: Headers = {}) => call(server, { ...bearer(newApiToken()), ...headers });
 
-/** The reads of API tokens among Redis commands. */
+/** Returns the Redis commands that read API tokens. */
 const tokenReadsIn = (commands: readonly string[]) =>
   commands.filter((one) => /^hmget ug:\{\d+\}:environment state path/i.test(one));
 
@@ -46,7 +46,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
   const start = (env: Headers = {}, options: ServerOptions = {}) =>
     newServer({ runtime, ...options, env: { ...ADMIN_ENV, ...LIMIT, ...env } });
 
-  it("of any kind count, and above the limit calls are rejected with Retry-After", async () => {
+  it("count for every reason, and calls above the limit are rejected with Retry-After", async () => {
     const server = await start();
     const failing: Headers[] = [{}, { authorization: "Basic eDp5" }, bearer("unknown-token-of-16")];
     for (const headers of failing) expect((await call(server, headers)).status).toBe(401);
@@ -70,18 +70,18 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await http1(server.url, path)).status).toBe(200);
   });
 
-  it("of other clients do not affect callers with a valid API token", async () => {
+  it("do not affect callers with a valid API token at the same address", async () => {
     const server = await start({ API_TOKEN_CACHE: "0s" });
     const issued = await issueToken(server, "manage");
     expect((await call(server, bearer(issued.token))).status).toBe(200);
     expect(await guesses(server, 5)).toEqual([401, 401, 401, 429, 429]);
-    // Nothing is cached here, so each call reads its token.
+    // No API token is cached, so each call reads its token.
     for (let i = 0; i < 30; i++) {
       expect((await call(server, bearer(issued.token))).status).toBe(200);
       expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
       expect((await guess(server)).status).toBe(429);
     }
-    // A token that this worker has never seen is also accepted.
+    // A token that was created after the failures is also accepted.
     const fresh = await issueToken(server, "manage");
     expect((await call(server, bearer(fresh.token))).status).toBe(200);
     // An insufficient role is not an authentication failure.
@@ -89,7 +89,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("by guessing ADMIN_TOKEN are rejected above the limit, and the right one is accepted", async () => {
+  it("with guesses of ADMIN_TOKEN are rejected above the limit, and the correct ADMIN_TOKEN is accepted", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {
@@ -111,19 +111,19 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
     expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
-    // Addresses that a client claims are further left in the header, even addresses of other proxies.
+    // The client can add addresses only at the left end of the header, even addresses of other proxies.
     expect(await guesses(server, 1, by("203.0.113.99, 203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 1, by("198.51.100.1, 203.0.113.1, 10.0.0.9"))).toEqual([429]);
     expect(await guesses(server, 1, by("::ffff:203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 4, by("203.0.113.2"))).toEqual([401, 401, 401, 429]);
-    // An IPv6 network counts as one client.
+    // All addresses of an IPv6 network count together.
     expect(await guesses(server, 2, by("2001:db8::1"))).toEqual([401, 401]);
     expect(await guesses(server, 2, by("2001:db8::ffff:0:1"))).toEqual([401, 429]);
     expect(await guesses(server, 1, by("2001:db8:0:1::1"))).toEqual([401]);
     expect(await guesses(server, 4)).toEqual([401, 401, 401, 429]);
   });
 
-  it("count for the address of the connection without a trusted proxy", async () => {
+  it("count for the address of the connection if no proxy is trusted", async () => {
     const server = await start();
     for (let i = 0; i < 3; i++)
       expect(await guesses(server, 1, { "x-forwarded-for": `203.0.113.${i}` })).toEqual([401]);
@@ -160,16 +160,17 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
     await waitFor("TLS is counted", async () => (await counted()) === 3);
     expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
-    // This worker has counted two failures. It accepts at most four more before it reads the third from Redis.
+    // This worker has counted two failures. It answers at most four more with 401 before it reads the shared count from
+    // Redis.
     const rest = await Promise.all(Array.from({ length: 10 }, () => guess(servers[0])));
     expect(rest.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
-    await waitFor("the other worker rejects too", async () => {
+    await waitFor("the other worker also rejects calls", async () => {
       const { status } = await http2(servers[1].url, TARGET, { headers });
       return status === 429;
     });
   });
 
-  it("are answered at most as often as the limit allows, even if the calls are concurrent", async () => {
+  it("are answered with 401 at most as often as the limit allows, even if the calls are concurrent", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "20/24h", REDIS_TIMEOUT: "30s" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -179,8 +180,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const sent = sessions.flatMap((session) =>
       Array.from({ length: 30 }, () => http2On(session, TARGET, { headers: bearer(newApiToken()) })),
     );
-    // The server serves later requests on these connections, so all calls have arrived before the first response of
-    // Redis.
+    // A response to a later request on each connection shows that all calls have arrived before Redis responds.
     for (const session of sessions) expect((await http2On(session, "/healthz")).status).toBe(200);
     redis.thaw();
     const statuses = (await Promise.all(sent)).map(({ status }) => status);
@@ -190,13 +190,13 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(300);
   });
 
-  it("cost Redis one read each, and lock out no valid token, even after a restart", async () => {
+  it("cost one read of Redis each, and block no valid token, even after a restart", async () => {
     const redis = await newRedis();
     const start = () => newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, ...LIMIT } });
     const first = await start();
     const tokens = await Promise.all(Array.from({ length: 10 }, () => issueToken(first, "manage")));
     expect(await guesses(first, 4)).toEqual([401, 401, 401, 429]);
-    // This worker has seen none of the tokens.
+    // This worker has cached no token.
     const server = await start();
     await waitFor("the limit is exceeded", async () => (await guess(server)).status === 429);
     const monitor = await newMonitor(redis);
@@ -206,9 +206,9 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     // The use of the valid tokens is recorded a second later.
     const operator = newOperator(redis);
     const isNoted = async (token: string) => operator.hexists(await keyOfApiToken(operator, token), "last_use_time");
-    for (const { token } of tokens) await waitFor("its use is recorded", () => isNoted(token));
+    for (const { token } of tokens) await waitFor("the use of the token is recorded", () => isNoted(token));
     expect(tokenReadsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
-    // Malformed tokens cost no command of Redis. The count of rejected calls costs none either.
+    // Neither a malformed token nor the rejection of a call costs a Redis command.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
     expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate:)/.test(command))).toEqual([]);
   });

@@ -28,16 +28,16 @@ describeWithRedis("the commands of one turn of the event loop", () => {
       const before = await readsOf(client);
       const answers = await Promise.all(names.map((name) => client.echo(name)));
       expect(answers).toEqual(names);
-      // The other client caused this read.
+      // One read for the commands, and one for INFO.
       expect((await readsOf(client)) - before).toBe(2);
     }
   });
 
-  it("can be scripts, binary, or in a pipeline", async () => {
+  it("can be scripts, binary commands or pipelines", async () => {
     const scripted = client as Redis & { echoTwice(text: string): Promise<string[]> };
     const binary = Buffer.from([0, 0xff, 13, 10]);
     const [twice, , bytes, piped] = await Promise.all([
-      // Redis does not have the script at first.
+      // Redis has not cached this script yet.
       scripted.echoTwice("a"),
       client.set("binary", binary),
       client.getBuffer("binary"),
@@ -51,13 +51,13 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     ]);
   });
 
-  it("fail with their connection, and are not sent on the next one", async () => {
+  it("fail if their connection is destroyed, and are not sent on the next connection", async () => {
     const lost = client.set("lost", "1");
     client.stream.destroy();
     await expect(lost).rejects.toThrow();
     await once(client, "ready");
     expect(await client.get("lost")).toBeNull();
-    // A graceful end first sends the data that was written before it.
+    // A graceful disconnect first sends the data that was written before it.
     const counted = client.incr("count");
     client.disconnect(true);
     expect(await counted).toBe(1);
@@ -66,7 +66,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
   });
 });
 
-/** Returns the number of reads that a Redis has made from its client connections. */
+/** Returns the number of reads of a Redis from its client connections. */
 async function readsOf(client: Redis): Promise<number> {
   return Number(/total_reads_processed:(\d+)/.exec(await client.info("stats"))?.[1]);
 }

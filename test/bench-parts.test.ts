@@ -8,7 +8,11 @@ import type { Turn } from "../bench/turns.ts";
 describe("the comparison of commits", () => {
   const QUIET = [0.995, 1, 1.005, 1.01];
 
-  /** A table of servers. @param costs the ratio of each server to the first one, for each round */
+  /**
+   * Returns the table of servers.
+   *
+   * @param costs the cost of each server divided by the cost of the first server, for each round
+   */
   function tableOf(costs: { readonly [row: string]: readonly number[] }): string {
     const all = { service: [1, 1, 1, 1], ...costs };
     const turns = Object.entries(all).flatMap(([row, ratios]) =>
@@ -25,7 +29,7 @@ describe("the comparison of commits", () => {
 
   const lineOf = (table: string, row: string) => table.split("\n").find((line) => line.startsWith(`| ${row} |`));
 
-  it("has a verdict for each server, and only for a difference beyond the noise", () => {
+  it("reports a higher or lower cost only if the difference exceeds the noise", () => {
     const table = tableOf({
       [CONTROL]: QUIET,
       expensive: [1.04, 1.06, 1.08, 1.1],
@@ -53,7 +57,7 @@ describe("the comparison of commits", () => {
 });
 
 describe("the overload benchmark", () => {
-  /** The output of h2load for this log: it counts all statuses but 2xx as failed. */
+  /** Returns the counts for a log of h2load. The summary of h2load counts every status except 2xx as failed. */
   function outcomes(
     statuses: readonly number[],
     { broken = 0, dataBytes = 0, answerBytes = undefined as number | undefined },
@@ -74,7 +78,7 @@ describe("the overload benchmark", () => {
     expect([answeredPerSecond, refusedPerSecond, failed, p99]).toEqual([1, 2, 3, 2]);
   });
 
-  it("counts refusals of gRPC, which have HTTP status 200, by the missing bytes", () => {
+  it("counts gRPC refusals, which have HTTP status 200, by the smaller number of received bytes", () => {
     const { answeredPerSecond, refusedPerSecond, failed } = outcomes([200, 200, 200, 200, 200, 200, 0, 0, -1], {
       broken: 1,
       dataBytes: 600,
@@ -83,7 +87,7 @@ describe("the overload benchmark", () => {
     expect([answeredPerSecond, refusedPerSecond, failed]).toEqual([3, 1, 1]);
   });
 
-  it("has figures for a load without any answer", () => {
+  it("returns figures for a load without any answer", () => {
     expect(outcomes([], {})).toEqual({ answeredPerSecond: 0, refusedPerSecond: 0, failed: 0, p99: Number.NaN });
   });
 

@@ -10,7 +10,7 @@ const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionIn
 describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   const server = suiteServer({ runtime });
   afterEach(async () => {
-    // The same process still serves after every case.
+    // The same process must still serve calls after every case.
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=alive", { headers })).status).toBe(200);
     expect((await http2(server.url, "/healthz")).status).toBe(200);
@@ -26,7 +26,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       "/x",
     ];
 
-    it.each(paths)("HTTP/1.0 at %s", async (path) => {
+    it.each(paths)("are answered over HTTP/1.0 at %s", async (path) => {
       const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
       const heads = [
         ["GET", ""],
@@ -45,7 +45,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
     });
 
-    it.each(paths)("HTTP/2 at %s", async (path) => {
+    it.each(paths)("are answered over HTTP/2 at %s", async (path) => {
       const requests = [undefined, "", "a b", "[::", ":99999"].flatMap((authority) =>
         ["application/grpc", "application/json", "application/connect+json"].map((type) => {
           const fields = [
@@ -78,8 +78,8 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     ["a window of zero", [frame(4, 0, 0), frame(8, 0, 0, Buffer.alloc(4))]],
     ["unknown frame types", [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))]],
     ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, hpackField("content-type", "application/grpc"))]],
-  ])("of HTTP/2: %s", async (_title, frames) => {
-    // After ignored frames, the connection still answers a PING.
+  ])("over HTTP/2 with %s are answered, or ignored on a usable connection", async (_title, frames) => {
+    // If the server ignores the frames, it must still answer a PING.
     const sent = Buffer.concat([PREFACE, ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
     const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));
     expect(isAnswered(bytes) || isPonged(bytes)).toBe(true);
@@ -87,12 +87,11 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   });
 });
 
-/** Returns whether stream 1 received HEADERS or RST_STREAM, or the connection received GOAWAY. */
+/** Returns whether the response contains HEADERS or RST_STREAM of stream 1, or GOAWAY. */
 function isAnswered(bytes: Buffer): boolean {
   return framesIn(bytes).some(({ type, stream }) => type === 7 || (stream === 1 && (type === 1 || type === 3)));
 }
 
-/** Returns whether a PING was answered. */
 function isPonged(bytes: Buffer): boolean {
   return framesIn(bytes).some(({ type, flags }) => type === 6 && flags === 1);
 }

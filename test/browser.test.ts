@@ -95,10 +95,10 @@ describeWithChromium("a page in Chromium", () => {
         );
       });
 
-      it("is blocked on an unlisted origin before anything changes", async () => {
+      it("is blocked on an origin that is not listed, before a group changes", async () => {
         const id = `foreign-${protocol}`;
         const failure = await run(foreign, "failingGet", task(protocol, id));
-        // The browser gives a script no other details.
+        // The browser reports no details to the script.
         expect(failure).toMatchObject({ message: "Failed to fetch", reason: undefined, requestId: null });
         expect(await run(page, "isNew", task(protocol, id))).toBe(true);
       });
@@ -106,7 +106,6 @@ describeWithChromium("a page in Chromium", () => {
   });
 });
 
-/** Opens the page and waits for its script. */
 async function open(browser: TestBrowser, { origin }: PageServer): Promise<Page> {
   const page = await browser.context.newPage();
   const errors: string[] = [];
@@ -119,7 +118,6 @@ async function open(browser: TestBrowser, { origin }: PageServer): Promise<Page>
   return page;
 }
 
-/** Makes the page's script call the service. */
 function run<K extends keyof PageCalls>(
   page: Page,
   name: K,

@@ -14,7 +14,7 @@ const RESOLVE = "/usergroup.v1.ViewerService/ResolveViewer";
 
 let lastRequest = 0;
 
-/** Makes a call with a new request id, and returns its log line. */
+/** Makes a call, and returns its only log line. */
 async function lineOf(server: TestServer, path: string, request: HttpRequest): Promise<LogLine> {
   const id = `of-the-log-${++lastRequest}`;
   await http1(server.url, path, { method: "POST", ...request, headers: { ...request.headers, "x-request-id": id } });
@@ -24,7 +24,6 @@ async function lineOf(server: TestServer, path: string, request: HttpRequest): P
   return lines()[0] as LogLine;
 }
 
-/** Returns the fields of the caller and the group. */
 function whoIn({ environment, api_token_id, api_token_name, user_group_id, ...rest }: LogLine) {
   expect(Object.keys(rest)).not.toContain("token");
   return { environment, api_token_id, api_token_name, user_group_id };
@@ -52,7 +51,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
   });
   const send = (path: string, token: string, body: object) => lineOf(server, path, json(token, body));
 
-  it("has the process, the environment, the API token and the group, for every protocol", async () => {
+  it("has the process, the environment, the API token and the group, over Connect and REST", async () => {
     const ways = [
       [`${RPC}/GetUserGroup`, { userGroupId: "logged" }],
       [`${RPC}/UpdateUserGroup`, { userGroupId: "logged", name: "N" }],
@@ -82,7 +81,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     const unknown = await send(RESOLVE, issued.token, { token });
     expect(unknown).toMatchObject({ level: "debug", msg: "call refused", code: "not_found" });
     expect(whoIn(unknown)).toEqual({ ...byHand, user_group_id: undefined });
-    // Not even the first characters are logged.
+    // The log must not contain even the first characters of a credential.
     const lookedUp = `leaked-${crypto.randomUUID()}`;
     const lookup = await send("/usergroup.admin.v1.AdminService/LookupApiToken", ADMIN_TOKEN, { token: lookedUp });
     expect(lookup).toMatchObject({ level: "debug", code: "not_found" });
@@ -94,9 +93,9 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     }
   });
 
-  it("has the names of API tokens of the settings, or keyed digests, and root", async () => {
+  it("has the name of a token of API_TOKENS, a keyed digest if it has no name, and root for ADMIN_TOKEN", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
-    // A request with only an id is a rotation. The log line names the group, although the group does not exist.
+    // The request rotates the token of a group that does not exist. The log line still contains the id of the group.
     expect(whoIn(line)).toEqual({
       environment: server.environment,
       api_token_id: expect.stringMatching(/^static-[0-9a-f]{10}$/),
@@ -117,21 +116,21 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
       const listed = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, named);
       expect(whoIn(listed)).toEqual({ ...root, environment: server.environment + suffix });
     }
-    // An invalid environment name is rejected, and would only make the log line longer.
+    // An invalid environment name is not logged, because it may be long.
     const unnamed = { environment: { name: "no name ".repeat(1000) } };
     const refused = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, unnamed);
     expect(refused).toMatchObject({ code: "invalid_argument", peer: "127.0.0.1" });
     expect(whoIn(refused)).toEqual(root);
   });
 
-  it("has the caller of a rejected call, but not the group that it claims", async () => {
+  it("has the caller of a call without permission, but not the group of the request", async () => {
     const line = await send(`${RPC}/UpdateUserGroup`, resolver.token, { userGroupId: "claimed" });
     expect(line).toMatchObject({ level: "debug", msg: "call refused", code: "permission_denied" });
     const denied = { ...byHand, api_token_id: resolver.id, api_token_name: "of role resolve" };
     expect(whoIn(line)).toEqual({ ...denied, user_group_id: undefined });
   });
 
-  it("has the caller of an unreadable message", async () => {
+  it("has the caller of a call with an unreadable message", async () => {
     const request = { headers: { ...bearer(issued.token), "content-type": "application/json" }, body: "{" };
     for (const path of [`${RPC}/GetUserGroup`, "/api/user"]) {
       const line = await lineOf(server, path, request);
@@ -210,7 +209,7 @@ describeWithRedis.each(RUNTIMES)("with LOG_LEVEL=info on %s", (runtime) => {
 });
 
 describeWithRedis("several workers", () => {
-  it("log which worker handled a call", async () => {
+  it("log the process id of the worker that handled a call", async () => {
     const server = await newServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
     const workers = descendants(server.pid);
     const seen = new Set<unknown>();

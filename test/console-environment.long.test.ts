@@ -16,13 +16,12 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   // Screenshots contain this name.
   const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "acme" } });
 
-  /** The environment of these tests, as in URLs. */
+  /** Returns the environment of these tests in the form of URLs. */
   const env = () => {
     const { name } = customerOf(server);
     return `${name}/Customer`;
   };
 
-  /** Creates an API token of it. */
   async function newApiToken(displayName: string, role: keyof typeof ROLE_VALUES = "admin") {
     const request = { environment: customerOf(server), displayName, role: ROLE_VALUES[role] };
     const { apiToken, token } = await adminOf(server.url).createApiToken(request);
@@ -31,7 +30,6 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
 
   const contentOf = (page: Page) => page.evaluate(() => document.documentElement.outerHTML);
 
-  /** Expects a token to be accepted, or rejected. */
   async function expectAccepted(token: string, isAccepted: boolean): Promise<void> {
     const requested = adminOf(server.url, token).getCaller({});
     if (isAccepted) await expect(requested).resolves.toBeDefined();
@@ -104,7 +102,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "I have stored it: forget it here");
     expect(await contentOf(page)).not.toContain(rotated);
 
-    // Without a grace period the secret in use is revoked, so the console asks first.
+    // Without a grace period, the secret in use is revoked at once, so the console requires a confirmation.
     await press("button", "Rotate");
     await type("Grace period", "0s");
     await enter(`To continue, type ${id}`, id);
@@ -160,13 +158,13 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await enter(field, leaked.id);
     await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
     await press("link", "All API tokens");
-    // An entry of the settings can only be changed there.
+    // An entry of API_TOKENS can be changed only in the settings.
     await enter(field, server.tokens.customer);
     await page.getByText("Remove it from the settings of the service.").waitFor();
     await leave();
   });
 
-  it("filters the audit trail, and follows it, except while the page is hidden", async () => {
+  it("filters the audit trail, and polls new events except while the page is hidden", async () => {
     const { page, type, enter, press, says, alerts, checkViews, picture, signIn, leave } = await openConsole(
       browser,
       server.url,
@@ -237,7 +235,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("link", first);
     await page.getByText("No API token of this environment has this id.").waitFor();
 
-    // A user who may no longer read the audit trail sees an error, and the console stops polling.
+    // If the user has no access to the audit trail any more, the console shows an error and stops polling.
     await press("link", "Audit");
     await press("button", "Follow");
     await page.getByRole("table", { name: "Events as they arrive" }).waitFor();
@@ -246,7 +244,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("keeps typed text if a proxy responds, nothing responds, or the token is rejected, and continues with another token", async () => {
+  it("keeps typed text after an error of a proxy, a lost request or a revoked token, and continues with another token", async () => {
     const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "globex" });
     const { page, type, enter, press, says, checkViews, signIn, leave } = await openConsole(browser, server.url, {
@@ -270,7 +268,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await alert("The service could not be reached").filter({ hasText: "What you typed is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
-    // Somebody else revokes the token. The dialog reports it, and opens another dialog that requests a token.
+    // Another user revokes the token. The dialog reports the revocation, and opens a dialog to sign in again.
     const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
@@ -283,7 +281,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await enter(field, first.token);
     await alert("unknown, revoked or expired").waitFor();
     const second = await newApiToken("until tomorrow");
-    // The page reads the user group again after the sign-in, and does not overwrite the change of another user.
+    // After the sign-in, the page reads the user group again, and must not overwrite the change of another user.
     await groups.updateUserGroup({ userGroupId: "globex", name: "Globex" });
     await enter(field, second.token);
     await says("You are signed in again.");
@@ -294,7 +292,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // The response is late. The next save must use the etag after the revocation.
+    // The page receives the group late after the revocation. The next save must use the new etag.
     let isReadAnew = false;
     await page.route("**/LookupUserGroup", async (route) => {
       const response = await route.fetch();
@@ -312,7 +310,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // A token of another environment sees another page.
+    // With a token of another environment, the page shows that environment, which has no such group.
     await press("button", "Edit");
     await type("Name", "Globex Inc.");
     await revoke(second);
@@ -333,7 +331,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("shows the calls of the last hour as charts and tables, of all methods, of one method, or of an environment", async () => {
+  it("shows charts and tables of the calls of the last hour, for all methods, for one method, or for an environment", async () => {
     const environment = customerOf(server);
     const name = formatEnvironmentName(environment);
     const unauthenticated = adminOf(server.url, "ugk_nobodys");
@@ -363,9 +361,9 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await table.getByRole("columnheader", { name: "API_TOKEN_UNKNOWN" }).waitFor();
     expect(await table.getByRole("rowheader").count()).toBeGreaterThan(0);
 
-    // A drag zooms all charts.
+    // Dragging over a chart zooms all charts.
     const box = await charts.first().locator(".u-over").boundingBox();
-    if (!box) throw new Error("the chart has no place");
+    if (!box) throw new Error("the chart is not visible");
     await page.mouse.move(box.x + box.width * 0.2, box.y + 20);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.8, box.y + 20, { steps: 4 });
@@ -382,7 +380,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await page.getByText(`Calls of ${name} in the last hour`).waitFor();
     await charts.first().waitFor();
 
-    // First another process answers, then no process.
+    // First another process answers, and then the requests fail.
     await page.route("**/GetMetricsHistory", async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), instance: crypto.randomUUID() } });
@@ -478,7 +476,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   });
 });
 
-/** The response of GetMetricsHistory, in JSON, for an hour with a peak that the service could not serve completely. */
+/** Returns a JSON response of GetMetricsHistory for an hour with a peak, during which calls were refused. */
 function busyHour() {
   const last = Math.floor(Date.now() / 10_000) * 10_000;
   const samples = Array.from({ length: 360 }, (_, i) => {

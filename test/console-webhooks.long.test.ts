@@ -18,7 +18,6 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     like: { ...newEnvironments(), environment: "acme" },
   });
 
-  /** Creates an API token of role admin. */
   async function adminToken(): Promise<string> {
     const request = { environment: customerOf(server), displayName: "the console", role: ROLE_VALUES.admin };
     return (await adminOf(server.url).createApiToken(request)).token;
@@ -61,7 +60,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     const chosen = "--events=user_group.deleted --events=user_group.updated";
     await page.getByText(`ugs webhook create --name billing ${chosen} ${receiver.url("/hook")}`).waitFor();
     await checkViews("create a webhook");
-    // The user would lose the typed values.
+    // Leaving the page would discard the typed values.
     await press("button", "Cancel");
     await page.getByRole("dialog", { name: "Leave without saving?" }).waitFor();
     await press("button", "Stay on this page");
@@ -102,13 +101,13 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await readAgain("the delivery is logged", 1);
     await logged.filter({ hasText: "delivered, 204" }).waitFor();
     await picture("webhook");
-    // The service refuses a test soon after another one.
+    // The service refuses tests in quick succession.
     await admin.testWebhook({ webhookId: id }).catch(() => undefined);
     await press("button", "Send a test");
     await alerts("WEBHOOK_TEST_LIMITED");
     await alerts("try again in");
 
-    // The webhook receives the same event again.
+    // The endpoint receives the same event again.
     await press("button", "Deliver again");
     await checkViews("deliver again");
     await enter("Since", "soon");
@@ -162,7 +161,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
       await page.getByRole("button", { name: "Wait …" }).waitFor({ state: "detached" });
       return (await refused.count()) > 0;
     });
-    // The service disables a webhook after three days of failures.
+    // Simulates a webhook that the service has disabled after three days of failures.
     await page.route(
       "**/GetWebhook",
       async (route) => {
@@ -210,7 +209,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await leave();
   });
 
-  it("keeps typed values if the response of a creation is lost or the environment is full", async () => {
+  it("keeps typed values if the response of a creation is lost, or if the environment has too many webhooks", async () => {
     const { page, type, press, says, alerts, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/webhooks",
     });

@@ -15,7 +15,7 @@ import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 import { newReceiver } from "./support/webhooks.ts";
 
-/** Waits until a field is marked as invalid. Its description must contain the error. */
+/** Waits until a field is marked as invalid, with the error in its description. */
 async function isInvalid(page: Page, label: string, error: string): Promise<void> {
   const field = page.getByLabel(label, { exact: true }).and(page.locator("[aria-invalid=true]"));
   const described = await field.getAttribute("aria-describedby");
@@ -32,21 +32,19 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     like: { ...newEnvironments(), environment: "contoso" },
   });
 
-  /** Creates an environment. */
   async function newEnvironment(name: string) {
     const environment = { name, tag: ApiEnvironmentTag.CUSTOMER };
     await adminOf(server.url).createEnvironment({ environment });
     return environment;
   }
 
-  /** Creates an API token of role admin. */
   async function adminToken(environment = customerOf(server)): Promise<string> {
     const request = { environment, displayName: "console", role: ROLE_VALUES.admin };
     return (await adminOf(server.url).createApiToken(request)).token;
   }
 
   it("signs in with a sufficient role, and otherwise shows why the sign-in failed", async () => {
-    // The script removes the notice for browsers without scripts.
+    // The script removes this notice, which is for browsers without scripts.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
     const { page, enter, press, says, alerts, checkViews, picture, signIn, leave } = await openConsole(
@@ -54,7 +52,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       server.url,
     );
     expect(await page.getByText(loading).count()).toBe(0);
-    // On a busy machine, one of several loads is fast. The script renders the page before this event.
+    // A busy machine may need several attempts. The script renders the page before the end of DOMContentLoaded.
     await waitFor("the page is interactive within a second", async () => {
       await page.reload();
       await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -92,16 +90,16 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(1);
     await page.clock.fastForward("00:31");
     await page.getByText("You were signed out after 15 minutes without activity.").waitFor();
-    // The notice about the sign-in belonged to the session.
+    // Signing out removes the notice about the sign-in.
     expect(await page.locator(".live").innerText()).toBe("");
     expect(await page.getByRole("table").count()).toBe(0);
     await checkViews("signed out");
-    // After sleep, a key event may arrive before timers. That key does nothing any more.
+    // After the machine has slept, a key event may arrive before the timers. Then this event must end the session.
     await signIn(ADMIN_TOKEN);
     await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
     await page.keyboard.press("Tab");
     await page.getByText("You were signed out").waitFor();
-    // A token that was only typed is forgotten too.
+    // The console also forgets a token that was typed but not submitted.
     const field = page.getByLabel("ADMIN_TOKEN, or an API token of role admin");
     await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.clock.fastForward("15:01");
@@ -117,7 +115,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await signIn(ADMIN_TOKEN);
     const opener = `Delete ${server.environment}/Customer …`;
     await page.getByRole("button", { name: opener }).waitFor();
-    // The browser renders no frames while the clock is stopped. All pages share one clock.
+    // While the clock is stopped, the browser renders no frames. All pages share this clock.
     await stopClock(page);
     closeLater(() => browser.context.clock.resume());
     await press("button", opener);
@@ -129,7 +127,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("creates environments, and deletes one only after its name is typed", async () => {
+  it("creates environments, and deletes an environment only after the user has typed its name", async () => {
     const { page, type, enter, press, says, alerts, checkViews, picture, signIn, choose, leave } = await openConsole(
       browser,
       server.url,
@@ -219,7 +217,8 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("link", "it's acme");
     await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
     await picture("user group");
-    // Each program runs as it is shown. It contains the id, and takes the token from the environment.
+    // Each shown program must run unchanged. It contains the id of the group, and reads the token from an environment
+    // variable.
     const program = page.locator(".snippets pre");
     for (const [language, words] of [
       ["curl", "$API_TOKEN"],
@@ -239,7 +238,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     }
     await page.getByRole("listitem").filter({ hasText: "GetUserGroup" }).filter({ hasText: "by console" }).waitFor();
 
-    // Somebody else changes it concurrently: nothing is overwritten, and typed text stays.
+    // If another user has changed the group in the meantime, the console overwrites nothing, and keeps the typed text.
     await press("button", "Edit");
     await type("Name", "Acme Ltd.");
     const { groups: others } = grpcClients(server, bearer);
@@ -264,8 +263,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       await route.fetch();
       await route.abort();
     });
-    // A request that the renderer sends right after this may still bypass the new route. So the test moves to the
-    // button first.
+    // A request that the page sends at once may bypass the new route. So the test first moves to the button.
     await press("button", "Rotate");
     await alerts("check before you repeat it");
     await page.unroute("**/RotateUserGroupToken");
@@ -277,7 +275,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const rotations = await adminOf(server.url, bearer).listAuditEvents({ method: "RotateUserGroupToken" });
     expect(rotations.auditEvents).toHaveLength(1);
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor();
-    // The mapping is one entry.
+    // The mapping has one entry.
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
     await checkViews("a new token");
     await press("button", "I have stored it: forget it here");
@@ -287,7 +285,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Save");
     await says("Saved the user group it's acme: mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
-    // Without a grace period the token in use is revoked, so the console asks first.
+    // Without a grace period, the token in use is revoked at once, so the console requires a confirmation.
     await press("button", "Rotate the token");
     await type("Grace period", "0s");
     await checkViews("rotate at once");
@@ -340,7 +338,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("asks before unsaved text is lost by Escape, Cancel, Back or a reload", async () => {
+  it("asks for confirmation before Escape, Cancel, Back or a reload discards unsaved text", async () => {
     const environment = await newEnvironment("soylent");
     await adminOf(server.url).importUserGroups({ environment, userGroups: [{ providedId: "green" }] });
     const { page, type, press, says, checkViews, signIn, leave } = await openConsole(browser, server.url, {
@@ -367,7 +365,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Cancel");
     await stay();
     const requested = page.waitForEvent("dialog");
-    // The browser asks, and the reload does not finish if the user declines.
+    // The browser asks for confirmation. If the user declines, the reload never finishes.
     const reloading = page.evaluate(() => location.reload());
     expect((await requested).type()).toBe("beforeunload");
     await (await requested).dismiss();
@@ -376,7 +374,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await says("Saved the user group green: name.");
     await press("link", "Audit");
     await page.getByRole("table", { name: "All events" }).waitFor();
-    // The notice about the save belonged to the previous page.
+    // The notice about the save is not shown on another page.
     expect(await page.locator(".live").innerText()).toBe("");
     await press("link", "User groups");
     await press("button", "New user group");
@@ -390,7 +388,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("lists page by page, and continues after the service was unavailable", async () => {
+  it("lists user groups page by page, and continues after the service was unavailable", async () => {
     const environment = await newEnvironment("initech");
     const userGroups = Array.from({ length: 130 }, (_, i) => ({ providedId: `group-${String(i).padStart(3, "0")}` }));
     await adminOf(server.url).importUserGroups({ environment, userGroups });
@@ -398,7 +396,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await signIn(ADMIN_TOKEN);
     await press("link", "initech/Customer");
     await press("link", "User groups");
-    // The column headings are a row too.
+    // The header of the table counts as a row.
     const rows = page.getByRole("table").getByRole("row");
     await waitFor("the first page is shown", async () => (await rows.count()) === 101);
     await page.route("**/ListUserGroups", (route) => route.abort());
@@ -409,13 +407,13 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await says("130 user groups are shown");
     expect(await rows.count()).toBe(131);
     expect(await page.getByRole("button", { name: "Show more" }).count()).toBe(0);
-    // ADMIN_TOKEN sees which actions are unavailable.
+    // With ADMIN_TOKEN, the page shows which actions are unavailable.
     await page.getByText("To create a user group, sign in with an API token").waitFor();
     await page.getByText("ugs group list --env initech/Customer").waitFor();
     await leave();
   });
 
-  it("leads through the first steps on an empty service, and checks each", async () => {
+  it("guides the user through the first steps on an empty service, and checks each step", async () => {
     const receiver = await newReceiver();
     const env = { ...ADMIN_ENV, API_TOKENS: "", WEBHOOK_ALLOW: "127.0.0.1" };
     const own = await newServer({ env });
@@ -449,7 +447,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "I have stored it: forget it here");
     const isDone = (text: string) => readUntil(page, "steps", page.getByRole("status").filter({ hasText: text }));
     await isDone("It exists. Nobody has used it.");
-    // Each program runs as it is shown.
+    // Each shown program must run unchanged.
     const run = async (step: string) => {
       const program = await page.getByRole("listitem").filter({ hasText: step }).locator("pre").innerText();
       return promisify(execFile)("sh", ["-c", program], { env: { ...process.env, API_TOKEN: token } });
@@ -468,14 +466,14 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await picture("get started");
     await grpcClients(own, token).groups.updateUserGroup({ userGroupId: "acme", name: "Acme Ltd." });
     await isDone("A message was delivered.");
-    // The service is in use, so the first page no longer leads to the steps.
+    // When the service is in use, the first page has no link to the steps.
     await press("link", "Environments");
     await page.getByRole("link", { name: "contoso/Customer" }).waitFor();
     expect(await page.getByRole("link", { name: "Show the steps" }).count()).toBe(0);
     await leave();
   });
 
-  it("shows characters that reorder text as code points, so no name looks like another", async () => {
+  it("shows characters that reorder text as code points, so that different names never look the same", async () => {
     const environment = await newEnvironment("vandelay");
     const [name, shown] = ["left\u202Eright", "leftU+202Eright"];
     const admin = adminOf(server.url);
@@ -502,7 +500,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("finds user groups, environments and pages from anywhere", async () => {
+  it("finds user groups, environments and pages from any page", async () => {
     const environment = await newEnvironment("cyberdyne");
     const { page, press, type, signIn, checkViews, picture, tabTo, leave } = await openConsole(browser, server.url);
     const long = `urn:customer:${"0123456789".repeat(6)}:north-east`;
@@ -525,7 +523,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "User groups" }).waitFor();
     await page.getByText("evil").waitFor();
-    // No text can look like another text, and a long id keeps its beginning and end.
+    // Invisible characters are shown as code points, and a truncated id keeps its beginning and end.
     expect(await page.getByRole("row").filter({ hasText: "evil" }).innerText()).toContain("evilU+202Ename");
     const cut = page.getByTitle(long, { exact: true });
     expect(await cut.innerText()).toMatch(/^urn:customer:0123456789.…\S*:north-east/);
@@ -551,7 +549,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await type(field, "webh");
     await results.filter({ hasText: "Webhooks" }).waitFor();
     await page.getByText("1 result", { exact: true }).waitFor();
-    // Speech input types letters, so the key can be turned off.
+    // Speech input may trigger this key by accident, so the user can turn it off.
     await tabTo("checkbox", "Open the search with the key /");
     await page.keyboard.press("Space");
     await page.keyboard.press("Escape");
@@ -592,7 +590,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByRole("table").getAttribute("aria-rowcount")).toBe("5001");
     const last = page.getByRole("row").filter({ hasText: longest });
     expect(await last.getAttribute("aria-rowindex")).toBe("5001");
-    // After any scroll, no position is blank, and each row is where it would be if all rows existed.
+    // After each scroll, no visible position is blank, and each row is where it would be in the complete table.
     const withoutBlanks = async () => (await rowsInSight(page)).blank === 0;
     for (const [top, id] of [
       [1000 * 44, "group-1000"],
@@ -601,17 +599,18 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       [400 * 44, "group-0400"],
     ] as const) {
       await scrollTo(top);
-      await waitFor(`there are rows everywhere at ${id}`, withoutBlanks);
+      await waitFor(`no position is blank at ${id}`, withoutBlanks);
       expect((await rowsInSight(page)).heights, `at ${id}`).toEqual([44]);
       await page.getByRole("link", { name: id, exact: true }).waitFor();
       expect(await page.getByRole("link", { name: longest, exact: true }).count()).toBe(0);
     }
-    // The width of a column does not depend on its texts. A truncated cell shows its whole text on hover.
+    // The width of a column does not depend on the text of its cells. The whole text of a truncated cell appears on
+    // hover.
     const { widths } = await rowsInSight(page);
     await scrollTo(4700 * 44);
     expect((await rowsInSight(page)).widths).toEqual(widths);
     await scrollTo(1e9);
-    await waitFor("there are rows everywhere at the end", withoutBlanks);
+    await waitFor("no position is blank at the end", withoutBlanks);
     expect(await rowsInSight(page)).toMatchObject({ heights: [44], widths });
     const name = last.getByRole("cell").first();
     await name.hover();
@@ -619,7 +618,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("shows the page of the URL after the sign-in, if the token may see it", async () => {
+  it("shows the page of the URL after the sign-in, if the token has access to its environment", async () => {
     await newEnvironment("hooli");
     const hash = "#/groups?env=hooli%2FCustomer&prefix=x";
     const { page, press, signIn } = await openConsole(browser, server.url, { hash });
@@ -661,7 +660,6 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
   });
 });
 
-/** Waits until something has the focus. */
 function expectFocus(locator: Locator, what: string): Promise<boolean> {
   return waitFor(`${what} has the focus`, () => locator.evaluate((each) => each === document.activeElement));
 }
@@ -685,7 +683,7 @@ function rowsInSight(page: Page) {
   });
 }
 
-/** Expects that a page no longer contains a text, not even in its fields. */
+/** Expects that neither the page nor its input fields contain a text. */
 async function expectNowhere(page: Page, text: string): Promise<void> {
   expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(text);
   const values = page

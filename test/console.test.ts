@@ -14,13 +14,12 @@ const SCRIPT = "text/javascript; charset=utf-8";
 
 const NOT_FOUND = { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" };
 
-/** Identifies ADMIN_TOKEN, as the page does. */
 function getCaller(url: string) {
   const headers = { authorization: `Token ${ADMIN_TOKEN}`, "content-type": "application/json" };
   return http1(url, "/usergroup.admin.v1.AdminService/GetCaller", { method: "POST", headers, body: "{}" });
 }
 
-it("is served with the embedded store, and its policy allows only its own scripts", async () => {
+it("the console is served with the embedded store, and its content security policy allows only its own scripts", async () => {
   const { url } = await newServer({ env: ADMIN_ENV });
   expect(await http1(url, "/console")).toMatchObject({ status: 308, headers: { location: "console/" } });
   const page = await http1(url, "/console/");
@@ -40,28 +39,31 @@ it("is served with the embedded store, and its policy allows only its own script
     expect(brotliDecompressSync(answer.body).equals(readFileSync(`${ROOT}/dist/${name}`)), name).toBe(true);
     size += answer.body.length;
   }
-  // An operator on a slow connection opens the console too.
+  // The console must also load over a slow connection.
   expect(size).toBeLessThan(130_000);
 });
 
-it.each(RUNTIMES)("is served on METRICS_PORT if it is set, with the console's calls, on %s", async (runtime) => {
-  const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
-  const metricsUrl = metricsUrlOf(server);
-  expect((await http1(metricsUrl, "/console/")).status).toBe(200);
-  expect(JSON.parse((await getCaller(metricsUrl)).body.toString())).toMatchObject({ role: "root" });
-  expectRestError(await http1(server.url, "/console/"), NOT_FOUND);
-  expect((await getCaller(server.url)).status).toBe(200);
-  // All other endpoints stay on the main port.
-  expectRestError(await http1(metricsUrl, "/api/user?user_group_id=a"), NOT_FOUND);
-});
+it.each(RUNTIMES)(
+  "the console and the RPCs that it calls are served on METRICS_PORT if it is set, on %s",
+  async (runtime) => {
+    const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
+    const metricsUrl = metricsUrlOf(server);
+    expect((await http1(metricsUrl, "/console/")).status).toBe(200);
+    expect(JSON.parse((await getCaller(metricsUrl)).body.toString())).toMatchObject({ role: "root" });
+    expectRestError(await http1(server.url, "/console/"), NOT_FOUND);
+    expect((await getCaller(server.url)).status).toBe(200);
+    // METRICS_PORT serves no other RPCs.
+    expectRestError(await http1(metricsUrl, "/api/user?user_group_id=a"), NOT_FOUND);
+  },
+);
 
-it("is off if the setting says so, and METRICS_PORT then has no RPCs", async () => {
+it("the console is not served with CONSOLE=off, and METRICS_PORT then serves no RPCs", async () => {
   const server = await newServer({ env: { ...ADMIN_ENV, CONSOLE: "off", METRICS_PORT: "0" } });
   for (const url of [server.url, metricsUrlOf(server)]) expectRestError(await http1(url, "/console/"), NOT_FOUND);
   expect((await getCaller(metricsUrlOf(server))).status).toBe(404);
 });
 
-it("on a reachable METRICS_PORT logs a warning, because TLS does not protect that port", async () => {
+it("the console on a public METRICS_PORT causes a warning, because TLS does not protect that port", async () => {
   const tls = inject("certificates");
   for (const [HOST, CONSOLE, expected] of [
     ["0.0.0.0", "on", [expect.stringMatching(/METRICS_PORT.* TLS.*CONSOLE=off$/)]],
@@ -74,7 +76,7 @@ it("on a reachable METRICS_PORT logs a warning, because TLS does not protect tha
   }
 });
 
-it.skipIf(redisUrl === undefined)("is off on a real Redis, unless the setting turns it on", async () => {
+it.skipIf(redisUrl === undefined)("the console is served with a real Redis only if CONSOLE=on", async () => {
   const unset = await newServer({ redisUrl });
   for (const path of ["/console", "/console/", "/console/console.js"])
     expectRestError(await http1(unset.url, path), NOT_FOUND);

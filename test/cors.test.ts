@@ -11,7 +11,7 @@ import type { TestServer } from "./support/server.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";
 const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-/** An unknown RPC. A page learns that only from a readable response. */
+/** Unknown RPCs. A page can read their errors only if the responses have CORS headers. */
 const UNKNOWN_PATHS = ["/usergroup.v1.UserGroupService/Nothing", "/usergroup.v9.Nothing/Nothing"];
 const LISTED = "https://app.example.com";
 const LISTED_TOO = "http://127.0.0.1:3000";
@@ -47,7 +47,7 @@ const EXPOSED_HEADERS = [
   "ratelimit-policy",
 ];
 
-/** Unlisted origins, some of them similar to a listed one. */
+/** Origins that are not listed. Most of them are similar to a listed origin. */
 const UNLISTED = [
   "https://elsewhere.example.com",
   "https://app.example.com.evil.example",
@@ -76,7 +76,7 @@ const enveloped = encodeEnvelope(0, toBinary(GetUserGroupRequestSchema, group));
 const empty = encodeEnvelope(0, new Uint8Array(0));
 const emptyJson = encodeEnvelope(0, new TextEncoder().encode("{}"));
 
-/** One call for each way in which a response is created. `TOKEN` stands for an API token. */
+/** One call for each part of the service that creates responses. `TOKEN` stands for an API token. */
 const CALLS: readonly (Call & { readonly name: string; readonly status: number; readonly trailer?: string })[] = [
   { name: "Connect, JSON", status: 200, ...unary("application/json", '{"userGroupId":"a"}') },
   { name: "Connect, binary", status: 200, ...unary("application/proto", toBinary(GetUserGroupRequestSchema, group)) },
@@ -138,7 +138,7 @@ function preflight(path: string, method = "POST") {
   };
 }
 
-/** Makes a call from an origin. Resolves with the first chunk of the body, because streams do not end. */
+/** Makes a call from an origin. Reads only the first chunk of the body, because streams do not end. */
 async function ask(server: TestServer, { path, method, headers, body }: Call, origin?: string): Promise<Answer> {
   const sent = new Headers({ ...headers, ...(origin !== undefined && { origin }) });
   if (sent.get("authorization") === "TOKEN") sent.set("authorization", `Token ${server.tokens.customer}`);
@@ -150,7 +150,6 @@ async function ask(server: TestServer, { path, method, headers, body }: Call, or
   return { status: answer.status, headers: Object.fromEntries(answer.headers), head };
 }
 
-/** The CORS headers of a response. */
 function corsOf({ headers }: Pick<Answer, "headers">) {
   const list = (name: string) => (headers[name] as string | undefined)?.split(",").map((item) => item.trim());
   return {

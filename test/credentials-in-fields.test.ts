@@ -9,10 +9,10 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 
 const JWT_HEAD = Buffer.from('{"alg":"ES256","typ":"viewer+jwt","kid":"k"}').toString("base64url");
 
-describe.each(RUNTIMES)("a credential in a field that many can read, on %s", (runtime) => {
+describe.each(RUNTIMES)("a credential in a field that many callers can read, on %s", (runtime) => {
   const server = sharedServer({ runtime });
 
-  it("is rejected as an id or name, and not quoted", async () => {
+  it("is rejected as an id or name, and the error does not contain the credential", async () => {
     const { groups, viewers } = grpcClients(server);
     const [admin, environment, userGroupId] = [adminOf(server.url), customerOf(server), newId()];
     const { token } = await issueToken(server, "read");
@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("a credential in a field that many can read, on %s", (ru
     }
   });
 
-  it("is rejected as the token of a group, unless it is a valid one, and the other groups are imported", async () => {
+  it("is rejected as an imported token unless it is a user group token, and the other groups are imported", async () => {
     const { groups, viewers } = grpcClients(server);
     const [admin, environment, owner] = [adminOf(server.url), customerOf(server), newId()];
     await groups.getUserGroup({ userGroupId: owner });
@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("a credential in a field that many can read, on %s", (ru
     expect((await viewers.resolveViewer({ token: session })).providedId).toBe(owner);
   });
 
-  it("is rejected as an id or name if another group of the import has it as its token", async () => {
+  it("is rejected as an id or name if it is the token of another group of the import", async () => {
     const token = `foreign-${crypto.randomUUID()}`;
     for (const other of [{ providedId: token }, { providedId: newId(), name: token }]) {
       const userGroups = [{ providedId: newId(), token }, other];

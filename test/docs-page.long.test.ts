@@ -18,10 +18,10 @@ const document = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as
 
 const OPERATIONS = Object.values(document.paths).flatMap((methods) => Object.values(methods));
 
-/** Returns the id of an operation in the page. */
+/** Returns the HTML id of an operation. */
 const idOf = ({ operationId, tags }: Operation) => `operations-${tags[0]}-${operationId}`;
 
-/** The ids of the messages of webhooks in the page. */
+/** The HTML ids of the webhook messages. */
 const WEBHOOK_IDS = Object.values(document.webhooks).map(({ post }) => `operations-webhooks-${post.operationId}`);
 
 const GET_USER = "operations-REST-getUser";
@@ -39,7 +39,7 @@ describeWithChromium("the page of the API in Chromium", () => {
       if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
     });
     page.on("pageerror", (error) => complaints.push(error.message));
-    // The page receives an event for each violation of the policy.
+    // The browser fires an event for each violation of the content security policy.
     await page.addInitScript(() => {
       const violations: string[] = [];
       Object.assign(globalThis, { violations });
@@ -70,7 +70,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await page.getByLabel("Allow calls that change data").check();
     const { status, body } = await tryGet(page, "from-the-page");
     expect(status).toBe("200");
-    // The page sends only the input of the user.
+    // The page sends no values for empty fields.
     expect(JSON.parse(body)).toMatchObject({ success: 1, new_user_group: true, user_group: { properties: null } });
     expect(await page.locator(".curl").first().innerText()).toContain("Authorization");
     expect(await page.evaluate(() => globalThis.document.body.innerText)).not.toContain(server.tokens.customer);
@@ -93,7 +93,6 @@ describeWithChromium("the page of the API in Chromium", () => {
   };
 });
 
-/** Enters an API token in the page. */
 async function authorize(page: Page, token: string): Promise<void> {
   await page.locator(".btn.authorize").first().click();
   for (const field of await page.locator(".auth-container input").all())
@@ -136,7 +135,7 @@ describe("unauthenticated clients of the page", () => {
     await idle(server.pid);
     // 1,600 copies would be 2.7 GB.
     expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
-    // Each client has sent its requests, and receives the beginning of the first response.
+    // Each client must receive the beginning of its first response.
     for (const raw of unread) raw.socket.resume();
     await waitFor("all clients have a response", () => unread.every((raw) => raw.received().byteLength > 0));
     for (const raw of unread) expect(raw.received().toString("latin1", 0, 15)).toBe("HTTP/1.1 200 OK");

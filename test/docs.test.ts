@@ -9,7 +9,7 @@ import { expectRestError } from "./support/rest-shape.ts";
 
 const SWAGGER_UI = `${ROOT}/node_modules/swagger-ui-dist`;
 
-/** The paths, with their content type and file. Undefined if the service generates the content. */
+/** `file` is undefined if the service generates the content. */
 const FILES: readonly (readonly [path: string, contentType: string, file: string | undefined])[] = [
   ["/openapi.json", "application/json", `${ROOT}/gen/openapi.json`],
   ["/docs/", "text/html; charset=utf-8", undefined],
@@ -18,14 +18,14 @@ const FILES: readonly (readonly [path: string, contentType: string, file: string
   ["/docs/swagger-ui-bundle.js", "text/javascript; charset=utf-8", `${SWAGGER_UI}/swagger-ui-bundle.js`],
 ];
 
-/** Decoders by encoding. Short files are not encoded. */
+/** Decoders by encoding. The service does not encode short files. */
 const DECODERS: { readonly [encoding: string]: (body: Buffer) => Buffer } = {
   br: brotliDecompressSync,
   gzip: gunzipSync,
 };
 
-describe.each(RUNTIMES)("the document and its page on %s", (runtime) => {
-  it("are served to anyone, in the preferred encoding, and answer 304 to a client that has them", async () => {
+describe.each(RUNTIMES)("the OpenAPI document and its page on %s", (runtime) => {
+  it("are served without an API token, in the preferred encoding, and with 304 if the client sends a current ETag", async () => {
     // The main port serves them, even if METRICS_PORT is set.
     const { url } = await newServer({ runtime, env: { METRICS_PORT: "0" } });
     for (const [path, contentType, file] of FILES) {
@@ -64,14 +64,14 @@ describe.each(RUNTIMES)("the document and its page on %s", (runtime) => {
   });
 });
 
-it("are not served if Deno has no permission to read their files, with one warning in the log", async () => {
+it("the OpenAPI document and its page are not served if Deno has no permission to read their files, which one warning reports", async () => {
   const server = await newServer({ runtime: "deno", denoFlags: ["--allow-read=/nowhere"] });
   expectRestError(await http1(server.url, "/docs/"), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
   const warnings = server.log().filter(({ msg }) => msg.includes("set DOCS=off"));
   expect(warnings).toMatchObject([{ level: "warn", files: expect.arrayContaining([`${ROOT}/gen/openapi.json`]) }]);
 });
 
-it("are not served with DOCS=off", async () => {
+it("the OpenAPI document and its page are not served with DOCS=off", async () => {
   const { url } = await newServer({ env: { DOCS: "off" } });
   for (const path of ["/docs", ...FILES.map(([path]) => path)])
     expectRestError(await http1(url, path), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });

@@ -67,7 +67,7 @@ const {
 } = DEFAULT_LIMITS;
 const { maxConnections, authFailureLimit } = await loadConfig({});
 
-/** Rows of a table that have figures: the label, then the figures. */
+/** Returns the rows of a table that contain figures: the label, then the figures. */
 function figuresIn(document: string, section: string) {
   return figuresByRow(document, section).filter(([, ...figures]) => figures.length > 0);
 }
@@ -77,7 +77,7 @@ function plain(rows: readonly (readonly [label: string, ...figures: unknown[]])[
   return rows.map(([label, ...figures]) => [label, ...figures.map(Number)]);
 }
 
-describe("the documented limits equal those of the code", () => {
+describe("the documented limits equal the limits of the code", () => {
   it("in docs/api.md", () => {
     const id = rulesOf(GetUserGroupRequestSchema, "userGroupId", "string");
     const name = rulesOf(GetUserGroupRequestSchema, "name", "string");
@@ -100,7 +100,7 @@ describe("the documented limits equal those of the code", () => {
       ["user_group_id", id.minLen, id.maxLen],
       ["name", name.maxLen],
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
-      // The largest number is a power of two minus one.
+      // The document writes the largest number as a power of two minus one, which is two figures.
       ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
       ["reason and message of a suspension", reason.maxLen, message.maxLen],
       ["durations and times in the binary format", 1e9, 1, 9999],
@@ -109,7 +109,7 @@ describe("the documented limits equal those of the code", () => {
       ["groups of an import", groups.maxItems],
       ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["imported token of another system", imported.minLen, imported.maxLen],
-      // One of the numbers is unused.
+      // One of the environment numbers is never used.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
       ["violations in an error", MAX_VIOLATIONS],
@@ -124,7 +124,7 @@ describe("the documented limits equal those of the code", () => {
       ["connection before its first byte or TLS handshake", firstByteTimeoutMs],
       ["headers", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
       ["streams per HTTP/2 connection", MAX_HTTP2_STREAMS],
-      // At the latest, the second check sends a ping.
+      // The server sends a ping at the second check at the latest.
       ["silent HTTP/2 connection", (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
       [
         ...(["request body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),

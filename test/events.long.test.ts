@@ -17,7 +17,7 @@ import { type Admin, importGroups, type Named, newEnvironment, watch } from "./s
 
 const metrics = async (url: string) => (await http1(url, "/metrics")).body.toString();
 
-/** A client with a connection of its own. */
+/** Creates a client with its own connection. */
 function client(url: string): Admin {
   const { transport, close } = openAdminTransport(url, { protocol: "connect", httpVersion: "2", binary: true });
   closeLater(close);
@@ -25,7 +25,7 @@ function client(url: string): Admin {
 }
 
 describe("streams of events", () => {
-  it("streams all groups before the events, and continues an incomplete snapshot", async () => {
+  it("begin with a snapshot of all groups, and continue an incomplete snapshot", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const root = client(server.url);
     const environment = await newEnvironment(root);
@@ -55,7 +55,7 @@ describe("streams of events", () => {
     expect(shown(rest.responses).map(({ userGroupId }) => userGroupId)).toEqual(ids.slice(500));
   });
 
-  it("are refused beyond the limit of an environment and of the worker, and make room when they end", async () => {
+  it("are refused above the limits of an environment and of a worker, until other streams end", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const connections = Array.from({ length: 12 }, () => client(server.url));
     const root = connections[0] as Admin;
@@ -77,7 +77,7 @@ describe("streams of events", () => {
       const extra = Array.from({ length: 100 }, () => watch(connections[11] as Admin, { environment: other }));
       for (const each of extra) expect(await failureOf(each.ended)).toEqual(refused);
     }
-    // All streams receive an event.
+    // Open streams still receive events.
     await importGroups(root, last as Named, ["a"]);
     for (const each of streams.slice(-MAX_WATCHERS.environment))
       expect(await each.seen(1)).toEqual(["user_group.created a"]);
@@ -92,7 +92,7 @@ describe("streams of events", () => {
     );
   });
 
-  it("wait for a slow reader, and then continue in order", async () => {
+  it("pause for a slow client, and then continue in order", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const root = client(server.url);
     const environment = await newEnvironment(root);
@@ -107,7 +107,7 @@ describe("streams of events", () => {
       [Symbol.asyncIterator]();
     await slow.next();
     let last = -1;
-    await waitFor("the service reads no more", async () => {
+    await waitFor("the service stops reading events", async () => {
       const [before, now] = [last, await pagesRead()];
       last = now;
       await pause(200);

@@ -18,7 +18,7 @@ it("docs/events.md lists all types of events", () => {
   expect(listed.sort()).toEqual([...EVENT_TYPES].sort());
 });
 
-/** The test transport of grpc-js has no streams. */
+/** The grpc-js transport of the tests does not support streams. */
 const STREAMING_CLIENTS = clientsOfRun(ADMIN_CLIENTS).filter(({ isGrpcJs }) => !isGrpcJs);
 
 describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {
@@ -27,7 +27,7 @@ describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {
   describe.each(STREAMING_CLIENTS)("over $name", (options) => {
     const admins = suiteAdmins(server, options);
 
-    it("streams the events from now, the beginning, and each cursor", async () => {
+    it("streams events from now, from the beginning, and from each cursor", async () => {
       const root = admins();
       const environment = await newEnvironment(root);
       const own = admins((await adminTokenOf(root, environment)).token);

@@ -19,7 +19,7 @@ const EXAMPLES = [
 
 const read = (name: string, file: string) => readFileSync(join(ROOT, "examples", name, file), "utf8");
 
-/** Returns the install commands of an example. Uses the pip of the tests, and does not compile Python files. */
+/** Changes install commands so that they are faster: they use the pip of the tests, and do not compile Python files. */
 function quickly(install: string): string {
   const requirements = join(ROOT, "packages/client-python/requirements.txt");
   const programs = pythonPrograms("client-python", requirements, "the example in Python is");
@@ -27,7 +27,7 @@ function quickly(install: string): string {
   return install.replace("venv .venv", "venv --without-pip .venv").replace(".venv/bin/pip install", pip);
 }
 
-it("the examples share one page", () => {
+it("the Go and Python examples have the same page", () => {
   for (const file of ["page.html", "page.js"]) expect(read("go-net-http", file)).toBe(read("fastapi", file));
 });
 
@@ -68,11 +68,11 @@ describeWithChromium("an example, started with the commands of its README", () =
         const text = () => page.locator("#data").textContent();
         await waitFor("the page shows the data", async () => (await text()) === "bob of acme has the plan gold");
       };
-      // The clock of the browser is one day ahead.
+      // The example must work although the clock of the browser is one day ahead.
       await page.clock.install({ time: Date.now() + 86_400_000 });
       await page.goto(url);
       await shown();
-      // Stop the clock, otherwise the page would request data every five seconds.
+      // Otherwise the page would request data every five seconds.
       await stopClock(page);
       expect(sessions()).toBe(1);
       // After 80 % of the ten minutes, the page renews the session.
@@ -80,7 +80,7 @@ describeWithChromium("an example, started with the commands of its README", () =
       expect(sessions()).toBe(1);
       await page.clock.fastForward("01:05");
       await waitFor("there is another session", () => sessions() === 2);
-      // The session is revoked.
+      // The back end rejects the session once, as after a revocation.
       await answers.texts();
       await page.route("**/data", (route) => route.fulfill({ status: 401 }), { times: 1 });
       await page.reload();
@@ -98,7 +98,7 @@ describeWithChromium("an example, started with the commands of its README", () =
         expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
       }
       await refusesOthers(url);
-      // The environment is wrong.
+      // The back end rejects every session.
       await page.route("**/data", (route) => route.continue({ headers: { authorization: "Bearer x.y.z" } }));
       await page.reload();
       await waitFor("the page shows the reason", async () => {

@@ -5,7 +5,6 @@ import { Health, type HealthCheckResponse_ServingStatus as Status } from "../../
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 
-/** Arguments for the page's script. */
 export interface PageTask {
   readonly baseUrl: string;
   readonly apiToken: string;
@@ -13,7 +12,6 @@ export interface PageTask {
   readonly userGroupId: string;
 }
 
-/** A failed call, as the page's script reports it. */
 export interface PageFailure {
   readonly code: string;
   readonly reason: string | undefined;
@@ -35,15 +33,13 @@ export interface PageCalls {
     readonly viewer: string;
     readonly requestIds: readonly (string | null)[];
   }>;
-  /** Resolves an unknown token. */
   unknownToken(task: PageTask): Promise<PageFailure>;
-  /** Gets a group without an id. */
   withoutId(task: PageTask): Promise<PageFailure>;
-  /** The first status from Watch of the health service. */
+  /** Returns the first status from Watch of the health service. */
   watchHealth(task: PageTask): Promise<Status | undefined>;
-  /** Gets the group. The call must fail. */
+  /** Gets the group. Throws if the call succeeds. */
   failingGet(task: PageTask): Promise<PageFailure>;
-  /** Gets the group and returns whether that created it. */
+  /** Gets the group, and returns whether the call created the group. */
   isNew(task: PageTask): Promise<boolean>;
 }
 
