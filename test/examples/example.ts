@@ -6,15 +6,15 @@ import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-gr
 import { freePort } from "@user-group-service/testing/wait";
 import type { TestServer } from "../support/server.ts";
 
-/** A copy of an example outside of the repository. It contains only the files that its README names. */
+/** A copy of an example outside of the repository, without installed packages. */
 export interface CopiedExample {
   readonly folder: string;
-  /** Runs a command of its README in the copy. @throws with its output if it fails */
+  /** Runs a shell command in the copy. @throws with the output of the command if it fails */
   run(command: string): void;
   remove(): void;
 }
 
-/** Copies an example without its installed packages. @param name name of its folder in `examples/` */
+/** Copies an example to a temporary folder. @param name name of the folder in `examples/` */
 export function copyExample(name: string): CopiedExample {
   const folder = mkdtempSync(join(tmpdir(), `ugs-example-${name}-`));
   const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "-z"], {
@@ -32,7 +32,7 @@ export function copyExample(name: string): CopiedExample {
   };
 }
 
-/** Packs a copy of the TypeScript client, because other tests pack it at the same time. @param folder folder of the archive */
+/** Packs the TypeScript client into `folder`. Other tests pack the client at the same time, so this packs a copy. */
 export function packClient(folder: string): void {
   const place = mkdtempSync(join(tmpdir(), "ugs-pack-"));
   const parts = ["package.json", "README.md", "src", "tsconfig.build.json"].map((part) => `packages/client/${part}`);
@@ -44,7 +44,7 @@ export function packClient(folder: string): void {
   try {
     execFileSync("npm", ["pack", "--pack-destination", folder], {
       cwd: join(place, "packages/client"),
-      // npm finds no programs through the symbolic link.
+      // npm does not find the programs of `node_modules` through the symbolic link.
       env: { ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env["PATH"]}` },
       stdio: "pipe",
     });
@@ -53,15 +53,14 @@ export function packClient(folder: string): void {
   }
 }
 
-/** A running example. */
 export interface RunningExample extends RunningProcess {
-  /** URL of its page and back end. */
+  /** URL of the page and of its back end. */
   readonly url: string;
-  /** URL of its dashboard host. */
+  /** URL of the host of the dashboards. */
   readonly dashboardsUrl: string;
 }
 
-/** Returns the settings of an example that uses the environment `Customer` of a server, without its ports. */
+/** Returns the settings of an example for the environment `Customer` of a server, except the ports. */
 export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" | "tokens" | "environment">) {
   return { API_TOKEN: tokens.customer, UGS_URL: url, UGS_ENVIRONMENT: `${environment}/Customer` };
 }
@@ -69,7 +68,7 @@ export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" 
 /**
  * Starts an example on free ports, and waits until it serves.
  *
- * @param env its settings without the ports, see `settingsOf`
+ * @param env the settings except the ports, see `settingsOf`
  */
 export async function startExample(
   command: readonly string[],

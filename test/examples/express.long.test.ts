@@ -11,14 +11,14 @@ import { grpcClients } from "../support/rpc.ts";
 import { copyExample, packClient, settingsOf, startExample } from "./example.ts";
 import { overHttp } from "./over-http.ts";
 
-/** Lifetime of the sessions of the example, and maximum clock difference of its verifier, in milliseconds. */
+/** Lifetime of the sessions of the example, and clock difference that its verifier tolerates, in milliseconds. */
 const LIFE_MS = 60_000;
 const TOLERANCE_MS = 5000;
 
-/** Change of the host's clock, in milliseconds. All earlier sessions expire. */
+/** Time by which the clock of the host is moved forward, in milliseconds. All earlier sessions expire. */
 const MOVED_MS = LIFE_MS + TOLERANCE_MS + 1000;
 
-/** 80 % of the lifetime of a session and a second, in milliseconds. The page has renewed the session. */
+/** 80 % of the lifetime of a session plus one second, in milliseconds. By then, the page has renewed the session. */
 const TO_RENEWAL_MS = 49_000;
 
 const SHOWN = { group: "acme", viewer: "ann", plan: "gold", seats: "3" };
@@ -49,14 +49,13 @@ describeWithChromium("the page in Chromium", () => {
     traffic = recordTraffic(browser.context);
   });
 
-  /** Revokes Ann's sessions. */
   const endSessions = () =>
     adminOf(server.url).revokeViewerSessions({ environment: customerOf(server), userGroupId: "acme", viewerId: "ann" });
 
   /**
-   * Opens the page with one of the two dashboards, logs in as Ann, and waits for the dashboard.
+   * Opens the page with a dashboard, logs in as Ann, and waits for the dashboard.
    *
-   * @param isStopped whether the test moves the clock of the page. Default: the clock runs
+   * @param isStopped if true, the clock of the page stands still until the test moves it
    */
   const openAsAnn = async (query: string, isStopped = false): Promise<Page> => {
     const page = await browser.context.newPage();
@@ -73,14 +72,14 @@ describeWithChromium("the page in Chromium", () => {
     return page;
   };
 
-  /** Logs out, as in another tab. */
+  /** Logs out without the page, as in another tab. */
   const logOutElsewhere = async () => {
     const headers = { "sec-fetch-site": "same-origin" };
     const answer = await browser.context.request.post(`${example.url}/logout`, { headers });
     expect(await answer.text()).toContain("Log in as Ann");
   };
 
-  /** Returns the response of a dashboard to a copied session. */
+  /** Returns the HTTP status of a dashboard for a copied session. */
   const lookWith = async (session: string, way: string) => {
     const headers = { authorization: `Bearer ${session}`, origin: example.url };
     return (await fetch(`${example.dashboardsUrl}/${way}/dashboard`, { headers })).status;
@@ -98,7 +97,7 @@ describeWithChromium("the page in Chromium", () => {
     expect(traffic.reads().filter(({ status }) => status !== 200)).toEqual([]);
     expect(new Set(traffic.sessions()).size).toBe(traffic.sessions().length);
 
-    // A viewer who is still logged in does not notice a revocation.
+    // If the viewer is still logged in, the page replaces a revoked session.
     const before = traffic.sessions().length;
     await endSessions();
     await waitFor("another session was created", () => traffic.sessions().length > before);
@@ -130,14 +129,14 @@ describeWithChromium("the page in Chromium", () => {
     expect(await lookWith(session, "asks")).toBe(401);
     expect(await lookWith(session, "verifies")).toBe(200);
 
-    // The page drops the session by its own clock.
+    // The page drops the session when it expires by the clock of the page.
     await page.clock.fastForward(TO_RENEWAL_MS);
     await page.getByText("viewer session: stale").waitFor();
     expect(await shownBy(page)).toEqual(SHOWN);
     await page.clock.fastForward(LIFE_MS - TO_RENEWAL_MS);
     await waitFor("nothing is shown", async () => same(await shownBy(page), {}));
 
-    // A copy of the session is valid until it expires by the clock of the host.
+    // The host accepts a copy of the session until it expires by the clock of the host.
     expect(await lookWith(session, "verifies")).toBe(200);
     example.signal("SIGUSR2");
     await waitUntilSaid(example, "the host's clock has moved", (output) => output.includes("ms ahead"));
@@ -146,7 +145,7 @@ describeWithChromium("the page in Chromium", () => {
     await waitFor("the host reports the reason", () => said.test(example.output()));
   });
 
-  it("refuses requests of another origin with the cookie of the viewer", async () => {
+  it("is protected from requests of another origin with the cookie of the viewer", async () => {
     await openAsAnn("");
     const other = await servePage("");
     closeLater(() => other.close());
@@ -183,7 +182,6 @@ describeWithChromium("the page in Chromium", () => {
 
 /** The traffic of a browser. */
 interface Traffic {
-  /** The created viewer sessions. */
   sessions(): readonly string[];
   /** The requests to dashboards, and their responses. */
   reads(): readonly { readonly session: string; readonly status: number }[];
@@ -199,7 +197,7 @@ function recordTraffic(context: BrowserContext): Traffic {
     JSON.stringify([request.url(), await request.allHeaders(), request.postData()]);
   const received = async (response: Response) => {
     const request = response.request();
-    // Not Modified and redirects have no body.
+    // Responses with status 304 and redirects have no body.
     const body = response.status() === 200 ? await response.text() : "";
     if (response.url().endsWith("/dashboard") && request.method() === "GET") {
       const { authorization = "" } = await request.allHeaders();
@@ -210,7 +208,7 @@ function recordTraffic(context: BrowserContext): Traffic {
     return JSON.stringify([await response.allHeaders(), body, session && decodeJwt(session)]);
   };
   const record = (page: Page, text: Promise<string>) => {
-    // Requests that were in flight at the close of a page have no response.
+    // A request has no response if the page was closed before.
     const recorded = text.catch((error: unknown) => {
       if (page.isClosed()) return "";
       throw error;

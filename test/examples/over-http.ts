@@ -8,13 +8,13 @@ import { sharedServer } from "../support/opened.ts";
 import { grpcClients } from "../support/rpc.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
-/** The paths of dashboards, and whether each one rejects a revoked session at once. */
+/** The dashboards. If `asks` is true, the dashboard calls the service, so it rejects a revoked session at once. */
 const DASHBOARDS = [
   { path: "/asks/dashboard", asks: true },
   { path: "/verifies/dashboard", asks: false },
 ];
 
-/** Tests the Express example over HTTP. @param command starts the copied example */
+/** Registers tests of the Express example over HTTP. @param command starts the copied example */
 export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonly string[]): void {
   const server = sharedServer();
   const example = forSuite(
@@ -76,7 +76,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       return { status: answer.status, body: (await answer.json()) as unknown };
     };
 
-    it("shows the properties of its viewer only", async () => {
+    it("returns only the properties of the viewer of the session", async () => {
       const [ann, eve] = [await logIn(example, "ann"), await logIn(example, "eve")];
       expect(await fetchDashboard(`Bearer ${await sessionOf(example, ann)}`)).toEqual({
         status: 200,
@@ -88,7 +88,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       });
     });
 
-    it("shows nothing without a viewer session, to another page, or for a token", async () => {
+    it("rejects requests without a viewer session, from another origin, or with a token", async () => {
       const session = await sessionOf(example, await logIn(example, "ann"));
       expect((await fetchDashboard(undefined)).status).toBe(401);
       expect((await fetchDashboard(`Bearer ${session}x`)).status).toBe(401);
@@ -97,7 +97,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       expect((await fetchDashboard(`Bearer ${server.tokens.customer}`)).status).toBe(401);
     });
 
-    it(`${asks ? "shows nothing" : "still shows it"} after the revocation of the session`, async () => {
+    it(`${asks ? "rejects" : "still accepts"} a session after its revocation`, async () => {
       const session = await sessionOf(example, await logIn(example, "bob"));
       expect((await fetchDashboard(`Bearer ${session}`)).status).toBe(200);
       await adminOf(server.url).revokeViewerSessions({
@@ -108,7 +108,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       expect((await fetchDashboard(`Bearer ${session}`)).status).toBe(asks ? 401 : 200);
     });
 
-    it("can be read only by its page", async () => {
+    it("allows only the origin of its page to read the response", async () => {
       const preflight = async (origin: string) => {
         const headers = {
           origin,
@@ -123,7 +123,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
     });
   });
 
-  it("exits with an error that names API_TOKEN if it is not set", async () => {
+  it("exits with an error that names API_TOKEN if API_TOKEN is not set", async () => {
     const { API_TOKEN: _, ...env } = settingsOf(server);
     const started = newProcess(startProcess(command, { cwd: copied.folder, env }));
     expect(await started.exited()).not.toBe(0);
@@ -151,10 +151,9 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
 }
 
 interface PostOptions {
-  /** The cookie of the login. */
   readonly login?: string;
   readonly form?: string;
-  /** Headers of the browser for the sending page. Default: the page of the example. */
+  /** Headers that a browser sends for the page of the request. Default: the page of the example. */
   readonly site?: string | undefined;
   readonly origin?: string;
 }
@@ -171,7 +170,7 @@ async function post({ url }: Pick<RunningExample, "url">, path: string, options:
   return { status: answer.status, headers: answer.headers, body: await answer.text() };
 }
 
-/** Logs in. Returns the cookie. */
+/** Logs in, and returns the cookie. */
 async function logIn(example: Pick<RunningExample, "url">, viewer: string): Promise<string> {
   const { status, headers } = await post(example, "/login", { form: `viewer=${viewer}` });
   expect(status).toBe(303);

@@ -24,15 +24,20 @@ interface Place {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Runs a program there. @throws with its output if it fails */
+/** Runs a program in the folder of a client. @throws with the output of the program if it fails */
 async function run({ folder, env }: Place, program: string, args: readonly string[]): Promise<string> {
   return (await promisify(execFile)(program, args, { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 })).stdout;
 }
 
-/** Generates and compiles a client, and calls the service with it. @returns the output of the caller */
+/** Generates and compiles a client, and calls the service with it. @returns the output of the calling program */
 type Client = (place: Place) => Promise<string>;
 
-/** A client in TypeScript. @param generate runs the generator; @param caller its file in `typescript/` */
+/**
+ * Returns a client in TypeScript.
+ *
+ * @param caller the calling program, a file in `typescript/`
+ * @param generate runs the generator
+ */
 function typescript(caller: string, generate: (place: Place, npm: string) => Promise<unknown>): Client {
   return async (place) => {
     const npm = npmFolder();
@@ -48,7 +53,7 @@ function typescript(caller: string, generate: (place: Place, npm: string) => Pro
   };
 }
 
-/** A client in Go in the package `api`. @param name name of the caller's folder */
+/** Returns a client in Go, in the package `api`. @param name folder of the calling program */
 function go(name: string, generate: (place: Place) => Promise<unknown>): Client {
   return async (place) => {
     cpSync(join(CALLERS, name), place.folder, { recursive: true });
@@ -58,7 +63,6 @@ function go(name: string, generate: (place: Place) => Promise<unknown>): Client 
   };
 }
 
-/** Runs openapi-generator. */
 function openapiGenerator(place: Place, language: string, args: readonly string[]): Promise<string> {
   const none = "apiTests=false,modelTests=false,apiDocs=false,modelDocs=false";
   const input = ["-jar", jars().generator, "generate", "-g", language, "-i", DOCUMENT, "--global-property", none];
@@ -160,7 +164,7 @@ describe("a client from another generator, based on the OpenAPI document", () =>
         const env = {
           ...process.env,
           ...{ DOCUMENT, URL: server.url, API_TOKEN: server.tokens.customer, USER_GROUP_ID: userGroupId },
-          // Formatters that a generator runs, and its own package.
+          // PATH has the formatters that a generator runs. PYTHONPATH has the generated package.
           ...{ PATH: `${python}:${process.env["PATH"]}`, PYTHONPATH: folder },
         };
         const printed = await client({ folder, env });

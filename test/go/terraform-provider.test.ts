@@ -41,7 +41,7 @@ describe.skipIf(!hasGo)("the Terraform provider", () => {
     for (const name of ["terraform-provider", "client-go"])
       cpSync(join(ROOT, "packages", name), join(made, name), { recursive: true });
     const client = /^replace (\S+) => /m.exec(readFileSync(join(PACKAGE, "go.work"), "utf8"))?.[1];
-    // The published go.mod has no replacement, which `go install` refuses.
+    // The published go.mod has no `replace` directive, because `go install` refuses it.
     const tidy = `go mod edit -replace=${client}=../client-go && go mod tidy && go mod edit -dropreplace=${client}
       diff go.mod ${PACKAGE}/go.mod && diff go.sum ${PACKAGE}/go.sum`;
     await run("sh", ["-ec", tidy], { cwd: join(made, "terraform-provider"), env: { ...process.env, GOWORK: "off" } });
@@ -60,7 +60,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     await run("sh", ["-ec", install], { cwd: PACKAGE });
   });
 
-  /** A folder with a configuration. */
+  /** Creates a folder with a configuration, and initializes it. */
   async function newWorkspace(configuration: string, variables: { readonly [name: string]: string } = {}) {
     const folder = newFolder();
     const env = {
@@ -71,7 +71,6 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
       folder,
       write: (text: string) => writeFileSync(join(folder, "main.tf"), text),
       read: (name: string) => readFileSync(join(folder, name), "utf8"),
-      /** Runs a command. @returns its output and its exit code */
       async run(...args: string[]): Promise<{ readonly code: number; readonly output: string }> {
         const options = { cwd: folder, env, maxBuffer: 2 ** 26 };
         const wide = /^(plan|apply|destroy|import)$/.test(args[0] ?? "") ? ["-input=false", "-no-color"] : [];
@@ -85,19 +84,18 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
           }),
         );
       },
-      /** Applies the configuration. */
       async apply(...args: string[]): Promise<string> {
         const { code, output } = await workspace.run("apply", "-auto-approve", ...args);
         expect(code, output).toBe(0);
         return output;
       },
-      /** The exit code of a plan: 0 without changes, 2 with changes. */
+      /** Returns the exit code of a plan: 0 without changes, 2 with changes. */
       async plan(): Promise<number> {
         const { code, output } = await workspace.run("plan", "-detailed-exitcode", "-out=plan");
         if (code === 1) expect.fail(output);
         return code;
       },
-      /** The attributes of a resource in the state. */
+      /** Returns the attributes of a resource in the state. */
       async state(address: string): Promise<{ readonly [name: string]: unknown }> {
         const { output } = await workspace.run("show", "-json");
         const { values } = JSON.parse(output) as {
@@ -133,7 +131,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
       },
     ]);
 
-    // An update of each field, and a rotation of both secrets.
+    // Updates each field, and rotates both secrets.
     const changed = readme
       .replace('"shop back end"', '"back end"\n  expire_time = "2099-01-31T00:00:00Z"')
       .replace(/(secret_version +=) 1/, "$1 2")
@@ -155,7 +153,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
       { id: webhooks[0]?.id, displayName: "invoices", state: WebhookState.DISABLED, eventTypes: [] },
     ]);
 
-    // Drift.
+    // Changes the objects outside of Terraform.
     await admin.revokeApiToken({ environment, apiTokenId });
     await admin.updateWebhook({ environment, webhookId: webhooks[0]?.id as string, enabled: true });
     expect(await shop.plan()).toBe(2);
@@ -165,7 +163,8 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     expect((await adminOf(server.url, third).getCaller({})).displayName).toBe("back end");
     expect((await admin.listWebhooks({ environment })).webhooks).toMatchObject([{ state: WebhookState.DISABLED }]);
 
-    // A destination that was replaced without a new secret fails, and keeps the old one.
+    // If the destination of a secret is replaced without a new secret, the command fails, and the old secret stays in
+    // use.
     const lost = await shop.run("apply", "-auto-approve", "-replace=terraform_data.backend_token");
     expect(lost.code).toBe(1);
     expect(lost.output).toContain("SECRET: increase secret_version");
@@ -185,7 +184,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     expect(kept.length).toBeGreaterThanOrEqual(7);
     for (const text of kept) for (const secret of secrets) expect(text.includes(secret)).toBe(false);
 
-    // An environment with a group stays until the configuration allows the loss of its groups.
+    // An environment with groups is deleted only with force_destroy.
     await admin.importUserGroups({ environment, userGroups: [{ providedId: "acme" }] });
     const refused = await shop.run("destroy", "-auto-approve");
     expect(refused.code).toBe(1);
@@ -260,7 +259,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     expect(unknown.output).toContain("Cannot import non-existent remote object");
   });
 
-  it("says what to do after a refusal, a missing setting and an unknown CA", async () => {
+  it("prints what to do after a rejected call, a missing setting and an unknown CA", async () => {
     const environment = customerOf(server);
     const token = `${REQUIRED}
       resource "ugs_api_token" "job" {

@@ -1,6 +1,6 @@
-// Makes calls that may be repeated, until its standard input ends. It prints "ok" or an error for each call.
+// Makes repeatable calls until standard input ends, and prints "ok" or an error for each call.
 //
-// Arguments: the URL of the service, and the timeout of a call. API_TOKEN is the token.
+// Arguments: the URL of the service, and the timeout of a call. The API token is in API_TOKEN.
 package main
 
 import (

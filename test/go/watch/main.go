@@ -1,6 +1,7 @@
-// Prints the types and groups of the events of an environment, and a line for each response without content. It prints the error of the stream, and exits.
+// Prints the type and group of each event of an environment, and a line for each response without content. When the
+// stream ends, it prints the error and exits.
 //
-// Argument: the URL of the service. API_TOKEN is the token.
+// Argument: the URL of the service. The API token is in API_TOKEN.
 package main
 
 import (
