@@ -11,13 +11,13 @@ import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
-/** Returns the names of a server's groups in Redis. */
+/** Returns a function that reads the name of a group from Redis. */
 function storedNames(direct: StoreClient, server: TestServer) {
   return async (id: string) => redisOf(direct).hget(await groupKeyOf(redisOf(direct), server, id), FIELD.name);
 }
 
-describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
-  it("is not committed by a frozen Redis once it thaws", async () => {
+describeWithRedis.each(RUNTIMES)("a change that failed on %s", (runtime) => {
+  it("is not committed when a frozen Redis resumes", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
     const { groups } = grpcClients(server);
@@ -45,7 +45,7 @@ describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
     }
   });
 
-  it("is not executed late behind changes that wait for a frozen replica, and acknowledged changes are kept", async () => {
+  it("is not committed after its error, even behind changes that wait for a frozen replica", async () => {
     const primary = await newRedis(["--repl-diskless-sync-delay", "0"]);
     const replica = await newRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
     const direct = await newStoreClient(primary);
@@ -66,7 +66,7 @@ describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
       return { userGroupId, reason, name: await nameOf(userGroupId) };
     });
     const outcomes = await Promise.all(reported);
-    // Long enough for every queued WAIT.
+    // Long enough for every queued WAIT to end.
     await pause(5000);
     for (const { userGroupId, reason, name } of outcomes) {
       expect(["STORE_UNAVAILABLE", "TOO_FEW_REPLICAS"]).toContain(reason);
@@ -98,33 +98,32 @@ describeWithRedis("a change whose connection breaks", () => {
     const early = await Promise.race([reported, pause(0)]);
     redis.thaw();
     const direct = await newStoreClient(redis);
-    await waitFor("Redis has made it", () => redisOf(direct).exists("set"));
+    await waitFor("Redis has committed the change", () => redisOf(direct).exists("set"));
     expect(early).toBeUndefined();
     expect(await reported).toBe("failed");
   });
 });
 
 describeWithRedis("a busy process", () => {
-  /** Blocks the event loop of the process. */
   const block = (ms: number) => {
     const end = performance.now() + ms;
     while (performance.now() < end);
   };
 
-  it("does not report a timeout of Redis", async () => {
+  it("does not report a timeout if Redis has answered in time", async () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 200 });
     for (let round = 0; round < 5; round++) {
       const answers = Array.from({ length: 50 }, () => client.run("get", "hgetall", ["x"]));
       const ping = client.check("reads");
-      // The process sends the commands in this turn. Redis answers while the process is busy.
+      // The process sends the commands in this turn of the event loop. Redis answers while the process is busy.
       setImmediate(() => setImmediate(() => block(500)));
       expect(await Promise.all(answers)).toEqual(answers.map(() => ({})));
       await ping;
     }
   });
 
-  it("makes a change that it sent late", async () => {
+  it("commits a change although it was stopped for longer than REDIS_TIMEOUT", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: { REDIS_TIMEOUT: "200ms" } });
     const { groups } = grpcClients(server);

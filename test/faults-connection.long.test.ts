@@ -26,7 +26,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     await redis.restart();
     expect(await lost).toBe(false);
     await waitFor("the connection is ready again", () => ready === 2);
-    // Waits longer than a command on the old connection could be pending.
+    // Longer than a command of the old connection could be pending.
     const end = performance.now() + 2500;
     for (let pings = 0; performance.now() < end; pings++) {
       await client.check("reads").catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));
@@ -35,7 +35,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     expect(ready).toBe(2);
   });
 
-  it("is replaced if Redis stops responding, even before the connection is ready", async () => {
+  it("is replaced repeatedly while Redis does not respond", async () => {
     const redis = await newRedis();
     const errors: string[] = [];
     const client = await newStoreClient(redis, { timeoutMs: 300, onError: ({ message }) => errors.push(message) });
@@ -75,7 +75,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       [second, first, one],
     ] as const) {
       await waitFor("the replica is in sync", () => link(replica));
-      // Existing connections stay with the old primary, which is now a replica.
+      // The proxy keeps existing connections to the old primary, which becomes a replica.
       proxy.switchTo(port.port);
       await primary.call("FAILOVER");
       await waitFor("the roles have changed", async () => (await replica.role())[0] === "master");
@@ -103,7 +103,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     await waitFor("the roles have changed", async () => (await second.role())[0] === "master");
     const change = () => groups.updateUserGroup({ userGroupId: "a", name: "after" });
     await waitFor("changes succeed again", () => succeeds(change()));
-    // The old primary receives no more changes.
+    // The old primary no longer replicates from the new primary.
     await first.replicaof("127.0.0.1", await freePort());
     await second.hset(await groupKeyOf(second, server, "a"), FIELD.name, "of the new primary");
     await waitFor("the group is read from the new primary", async () => {
@@ -112,7 +112,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 });
 
-it("retries soon while Redis loads its data, even if Redis estimates a long duration", async () => {
+it("openRedis retries soon while Redis loads its data, even if Redis estimates a long duration", async () => {
   let requested = 0;
   const server = createServer((socket) => {
     socket.on("error", () => {});
@@ -136,7 +136,7 @@ it("retries soon while Redis loads its data, even if Redis estimates a long dura
   expect(requested).toBe(4);
 });
 
-it("sends the host name to a Redis with TLS, and rejects it without a valid certificate", async () => {
+it("openRedis sends the host name to a Redis with TLS, and rejects a Redis without a valid certificate", async () => {
   const fixture = (name: string) => readFileSync(new URL(`fixtures/tls/${name}`, import.meta.url));
   const names: string[] = [];
   const server = createTlsServer({

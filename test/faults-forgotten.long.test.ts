@@ -17,7 +17,7 @@ async function newRedisAndOperator(args: readonly string[] = []) {
 }
 
 describeWithRedis("a Redis that restarts with an older state", () => {
-  it("does not lead to duplicate team ids", async () => {
+  it("does not cause duplicate team ids", async () => {
     const { redis, operator } = await newRedisAndOperator(["--dbfilename", "dump.rdb"]);
     const first = await newServer({ redisUrl: redis.url });
     const second = await newServer({ redisUrl: redis.url, like: first });
@@ -42,7 +42,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(new Set(teamIds).size).toBe(keys.length);
   });
 
-  it("receives the environments and keys again, so no others are created", async () => {
+  it("receives the environments and keys again after an operator has accepted its data", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const stored = async () => {
@@ -66,7 +66,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(wrong.output()).toContain("TOKEN_KEYS has none of the keys");
   });
 
-  it("leads to an error for an environment that differs from the known one", async () => {
+  it("causes an error in the log if it contains another environment of the same name", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const worker = await newServer({ redisUrl: redis.url });
     const name = { name: worker.environment, tag: "Customer" as const };
@@ -82,7 +82,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     const environment = `${worker.environment}/Customer`;
     const reports = () =>
       worker.log().filter((line) => line.environment === environment && line.msg.includes("another environment"));
-    await waitFor("the log reports it", () => reports().length > 0);
+    await waitFor("the error is logged", () => reports().length > 0);
     expect(reports()).toMatchObject([{ level: "error" }]);
   });
 });

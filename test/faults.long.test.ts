@@ -9,12 +9,12 @@ import type { TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** `REDIS_TIMEOUT`, and the tolerance for a response on a busy machine. */
+/** `REDIS_TIMEOUT`, and the tolerance for a busy machine, in milliseconds. */
 const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
 
-/** Expects the service to report that it is unavailable, and to reject every call in time. */
+/** Expects that the service is not ready, and rejects every call in time. */
 async function expectOutage(server: TestServer, token: string): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const calls = [
@@ -32,7 +32,7 @@ async function expectOutage(server: TestServer, token: string): Promise<void> {
   const rest = await fetch(`${server.url}/api/user?user_group_id=a`, { headers });
   expect(rest.status).toBe(503);
   expect(await rest.json()).toMatchObject({ success: 0, error: { reason: "STORE_UNAVAILABLE" } });
-  // A cached result from before the outage may be used for a moment.
+  // The service may still use a cached result from before the outage.
   await waitUntilReady(server, false);
   for (const path of ["/healthz", "/metrics"]) expect((await fetch(`${server.url}${path}`)).status).toBe(200);
   expect(await healthOf(server).check({})).toMatchObject({ status: Status.NOT_SERVING });
@@ -53,7 +53,7 @@ async function expectRecovery(server: TestServer): Promise<void> {
     groups.getUserGroup({ userGroupId: "a" }).catch(() => undefined),
   );
   expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).providedId).toBe("a");
-  // The original worker responded.
+  // The process was not restarted.
   expect(() => process.kill(server.pid, 0)).not.toThrow();
   expect(server.log().filter(({ msg }) => msg === "listening")).toHaveLength(1);
 }

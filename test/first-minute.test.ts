@@ -17,7 +17,7 @@ import { TOKEN_KEYS } from "./support/server.ts";
 import { newTerminal } from "./support/terminal.ts";
 
 const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
-/** The same programs without npm. */
+/** The commands that start the same programs without npm. */
 const BARE: { readonly [runtime in Runtime]: string } = {
   node: `${process.execPath} dist/main.js`,
   deno: `${denoRun().join(" ")} src/main.ts`,
@@ -26,7 +26,7 @@ const BARE: { readonly [runtime in Runtime]: string } = {
 const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
   newTerminal(command, { env: { PORT: "0", ...env } });
 
-/** An npm script on a port. After the test, the script is killed with all its descendants. */
+/** Starts an npm script. After the test, kills its process and all descendants. */
 function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {
   const started = startProcess(["npm", ...args], { env: { ...env, PORT: String(port) } });
   closeLater(() => {
@@ -75,7 +75,7 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
   });
 
   const server = sharedServer();
-  it("prints one sentence when it cannot start", async () => {
+  it("prints an error of one sentence if it cannot start", async () => {
     const { port } = new URL(server.url);
     const faults = [
       [{ PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],
@@ -94,7 +94,7 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
   });
 });
 
-it.each(RUNTIMES)("answers a command line on %s instead of serving", async (runtime) => {
+it.each(RUNTIMES)("a command-line option on %s prints its result, and the service does not start", async (runtime) => {
   const lines = [
     ["--help", 0, /^ {2}AUTH_FAILURE_LIMIT {2,}60\/1m {2,}\S/m],
     ["--version", 0, /^\d+\.\d+\.\d+\n$/m],
@@ -109,7 +109,7 @@ it.each(RUNTIMES)("answers a command line on %s instead of serving", async (runt
   await Promise.all(tries);
 });
 
-it("warns about a variable that looks like a setting, without its value", async () => {
+it("a warning names an environment variable that looks like a setting, without its value", async () => {
   const started = newProcess(startProcess(BARE.node.split(" "), { env: { PORT: "0", RATELIMIT: "3/10s" } }));
   await waitUntilSaid(started, "it is ready", (output) => output.includes('"msg":"listening"'));
   expect(started.output()).toMatch(/"level":"warn".*"name":"RATELIMIT","setting":"RATE_LIMIT"/);
@@ -117,10 +117,10 @@ it("warns about a variable that looks like a setting, without its value", async 
 });
 
 it.skipIf(redisUrl === undefined).each(RUNTIMES)(
-  "prints on a terminal on %s that several workers serve, and stops them on Ctrl-C",
+  "the terminal on %s shows the number of workers, and Ctrl-C stops them",
   async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    // With several workers, the npm script for Deno differs. The npm script for Node always builds first.
+    // With WORKERS, start:deno grants another permission. `npm start` is not used here, because it always builds first.
     const session = terminal(runtime === "deno" ? COMMANDS.deno : BARE.node, env);
     await waitFor("the service is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");
@@ -142,10 +142,10 @@ describe("npm, stopped by a signal to its own process,", () => {
     await expectNothingLeft(script, descendants(script.pid), port);
   });
 
-  it("during the build does not start the service", async () => {
+  it("does not start the service if the build was running", async () => {
     const port = await freePort();
     const script = npm(["start"], port);
-    // The shell, the build and esbuild run some time after npm has started the script, so npm passes on signals.
+    // npm forwards signals only after it has started the script, so wait for the shell, the build and esbuild.
     const pids = await waitFor("the build is running", () => {
       const found = descendants(script.pid);
       return found.length > 2 ? found : undefined;
@@ -153,7 +153,7 @@ describe("npm, stopped by a signal to its own process,", () => {
     await expectNothingLeft(script, pids, port);
   });
 
-  /** Stops a script, and checks its descendants and its port. */
+  /** Stops a script, and expects that its descendants have exited and its port is closed. */
   async function expectNothingLeft(script: RunningProcess, pids: readonly number[], port: number): Promise<void> {
     expect(pids.length).toBeGreaterThan(0);
     closeLater(() => {

@@ -6,14 +6,17 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newServer, suiteServer } from "./support/opened.ts";
 
-/** A second request, sent after an ambiguous one. A client would take its response for the response to the first. */
+/**
+ * A request that follows an ambiguous request. The client could take its response for the response to the ambiguous
+ * request.
+ */
 const NEXT = "GET /healthz?next HTTP/1.1\r\nHost: x\r\n\r\n";
 const chunked = "3\r\nabc\r\n0\r\n\r\n";
 
-/** Number of packets: one, or one per byte. */
+/** How the bytes are sent: in one packet, or each byte in its own packet. */
 const PACES = ["at once", "byte by byte"] as const;
 
-describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, TLS $secure", (variant) => {
+describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant) => {
   const server = suiteServer(variant);
 
   /** Sends bytes until the server closes the connection. @returns the statuses and the whole output */
@@ -27,7 +30,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
   }
 
   const refused: readonly (readonly [what: string, status: number, request: string])[] = [
-    ["HTTP/1.0 with chunks", 400, `POST /api/user HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n${chunked}`],
+    ["chunks in HTTP/1.0", 400, `POST /api/user HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n${chunked}`],
     ["a length that is not a number", 400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"],
     ["two lengths", 400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"],
     [
@@ -41,7 +44,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
     ["a host with a space", 400, "GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n"],
     ["a host with a path", 400, "GET /healthz HTTP/1.1\r\nHost: a/b\r\n\r\n"],
     ["a host with credentials", 400, "GET /healthz HTTP/1.1\r\nHost: a@b\r\n\r\n"],
-    ["a host without its end", 400, "GET /healthz HTTP/1.1\r\nHost: [::1\r\n\r\n"],
+    ["an unclosed bracket in the host", 400, "GET /healthz HTTP/1.1\r\nHost: [::1\r\n\r\n"],
     ["an invalid port", 400, "GET /healthz HTTP/1.1\r\nHost: a:99999\r\n\r\n"],
     ["a target without a host", 400, "GET http:///healthz HTTP/1.1\r\nHost: a\r\n\r\n"],
     ["gzip and chunks", 501, `PUT /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${chunked}`],
@@ -52,7 +55,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
     ],
   ];
 
-  it.each(refused)("are rejected once, and later bytes are not read: %s", async (_what, status, request) => {
+  it.each(refused)("with %s are rejected once, and later bytes are not read", async (_what, status, request) => {
     for (const pace of PACES) {
       const { statuses, text } = await answersTo(request + NEXT.repeat(3), pace);
       expect([statuses, text]).toEqual([[status], expect.stringMatching(/^connection: close/im)]);
@@ -60,7 +63,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
   });
 
   it.each(["gzip", "chunked, gzip", "chunked, chunked", "identity"])(
-    "are rejected once by the runtime or by this service: Transfer-Encoding %s",
+    "with Transfer-Encoding: %s are rejected once",
     async (coding) => {
       const request = `PUT /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: ${coding}\r\n\r\n${chunked}`;
       for (const pace of PACES) {
@@ -74,7 +77,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
     ["without a body", "GET /healthz HTTP/1.1\r\nHost: x\r\n"],
     ["with a body", "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"],
     ["with chunks", "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"],
-  ])("ignore the requested upgrade, and end the connection: %s", async (_what, head) => {
+  ])("%s are answered without the requested upgrade, and close the connection", async (_what, head) => {
     const upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n";
     const body = head.includes("chunked") ? chunked : head.includes("Length") ? "abc" : "";
     for (const pace of PACES) {
@@ -86,9 +89,9 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
 
   it.each([
     ["a request", NEXT],
-    ["no request", "\0\0\0\r\n\r\n"],
+    ["bytes that are not HTTP", "\0\0\0\r\n\r\n"],
     ["a part of a request", "GET /healthz HT"],
-  ])("with `Connection: close` have a response when followed by %s", async (_what, behind) => {
+  ])("with `Connection: close` are answered when followed by %s", async (_what, behind) => {
     for (const pace of PACES) {
       const request = "GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
       const { statuses } = await answersTo(
@@ -99,19 +102,19 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
     }
   });
 
-  it("have responses if they precede invalid bytes", async () => {
+  it("are answered if they precede invalid bytes", async () => {
     const request = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${server.tokens.customer}\r\n\r\n`;
     expect((await answersTo(`${request.repeat(5)}\0\0\0\r\n\r\n`)).statuses).toEqual([200, 200, 200, 200, 200]);
   });
 
-  it("are rejected in their turn if their body breaks off", async () => {
+  it("are rejected after the responses to earlier requests if their body is invalid", async () => {
     const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
     const get = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\n${authorization}\r\n`;
     const put = `PUT /api/user HTTP/1.1\r\nHost: x\r\n${authorization}Transfer-Encoding: chunked\r\n\r\n5\r\nab`;
     expect((await answersTo(`${get.repeat(2)}${put}\r\nnot a chunk\r\n`)).statuses).toEqual([200, 200, 400]);
   });
 
-  it("are followed by the end of the connection, although the client keeps sending", async () => {
+  it("close the connection if they are invalid, even if the client keeps sending", async () => {
     const raw = await openWire(server.url, "http/1.1");
     raw.push("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n");
     const trickle = setInterval(() => raw.push("a"), 50);
@@ -144,7 +147,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
     });
 
     it.each(PACES)(
-      "is not requested from an unauthenticated caller, and the connection ends, sent %s",
+      "is not requested from an unauthenticated caller, and the connection closes (headers sent %s)",
       async (pace) => {
         const { statuses, text } = await answersTo(put("wrong") + NEXT, pace);
         expect([statuses, text]).toEqual([[401], expect.stringMatching(/^connection: close/im)]);
@@ -157,7 +160,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
       expect((await answersTo(`${old}{}`)).statuses).toEqual([401]);
     });
 
-    it("is not requested if it is absent", async () => {
+    it("is not requested if the request has no body", async () => {
       const { text } = await answersTo(
         "GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
       );
@@ -165,10 +168,10 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
     });
   });
 
-  describe("headers behind a thousand others", () => {
+  describe("headers after 1,500 other headers", () => {
     const others = Array.from({ length: 1500 }, (_, i) => `a${i}: b\r\n`).join("");
 
-    it("are read: Authorization and Content-Length", async () => {
+    it("are read (Authorization and Content-Length)", async () => {
       const body = '{"user_group_id":"late"}';
       const { statuses } = await answersTo(
         `POST /api/viewer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${others}Authorization: Token wrong\r\n\r\n`,
@@ -180,7 +183,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
       expect(text).toMatch(/^HTTP\/1\.1 200 [\s\S]*"provided_id":"late"/);
     });
 
-    it("are limited in bytes, not in number", async () => {
+    it("are limited by their size, not by their number", async () => {
       const many = `${"a".repeat(30)}:\r\n`.repeat(1200);
       const { statuses } = await answersTo(`GET /healthz HTTP/1.1\r\nHost: x\r\n${many}\r\n`);
       expect(statuses).toEqual([431]);
@@ -188,8 +191,8 @@ describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, 
   });
 });
 
-describe.each(RUNTIMES)("X-Forwarded-For behind a thousand other headers, on %s", (runtime) => {
-  it("contains the address whose failures are counted", async () => {
+describe.each(RUNTIMES)("X-Forwarded-For after 1,500 other headers, on %s,", (runtime) => {
+  it("determines the address whose failures are counted", async () => {
     const env = { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "3/1m" };
     const server = await newServer({ runtime, env });
     const guess = async (address: string) => {

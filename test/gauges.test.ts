@@ -12,13 +12,13 @@ import type { TestServer } from "./support/server.ts";
 const HOUR_MS = 3_600_000;
 const KEY = Buffer.alloc(32, 3).toString("base64");
 
-/** Returns the series of a name and their values. */
+/** Returns the values of a metric, by the labels of each series. */
 function seriesOf(text: string, name: string): { [series: string]: number } {
   const lines = text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, "gm"));
   return Object.fromEntries([...lines].map(([, labels = "", value]) => [labels, Number(value)]));
 }
 
-/** Issues an API token that expires in some hours, or never, and uses it. */
+/** Issues an API token, and uses it. Without `hours`, the token never expires. */
 async function useToken(server: TestServer, environment: object, hours?: number) {
   const expireTime = hours === undefined ? undefined : timestampFromMs(Math.trunc(Date.now() + hours * HOUR_MS));
   const values = { environment, displayName: "watched", role: Role.ADMIN, expireTime };
@@ -30,7 +30,7 @@ async function useToken(server: TestServer, environment: object, hours?: number)
 describe.each(RUNTIMES)("gauges on %s", (runtime) => {
   const NAME = "ugs_api_token_expire_time_seconds";
 
-  it("report the API token in use that expires first, for each environment", async () => {
+  it("report, for each environment, the API token in use that expires first", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const series = async () => seriesOf(await metricsTextOf({ url: metricsUrlOf(server) }), NAME);
     expect(await series()).toEqual({});
@@ -55,7 +55,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     expect(Object.keys(await series())).toEqual([Object.keys(expected)[0]]);
   });
 
-  it("name no environment if unauthenticated clients can read them", async () => {
+  it("contain no environment names if unauthenticated clients can read the metrics", async () => {
     const server = await newServer({ runtime, env: ADMIN_ENV });
     const other = { name: newName() };
     await adminOf(server.url).createEnvironment({ environment: other });
@@ -90,7 +90,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
 describeWithRedis.each(RUNTIMES)("gauges of Redis memory on %s", (runtime) => {
   const [USED, MAX] = ["ugs_redis_memory_used_bytes", "ugs_redis_memory_max_bytes"];
 
-  it("report each node, or the fullest one without its name if the metrics are public", async () => {
+  it("report each Redis node, or only the fullest node without its name if the metrics are public", async () => {
     const redis = await newRedis(["--maxmemory", "100mb"]);
     const env = { ...ADMIN_ENV, METRICS_PORT: "0" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -111,7 +111,7 @@ describeWithRedis.each(RUNTIMES)("gauges of Redis memory on %s", (runtime) => {
     expect(seriesOf(await metricsTextOf(server), MAX)[""]).toBe(totalmem());
   });
 
-  it("are absent if the Redis user may not send INFO", async () => {
+  it("are absent if the Redis user has no right to INFO", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">narrow-password", "~*", "&*", "+@all", "-info");
     const server = await newServer({ runtime, redisUrl: redis.url.replace("://", "://narrow:narrow-password@") });

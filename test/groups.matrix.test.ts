@@ -11,7 +11,6 @@ const FULL = {
 describeMatrix((place, row) => {
   const isRest = row.protocol === "rest";
 
-  /** Reads the stored group. */
   async function stored(userGroupId: string): Promise<GroupResult> {
     const { reference, as } = place;
     return (await reference.getUserGroup({ userGroupId }, as.customer)).group;
@@ -42,7 +41,7 @@ describeMatrix((place, row) => {
       if (!isRest) expect(group).toEqual(kept);
     });
 
-    it("names a group after its id, without properties, if only the id is given", async () => {
+    it("names a group after its id, and sets no properties, if the request has only an id", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId }, as.customer);
@@ -80,7 +79,7 @@ describeMatrix((place, row) => {
       const other = { userGroupId, name: "Other", mapping: { a: "b" }, properties: { other: 1 } };
       const second = await client.getUserGroup(other, as.customer);
       expect(second.newUserGroup).toBe(false);
-      // REST returns only the fields of the request.
+      // REST returns the name and properties of the request instead of the stored ones.
       const { name, properties } = isRest ? other : before;
       expect(second.group).toEqual({ ...first.group, name, properties });
       expect(await stored(userGroupId)).toEqual(before);
@@ -88,7 +87,7 @@ describeMatrix((place, row) => {
   });
 
   describe("UpdateUserGroup", () => {
-    it("without a mask replaces every populated field, and keeps the others", async () => {
+    it("without a mask replaces the fields that the request sets, and keeps the other fields", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
@@ -131,14 +130,14 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ ...FULL, ...cleared });
     });
 
-    it("with the mask * replaces all fields, and clears unset ones", async () => {
+    it("with the mask * replaces all fields, and clears unset fields", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       await client.updateUserGroup({ userGroupId, name: "All", updateMask: "*" }, as.customer);
       expect(await stored(userGroupId)).toMatchObject({ name: "All", mapping: {}, properties: null });
     });
 
-    // In REST, the keys of the body are the mask, so it cannot express these.
+    // In REST, the keys of the body are the mask, so REST cannot express these masks.
     if (!isRest) {
       it.each(["etag", "name,token", "name,*", "mapping.schema"])("rejects the mask %s", async (updateMask) => {
         const { client, as } = place;
@@ -153,7 +152,7 @@ describeMatrix((place, row) => {
       });
     }
 
-    it("changes a group with a matching etag, and rejects an outdated one", async () => {
+    it("changes a group with a matching etag, and rejects an outdated etag", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       const { etag } = await stored(userGroupId);
@@ -176,7 +175,7 @@ describeMatrix((place, row) => {
   });
 });
 
-/** Returns the fields of a response. */
+/** Returns the fields that a response contains. */
 function shown(group: GroupResult): Partial<GroupResult> {
   return Object.fromEntries(Object.entries(group).filter(([, value]) => value !== undefined));
 }

@@ -14,7 +14,6 @@ import { textPositions } from "./support/text-positions.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** A body, and the reason and fields of its error. */
 type Refusal = readonly [title: string, body: string | Buffer, reason: string, fields?: readonly string[]];
 
 const REFUSED: readonly Refusal[] = [
@@ -87,10 +86,10 @@ const REST = new Map<DescMethod, readonly [httpMethod: string, path: string]>([
   [ViewerService.method.resolveViewer, ["POST", "/api/viewer"]],
 ]);
 
-/** Values that REST reads from headers, which are bytes and not Unicode. */
+/** Fields that REST reads from headers, which contain bytes instead of Unicode. */
 const IN_HEADERS: ReadonlySet<string> = new Set(["etag", "request_id"]);
 
-/** An encoding of requests, its methods, and their paths. */
+/** An encoding of requests, with the methods that the test calls and their paths. */
 interface Way {
   readonly name: string;
   readonly type: string;
@@ -108,7 +107,7 @@ const WAYS: readonly Way[] = [
         type: `application/${protocol}${codec}`,
         isBinary: codec === "proto",
         isEnveloped: protocol !== "",
-        // Connect encloses the messages of streams.
+        // Connect puts the messages of streams into envelopes, which this test does not do.
         methods: METHODS.filter(({ methodKind }) => protocol !== "" || methodKind === "unary"),
         pathOf: ({ parent, name }) => ["POST", `/${parent.typeName}/${name}`],
       }),
@@ -124,10 +123,10 @@ const WAYS: readonly Way[] = [
   },
 ];
 
-/** An unpaired surrogate in invalid UTF-8. */
+/** An unpaired surrogate, encoded as invalid UTF-8. */
 const HALF_IN_BYTES = Buffer.from([0xed, 0xa0, 0x80]);
 
-/** The error message, by its source: each codec of protobuf-es, and the rules of `properties`. */
+/** Matches the error messages of the codecs of protobuf-es, and of the rules of `properties`. */
 const NO_UNICODE =
   /must be .*well-formed Unicode|values are strings, given once|is not a valid \S+ in protobuf's binary format/;
 
@@ -147,7 +146,7 @@ const DEEP_ELSEWHERE: typeof DEEP = [
   ["400,000 levels in an unknown field", `{"user_group_id":"a","x":${"[".repeat(400_000)}${"]".repeat(400_000)}}`],
 ];
 
-/** Bodies that identify no viewer, and the fields that the error names. */
+/** Invalid bodies for /api/viewer, and the fields that the error names. */
 const NO_VIEWER: readonly (readonly [title: string, body: string | Buffer, fields?: readonly string[]])[] = [
   ["a form", "token=a"],
   ["truncated JSON", '{"token":"a"'],
@@ -192,24 +191,27 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     expectConnectError(await connect(body), "invalid_argument", reason);
   });
 
-  it.each(NO_VIEWER.map((row) => [row[0], row] as const))("rejects %s on the viewer's route", async (_title, row) => {
+  it.each(NO_VIEWER.map((row) => [row[0], row] as const))("rejects %s at /api/viewer", async (_title, row) => {
     const [, body, fields = []] = row;
     expectRestError(await viewer(body), { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields });
   });
 
-  it.each([...DEEP, ...DEEP_ELSEWHERE])("rejects %s, or ignores it in an unknown field", async (_title, body) => {
-    const isKnown = DEEP.some(([, known]) => known === body);
-    for (const send of [rest, connect]) {
-      const { status, body: answer } = await send(body);
-      expect(isKnown ? [400] : [200, 400], answer.toString().slice(0, 300)).toContain(status);
-      expect(answer.toString()).not.toMatch(/RangeError|stack|recursion/i);
-      if (isKnown) expect(answer.toString()).toContain("invalid_argument");
-    }
-    // On the viewer's route, every field is unknown.
-    const answer = await viewer(body.replace("user_group_id", "token"));
-    expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
-    expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
-  });
+  it.each([...DEEP, ...DEEP_ELSEWHERE])(
+    "survives %s, and rejects a body with this in a known field",
+    async (_title, body) => {
+      const isKnown = DEEP.some(([, known]) => known === body);
+      for (const send of [rest, connect]) {
+        const { status, body: answer } = await send(body);
+        expect(isKnown ? [400] : [200, 400], answer.toString().slice(0, 300)).toContain(status);
+        expect(answer.toString()).not.toMatch(/RangeError|stack|recursion/i);
+        if (isKnown) expect(answer.toString()).toContain("invalid_argument");
+      }
+      // At /api/viewer, these fields are unknown.
+      const answer = await viewer(body.replace("user_group_id", "token"));
+      expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
+      expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
+    },
+  );
 
   describe.each(WAYS)("over $name", ({ name: way, type, isBinary, isEnveloped, methods, pathOf }) => {
     it.each(methods)("rejects an unpaired surrogate in any string of $name", async (method) => {
@@ -223,7 +225,7 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
         const body = isEnveloped ? envelope(bytes) : bytes;
         const answer = await http2On(session, path, { method: httpMethod, headers, body });
         const message = answer.headers["grpc-message"] ?? answer.trailers["grpc-message"] ?? answer.body;
-        // A binary body may contain anything behind a %, which decodeURIComponent rejects.
+        // decodeURIComponent throws if a binary body contains a % that is not an escape.
         return unescapeLeniently(String(message));
       };
       for (const { name, json, binary } of positions) {
@@ -237,7 +239,7 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     });
   });
 
-  it.each(KEPT)("keeps %s", async (text) => {
+  it.each(KEPT)("stores the properties %s unchanged", async (text) => {
     const body = (id: string) => `{"user_group_id":${JSON.stringify(id)},"properties":${text}}`;
     const [first, second] = [newId(), newId()];
     for (const [send, id, other] of [
@@ -246,13 +248,13 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     ] as const) {
       const created = propertiesIn(await send(body(id)));
       const read = propertiesIn(await other(`{"user_group_id":${JSON.stringify(id)}}`));
-      // Compared as text, because an object in the test would hide changes of __proto__.
+      // The test compares text, because an object would hide changes of __proto__.
       expect(created).toBe(canonical(text));
       expect(read).toBe(canonical(text));
     }
   });
 
-  it("keeps a mapping whose keys are names of object members", async () => {
+  it("stores a mapping whose keys are names of members of Object.prototype", async () => {
     const id = JSON.stringify(newId());
     const mapping = '{"__proto__":"a","constructor":"b","toString":"c"}';
     expect((await rest(`{"user_group_id":${id},"mapping":${mapping}}`)).status).toBe(200);
@@ -260,7 +262,7 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     for (const entry of ['"__proto__":"a"', '"constructor":"b"', '"toString":"c"']) expect(answer).toContain(entry);
   });
 
-  it("distinguishes ids that are names of object members", async () => {
+  it("distinguishes ids that are names of members of Object.prototype", async () => {
     const tokens = new Set<string>();
     for (const id of ["__proto__", "constructor", "toString", "__defineGetter__"]) {
       for (const send of [rest, connect]) {
@@ -290,7 +292,7 @@ function propertiesIn({ status, body }: HttpAnswer): string {
   throw new Error(`no properties in ${text}`);
 }
 
-/** Returns the same JSON as JSON.stringify, but with `__proto__`. */
+/** Returns the normalized JSON text. In contrast to JSON.parse and JSON.stringify, it keeps `__proto__`. */
 function canonical(text: string): string {
   const stand = "proto-stand-in";
   return JSON.stringify(JSON.parse(text.replaceAll("__proto__", stand))).replaceAll(stand, "__proto__");

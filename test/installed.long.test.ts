@@ -14,7 +14,7 @@ import { newTerminal } from "./support/terminal.ts";
 const API_TOKEN = "0123456789abcdef";
 const API_TOKENS = `e/Customer=${API_TOKEN}`;
 
-/** The commands of docs/operations/install.md, by the runtime. */
+/** The commands of docs/operations/install.md, by tool. */
 const COMMANDS = {
   npx: { service: ["npx", "--yes", "user-group-service"], ugs: ["npx", "--yes", "-p", "user-group-service", "ugs"] },
   deno: {
@@ -25,7 +25,6 @@ const COMMANDS = {
 
 const REDIS = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, CONSOLE: "on" };
 
-/** Settings for each store. */
 const STORES: readonly (readonly [string, { readonly [name: string]: string }])[] = [
   ["the embedded store", {}],
   ...(redisUrl === undefined
@@ -44,7 +43,7 @@ function newTarball(): string {
   return join(folder, name);
 }
 
-/** An empty home with empty caches, whose only source of packages is a registry with the packed service. */
+/** Creates a home folder without caches. Its only registry contains only the packed service. */
 async function newHome(): Promise<{ readonly cwd: string; readonly env: { readonly [name: string]: string } }> {
   const tarball = newTarball();
   const manifest = JSON.parse(readFileSync(`${ROOT}/dist/package.json`, "utf8")) as { name: string; version: string };
@@ -90,7 +89,7 @@ describe.each(["npx", "deno"] as const)("%s, in an empty folder,", (habit) => {
   );
 });
 
-it("runs from the tarball with npx, as the README describes", () => {
+it("the service runs from the tarball with npx, as the README describes", () => {
   const cwd = newFolder();
   const command =
     /`(npx \.\/\S+\.tgz)`/.exec(readFileSync(`${ROOT}/README.md`, "utf8"))?.[1] ?? expect.fail("README.md");
@@ -101,7 +100,7 @@ it("runs from the tarball with npx, as the README describes", () => {
   expect(execFileSync("sh", ["-c", `${at} --version`], { cwd, env, encoding: "utf8" })).toBe(`${version}\n`);
 });
 
-it("runs from node_modules, after npm install of the tarball", () => {
+it("the service and ugs run from node_modules after npm install of the tarball", () => {
   const cwd = newFolder();
   const env = { PATH: process.env["PATH"], HOME: cwd, npm_config_offline: "true", npm_config_audit: "false" };
   const run = (...args: string[]) => execFileSync("npx", args, { cwd, env, encoding: "utf8", stdio: "pipe" });

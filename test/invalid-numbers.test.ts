@@ -14,7 +14,7 @@ import { ADMIN_TOKEN } from "./support/server.ts";
 const DAY = 86_400n;
 const YEAR_10000 = 253_402_300_800n;
 
-/** Values that JSON cannot express or the field's type forbids, but binary messages can contain. */
+/** Values by type that binary messages can contain, but that JSON cannot express or that the type forbids. */
 const INVALID: { readonly [typeName: string]: readonly (readonly [what: string, value: object])[] } = {
   "google.protobuf.Struct": [
     ["NaN", { a: Number.NaN }],
@@ -39,14 +39,14 @@ const INVALID: { readonly [typeName: string]: readonly (readonly [what: string, 
   ],
 };
 
-/** A field of a request or a nested message, and a request that sets only this field. */
+/** A field of a request or of a nested message. `request` creates a request that sets only this field. */
 interface Place {
   readonly path: string;
   readonly typeName: string;
   readonly request: (value: object) => Message;
 }
 
-/** Returns all fields of a message whose type has invalid values. */
+/** Returns the fields of a message, including nested fields, whose type is in `INVALID`. */
 function placesIn(desc: DescMessage): Place[] {
   return desc.fields.flatMap((field): Place[] => {
     const { message } = field;
@@ -72,7 +72,7 @@ const CASES = [UserGroupService, ViewerService, AdminService]
   .flatMap((method) => placesIn(method.input).map((place) => ({ ...place, method })))
   .map((each) => [`${each.method.name}.${each.path}`, each] as const);
 
-it("covers the number fields of every service", () => {
+it("these tests cover fields of every service", () => {
   const fields = CASES.map(([name]) => name);
   expect(fields).toContain("UpdateUserGroup.properties");
   expect(fields).toContain("CreateViewerSession.claims");
@@ -101,7 +101,7 @@ describe.each(ADMIN_CLIENTS.filter(({ binary }) => binary))("an invalid number o
   });
 });
 
-it("is rejected in JSON that overflows to Infinity, over REST and Connect", async () => {
+it("a JSON number that overflows to Infinity is rejected over REST and Connect", async () => {
   const { call } = restCalls(server);
   const text = (id: string, name = "user_group_id") => `{"${name}":"${id}","properties":{"n":1e999}}`;
   const byConnect = { target: "/usergroup.v1.UserGroupService/GetUserGroup" };
@@ -116,7 +116,6 @@ it("is rejected in JSON that overflows to Infinity, over REST and Connect", asyn
   }
 });
 
-/** Returns the error of a call. */
 async function failureOf(
   transport: Transport,
   { method, message, token }: { method: DescMethodUnary; message: Message; token: string },

@@ -44,7 +44,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     await swap(`${OLD}\n${NEW}`);
     await swap(`${NEW}\n${OLD}`);
     const swapped = performance.now();
-    // A signal kills the rotation in the middle.
+    // SIGKILL ends the rotation in the middle.
     const killed = startUgs(["keys", "rotate"], asRoot(first));
     await waitFor("some tokens are re-encrypted", async () => {
       const { tokenKeyUses } = await adminOf(second.url).reencryptUserGroupTokens({
@@ -52,7 +52,7 @@ describeWithRedis("the key that encrypts tokens", () => {
         pageSize: 1000,
         validateOnly: true,
       });
-      // The load itself has re-encrypted far fewer tokens.
+      // The load alone re-encrypts far fewer tokens.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
     killed.signal("SIGKILL");
@@ -66,8 +66,8 @@ describeWithRedis("the key that encrypts tokens", () => {
     const code = await resumed.exited();
     const ended = performance.now();
     const seconds = (ended - began) / 1000;
-    // Workers record every ten seconds that they encrypt with the old key. They may use it until half a minute after
-    // the last record.
+    // A worker that encrypts with the old key records the time every ten seconds. It may use this key for another half
+    // a minute after its last record.
     const isInUse = resumed.output().includes("a worker encrypted with it at");
     expect(code).toBe(isInUse ? 5 : 0);
     expect(isInUse || ended - swapped > 15_000).toBe(true);
@@ -87,7 +87,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     await swap(NEW);
     await pause(1000);
     for (const load of loads) expect(await load.end()).toEqual([]);
-    // A worker that never had the old key reads all of them.
+    // A worker that never had the old key can decrypt all tokens.
     const fresh = await newServer({ redisUrl: redis.url, env, like: first });
     const { userGroups } = await adminOf(fresh.url).exportUserGroups({
       environment,
@@ -105,7 +105,7 @@ async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
   return Object.fromEntries(uses.map(({ tokenKeyId, userGroupCount = "0" }) => [tokenKeyId, Number(userGroupCount)]));
 }
 
-/** Reads, creates, rotates and resolves over one connection. */
+/** Starts a loop over one connection that reads, creates, updates, rotates and resolves groups. */
 function startLoad({ url, tokens }: TestServer) {
   const sessionManager = new Http2SessionManager(url);
   closeLater(() => sessionManager.abort());
@@ -121,7 +121,7 @@ function startLoad({ url, tokens }: TestServer) {
     async () => {
       const { userGroup } = await groups.rotateUserGroupToken({ group: { case: "userGroupId", value: any() } }, header);
       await viewers.resolveViewer({ token: userGroup?.token ?? "" }, header).catch((error: unknown) => {
-        // The other load has rotated it concurrently.
+        // The other load has rotated the token concurrently.
         if (!String(error).includes("not_found")) throw error;
       });
     },

@@ -10,14 +10,14 @@ import { sharedServer } from "./support/opened.ts";
 
 /** Header size that many clients and proxies accept, in bytes. */
 const HEADER_LIMIT = 8 * 1024;
-/** Maximum length of a quoted key in characters, with the truncation mark. */
+/** Maximum length of a quoted key in characters, including the truncation mark. */
 const MAX_QUOTED = 65;
 
 const COUNT = 950;
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** Mappings with invalid entries. Their keys take the most space in an error. */
+/** Mappings with invalid keys that take much space in an error. */
 const MAPPINGS: readonly (readonly [string, { [key: string]: string }])[] = (
   [
     ["long keys", "k"],
@@ -60,7 +60,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
       client.close();
     });
 
-    it("fits into the header limits of clients, and is equally short over REST", async () => {
+    it("fits into the header limits of clients, and is short over REST", async () => {
       const message = create(GetUserGroupRequestSchema, { userGroupId: "many", mapping });
       const body = envelope(toBinary(GetUserGroupRequestSchema, message));
       const type = { "content-type": "application/grpc", te: "trailers" };
@@ -70,7 +70,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
       expect(sizeOf(trailers) + sizeOf(answer.headers)).toBeLessThan(HEADER_LIMIT);
       const rest = await http1(server.url, "/api/user", {
         headers: { ...headers, "content-type": "application/json" },
-        // Escapes make JSON up to six times as large.
+        // Fewer entries than over gRPC, because escapes make JSON up to six times as large.
         body: JSON.stringify({
           user_group_id: "many",
           mapping: Object.fromEntries(Object.entries(mapping).slice(0, 600)),
@@ -90,11 +90,11 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
     client.close();
   });
 
-  /** Headers that Connect quotes in its errors, longer than an error may quote. */
+  /** Headers whose values Connect quotes in its errors. */
   const QUOTED = ["grpc-encoding", "grpc-timeout"] as const;
 
   it.each([GET, "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])(
-    "quotes little of the headers of %s",
+    "quotes only a part of a long header of a call of %s",
     async (path) => {
       const session = connect(server.url);
       const ended: string[] = [];

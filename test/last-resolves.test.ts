@@ -31,7 +31,7 @@ describeWithRedis("the day of the last resolve of a group", () => {
     await expect(viewers.resolveViewer({ token: suspended })).rejects.toThrow();
     await newToken("unused");
     expect(await dayOf("rpc")).toBe("");
-    // At its shutdown, the worker writes the recorded days.
+    // The worker writes the recorded days when it shuts down.
     expect(await server.stop()).toBe(0);
 
     const next = await newServer({ redisUrl, like: server, env: ADMIN_ENV });

@@ -25,7 +25,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   it("serve all calls of a customer, with and without a slash at the end", async () => {
     for (const client of [hosted, hostedClient(server.url, adminToken, "")]) {
       const provided_id = newId();
-      // The example of the documents.
+      // The example of the documentation of the hosted service.
       const given = { emails: ["a@example.com"], group_tags: ["sales"], hierarchy_level_name: "Level 2" };
       const request = { provided_id, name: "Example 1", mapping, properties, ...given };
       const created = await client.createCustomer(request);
@@ -73,7 +73,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(viewer.json()).toMatchObject({ sub: user_group_id, team_id, mapping, properties });
     const { userGroup } = await adminOf(server.url, adminToken).lookupUserGroup({ userGroupId: user_group_id });
     expect([userGroup?.teamId, userGroup?.mapping]).toEqual([BigInt(team_id), mapping]);
-    // The names of both APIs refer to one group.
+    // A customer and a user group with the same id are the same group.
     expect((await hosted.createCustomer({ provided_id: user_group_id })).customer.token).toBe(token);
 
     const updated = await hosted.updateUserGroup({ user_group_id, name: "Example 2" });
@@ -101,7 +101,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   it("create a JWT of a customer, which is a viewer session", async () => {
     const provided_id = newId();
     await hosted.createCustomer({ provided_id, properties });
-    // The example of the documents, and other documented fields.
+    // The example of the documentation of the hosted service, and other documented fields.
     const request = { provided_id, embed_id: "abcde", key_id: "aa111111-1a11-111a-aa11-1aaaa11a1a11" };
     const reported = async (more: object) => {
       const answer = await hosted.generateJwt({ ...request, ...more });
@@ -146,7 +146,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect((await testing.createCustomer({ provided_id })).customer.token).not.toBe(customer.token);
   });
 
-  it("return errors as the documents say: a status, with success 0", async () => {
+  it("return errors in the documented format: an HTTP status, and success 0", async () => {
     const failure = await hosted.updateCustomer({ provided_id: newId(), name: "N" }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(HostedError);
     expect(failure).toMatchObject({ status: 404, body: { success: 0, error: { reason: "USER_GROUP_NOT_FOUND" } } });
@@ -175,7 +175,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":"PT59S"}', "ttl", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":"ftp://a"}', "origin", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":["a.com"]}', "origin", "MALFORMED_REQUEST"],
-  ])("reject for %s: %s", async (name, body, field, reason) => {
+  ])("reject at %s the body %s", async (name, body, field, reason) => {
     const expected = { status: 400, code: "invalid_argument", reason, fields: [field] };
     const method = name.startsWith("delete_") ? "DELETE" : "POST";
     const answer = await http1(server.url, `/api/${name}/`, { method, headers: bearer(adminToken), body });

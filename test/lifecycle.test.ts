@@ -19,7 +19,7 @@ const GOAWAY_FRAME = 7;
 const HTTP1_GET = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
-/** A server whose store responds when the test allows it. */
+/** A server whose store responds only if the test allows it. */
 interface SlowServer {
   readonly server: TestServer;
   readonly proxy: RedisProxy;
@@ -32,8 +32,8 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
 }
 
 /**
- * Holds back all requests to the store, makes a call, and waits until it is in flight. A held request is no proof of
- * that, because the server also sends its own requests.
+ * Holds back all requests to the store, makes a call, and waits until the metrics report the call as in flight. A
+ * request at the proxy is no proof of this, because the server also sends its own requests.
  */
 async function inFlight<T>(
   { server, proxy }: SlowServer,
@@ -51,7 +51,7 @@ async function inFlight<T>(
 async function isRefused({ url }: TestServer): Promise<boolean> {
   const raw = await openWire(url);
   raw.push(HTTP1_GET);
-  await waitFor("there is a response or an end", () => raw.isClosed || raw.received().length > 0);
+  await waitFor("there is a response, or the connection is closed", () => raw.isClosed || raw.received().length > 0);
   raw.socket.destroy();
   return raw.received().length === 0;
 }
@@ -116,7 +116,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     reported: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    // If the store responds too late for a health check, the watcher may receive that result too.
+    // The watcher may receive other statuses in between if the store responds too late for a health check.
     watched: [watched.at(0), watched.at(-1)],
   };
 }
@@ -148,7 +148,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   withRedis(
-    "on SIGTERM answers all pipelined requests that have arrived, and announces the end in the last",
+    "on SIGTERM answers all pipelined requests that have arrived, with Connection: close in the last response",
     async () => {
       const { server, proxy } = await slowServer(runtime);
       const raw = await connectAndSend(server, "");
@@ -238,7 +238,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
       expect(token).toMatch(/^ugk_/);
       const headers = { Authorization: `Token ${token}` };
       expect((await fetch(`${url}/api/user?user_group_id=x`, { headers })).status).toBe(200);
-      // The server prints the tokens only once.
+      // The server prints a token in the list of tokens and in the command, and nowhere else.
       expect(server.output().split(token).length - 1).toBeLessThanOrEqual(2);
     }
     expect(server.output()).toMatch(/memory/);

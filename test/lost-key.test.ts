@@ -12,11 +12,11 @@ import { tokenKey } from "./support/server.ts";
 import { newReceiver, verify } from "./support/webhooks.ts";
 
 describeWithRedis("a server whose TOKEN_KEYS lacks the key of a group", () => {
-  it("rejects changes of the group over REST before it writes, and rotates its token by id", async () => {
+  it("rejects changes of the group over REST before it writes, and rotates the token of the group by id", async () => {
     const redis = await newRedis();
     const before = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: tokenKey("lost", 1) } });
     const { id, user_group } = await restCalls(before).created();
-    // What an operator does after losing a key.
+    // An operator runs this command after a key is lost.
     await newOperator(redis).hdel(TOKEN_KEYS_KEY, "lost");
     const env = { TOKEN_KEYS: tokenKey("next", 2) };
     const after = await newServer({ redisUrl: redis.url, env, like: before });

@@ -16,7 +16,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     () => openRedis(redis.url, { timeoutMs: 60_000 }),
     (opened) => opened.close(),
   );
-  /** The author of changes with an issued API token over the network. */
+  /** Returns the actor of changes over the network with an issued API token. */
   const by = (): ChangeBy => ({
     actorId: newResourceId(),
     actorName: "Back end of Acme",
@@ -59,11 +59,11 @@ describeWithRedis("the memory of a group in Redis", () => {
     await isCompact();
   });
 
-  it("is at most 560 bytes with indexes, 1.9 times the data if properties are long, and 180 per event", async () => {
+  it("is at most 560 bytes with indexes, or 1.9 times the data if properties are long, plus 180 bytes per event", async () => {
     const store = storeOf();
     /**
-     * The memory of the events and of all other keys, in bytes. Deletes them in a transaction, because Redis frees its
-     * own buffers in between.
+     * Deletes the events and all other keys, and returns the freed memory of both, in bytes. Uses one transaction,
+     * because Redis would free its own buffers in between.
      */
     const bytesOf = async (events: readonly string[]) => {
       const steps = redisOf(client)
@@ -96,7 +96,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     expect(await grow(long)).toBeLessThanOrEqual(1750);
     await redisOf(client).config("SET", "hash-max-listpack-value", "1024");
     const text = [long.name, JSON.stringify(long.mapping), JSON.stringify(long.properties)].join("");
-    // The record also stores its id, a token of 42 characters, a team id and three times.
+    // The record also contains the id, a token of 42 characters, a team id and three times.
     expect(await grow(long)).toBeLessThanOrEqual(1.9 * (text.length + 13 + 42 + 16 + 3 * 13));
   });
 });

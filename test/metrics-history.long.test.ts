@@ -11,12 +11,11 @@ import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/ad
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { failureOf } from "./support/rpc.ts";
 
-/** Sums numbers by name. */
 function add(sums: { [name: string]: number }, numbers: { readonly [name: string]: number } = {}) {
   for (const [name, number] of Object.entries(numbers)) sums[name] = (sums[name] ?? 0) + number;
 }
 
-/** The sums over all samples. */
+/** Returns the sums over all samples. */
 function totalOf({ samples }: GetMetricsHistoryResponse) {
   const errors: { [name: string]: number } = {};
   const redis: { [name: string]: number } = {};
@@ -27,7 +26,7 @@ function totalOf({ samples }: GetMetricsHistoryResponse) {
   return { calls: samples.reduce((sum, { calls }) => sum + calls, 0), errors, redis };
 }
 
-/** Waits until the history has a number of calls. */
+/** Waits until the history contains at least `calls` calls, and returns the history. */
 function historyWith(calls: number, admin: Client<typeof AdminService>, request: object = {}) {
   return waitFor(`there are ${calls} calls`, async () => {
     const history = await admin.getMetricsHistory(request);
@@ -38,10 +37,10 @@ function historyWith(calls: number, admin: Client<typeof AdminService>, request:
 }
 
 describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime) => {
-  it("contain the calls of all workers, even of an exited one, by method and by environment", async () => {
+  it("contain the calls of all workers, even of an exited worker, by method and by environment", async () => {
     const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "3" } });
     const root = adminOf(server.url);
-    // Each request has a connection of its own, which any worker accepts.
+    // Each request opens a connection, which any worker may accept.
     const get = (id: string, token = server.tokens.customer) =>
       http1(server.url, `/api/user?user_group_id=${id}`, { headers: bearer(token) });
     for (let i = 0; i < 30; i++) expect((await get("a")).status).toBe(200);
@@ -74,7 +73,7 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     const [last] = all.samples.slice(-1);
     expect((await root.getMetricsHistory({ startTime: last?.endTime })).samples.length).toBeLessThan(3);
 
-    // An API token sees only its environment.
+    // With an API token, the history contains only the calls of its environment.
     const own = adminOf(server.url, (await issueToken(server, "admin")).token);
     expect(totalOf(await own.getMetricsHistory({}))).toMatchObject({ calls: 31, redis: {} });
     const ofOwn = await own.getMetricsHistory({ environment });
@@ -91,7 +90,7 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     const [victim = 0] = descendants(server.pid);
     process.kill(victim, "SIGKILL");
     await waitUntilGone(victim);
-    // The connections that the killed worker had accepted are lost.
+    // A connection that the killed worker had accepted breaks.
     const answer = () =>
       adminOf(server.url)
         .getMetricsHistory({ method })

@@ -49,7 +49,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     // These connections have just been active, so the server closes none of them to make room.
     const another = await openWire(url);
     another.push(sent);
-    await waitFor("another one is closed", () => another.isClosed);
+    await waitFor("the fifth connection is closed", () => another.isClosed);
     expect(another.received()).toHaveLength(0);
     expect(held.map((raw) => raw.isClosed)).toEqual([false, false, false, false]);
     expect((await http1(otherUrl, otherPath, { headers })).status).toBe(200);
@@ -60,7 +60,10 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     expect(await server.stop()).toBe(0);
   });
 
-  it.each([undefined, "off"])("REFLECTION=%s decides whether the schema is served", async (REFLECTION) => {
+  it.each([
+    ["serves reflection by default", undefined],
+    ["does not serve reflection with REFLECTION=off", "off"],
+  ])("%s", async (_title, REFLECTION) => {
     const server = await newServer({ runtime, env: { ...(REFLECTION && { REFLECTION }) } });
     for (const version of ["v1", "v1alpha"]) {
       const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;

@@ -15,7 +15,7 @@ import { suiteServer } from "./support/opened.ts";
 import { type Metrics, metricsOf } from "./support/operations.ts";
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
-/** The header of Prometheus 3. */
+/** The `Accept` header of Prometheus 3. */
 const ACCEPT =
   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
 
@@ -68,7 +68,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect((await post("/api/viewer", { token })).active).toBe(true);
     for (let i = 0; i < 2; i++) expect((await post("/api/viewer", { token: session })).active).toBe(true);
     await post("/api/viewer", { token: `${session}x` });
-    // A rotation without grace period revokes both.
+    // A rotation without a grace period revokes the token and its session.
     await post("/api/user", { current_token: token });
     await post("/api/viewer", { token });
     await post("/api/viewer", { token: session });
@@ -101,7 +101,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     }
   });
 
-  it("measure a rejected request from its arrival", async () => {
+  it("measure the duration of a rejected request from its arrival", async () => {
     const seconds = async () =>
       (await metrics())("grpc_server_handling_seconds_sum", { ...ofGet, protocol: "connect" });
     const before = (await seconds()) ?? 0;
@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       const slow = request({ hostname, port, path: GET, method: "POST", headers: sent });
       slow.on("response", (res) => res.resume().on("end", resolve));
       slow.on("error", reject);
-      // At this moment, the server has received the request.
+      // Now the server has received the headers of the request.
       slow.on("continue", () => {
         slow.write("{");
         setTimeout(() => slow.end("x  "), 400);
@@ -120,7 +120,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(((await seconds()) ?? 0) - before).toBeGreaterThan(0.3);
   });
 
-  it("report unknown paths under one name, and their protocol", async () => {
+  it("report unknown paths under one name, by protocol", async () => {
     const counts = async () => {
       const value = await metrics();
       const of = (protocol: string) => value("grpc_server_handled_total", { ...unknown, protocol });
@@ -142,7 +142,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(body.toString()).not.toMatch(/Service1\d|Method1\d|nowhere/);
   });
 
-  /** Opens a health watch. @returns its close function */
+  /** Opens a health watch, and returns a function that closes the watch. */
   async function watch(protocol: "grpc" | "connect", how: "given up" | "cut off") {
     const sessionManager = new Http2SessionManager(server.url);
     const transport =
@@ -161,7 +161,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     };
   }
 
-  /** Opens reflection with an unfinished request. @returns its close function */
+  /** Opens a reflection stream with an unfinished request, and returns a function that closes the connection. */
   async function reflect() {
     const session = connectHttp2(server.url);
     const stream = session.request({
@@ -179,8 +179,8 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   }
 
   it.each([
-    ["given up over gRPC", ofWatch, () => watch("grpc", "given up")],
-    ["given up over Connect", { ...ofWatch, protocol: "connect" }, () => watch("connect", "given up")],
+    ["aborted over gRPC", ofWatch, () => watch("grpc", "given up")],
+    ["aborted over Connect", { ...ofWatch, protocol: "connect" }, () => watch("connect", "given up")],
     ["cut off", ofWatch, () => watch("grpc", "cut off")],
     ["cut off in the middle of its request", ofReflection, reflect],
   ])("count a stream that is %s as canceled, without a logged error", async (_title, labels, begin) => {
@@ -203,7 +203,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("are collected at most four times a second, for any number of clients", async () => {
+  it("are collected at most four times a second, for any number of requests", async () => {
     const started = performance.now();
     const seen = new Set<string>();
     for (let i = 0; i < 20; i++) {

@@ -18,10 +18,10 @@ import {
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/** Timeout for a Redis that does not respond. The test waits for all of it. */
+/** Short timeouts for a Redis that does not respond, because the test waits until they end. */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
 
-/** Returns why the service cannot use a Redis. The default timeout suits a busy machine. */
+/** Returns the reason why the service cannot use a Redis, or `opened`. The default timeouts suit a busy machine. */
 async function fault(url: string, options: Partial<OpenOptions> = {}) {
   const patiently = { timeoutMs: 10_000, connectMs: 60_000 };
   const opened = await openRedis(url, { ...patiently, ...options }).catch((error: unknown) => error);
@@ -32,7 +32,7 @@ async function fault(url: string, options: Partial<OpenOptions> = {}) {
 }
 
 it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"])(
-  "names the %s:// addresses that refuse connections",
+  "the error names the %s:// addresses that refuse connections",
   async (scheme) => {
     const port = await freePort();
     const end = scheme === "redis-sentinel" ? "/0#m" : "";
@@ -44,7 +44,7 @@ it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"
   },
 );
 
-it("reports an address that does not respond", async () => {
+it("an address that does not respond is reported as unavailable", async () => {
   const { port } = new URL(await newListener(createServer(() => {})));
   const urls = [
     `redis://127.0.0.1:${port}`,
@@ -56,15 +56,15 @@ it("reports an address that does not respond", async () => {
   }
 });
 
-describeWithRedis("at the start, another kind of Redis", () => {
-  it("than a Cluster is detected", async () => {
+describeWithRedis("a Redis of another kind", () => {
+  it("is reported if REDIS_URL names a Cluster", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
       /^misconfigured: .*begin it with redis:\/\//,
     );
   });
 
-  it("than one node is detected", async () => {
+  it("is reported if REDIS_URL names one node", async () => {
     const cluster = await newCluster();
     const url = `redis://127.0.0.1:${cluster.nodes[0]?.port}`;
     const client = await newStoreClient({ url });
@@ -89,7 +89,7 @@ describeWithRedis("Sentinels", () => {
     expect(wrong).not.toContain("another-secret");
     const sentinelPassword = "secret-of-sentinels";
     expect(await fault(sentinels.url, { sentinelPassword })).toBe("opened");
-    // Some Sentinels are down.
+    // One of the Sentinels does not run.
     const withStranger = sentinels.url.replace("://", `://127.0.0.1:${await freePort()},`);
     expect(await fault(withStranger, { sentinelPassword })).toBe("opened");
     expect(await fault(sentinels.url.replace(`#${MASTER}`, "#another"), { sentinelPassword })).toMatch(
@@ -111,7 +111,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     ...["--tls-ca-cert-file", ca.certFile, "--tls-auth-clients", "no"],
   ];
 
-  it("connects to every node of a Cluster", async () => {
+  it("the service connects to every node of a Cluster", async () => {
     const ports = await Promise.all(Array.from({ length: 6 }, freePort));
     const cluster = await newCluster({
       argsOf: (i) => [...args(ports[i] ?? 0), "--tls-cluster", "yes", "--tls-replication", "yes"],
@@ -149,7 +149,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
   });
 
   it.each(["redis", "redis-sentinel", "redis-cluster"])(
-    "a wrong scheme is reported with the right one: %s",
+    "a wrong scheme is reported with the right scheme (%s)",
     async (scheme) => {
       const [port, withTls] = [await freePort(), scheme.replace("redis", "rediss")];
       const plain =
@@ -172,7 +172,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     await newRedis(args(port));
     const url = `rediss://127.0.0.1:${port}`;
     expect(await fault(url, BRIEFLY)).toMatch(/^unavailable: .*certificate/);
-    // Without a listener, an error of the socket would end the process.
+    // An unhandled error of one of the sockets would end the process.
     const tries = Array.from({ length: 40 }, () => openRedis(url, { timeoutMs: 500, connectMs: 500 }));
     for (const each of await Promise.allSettled(tries)) expect(each.status).toBe("rejected");
     const env = { REDIS_CA_FILE: ca.certFile };
@@ -189,7 +189,7 @@ const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
 };
 
 it.each(Object.entries(BREAKS))(
-  "reports a first connection that the host %s, without naming options of ioredis",
+  "the error for a first connection that the host %s names no options of ioredis",
   async (_, end) => {
     const sockets = new Set<Socket>();
     const listener = createServer((socket) => {
@@ -215,7 +215,7 @@ it.each(Object.entries(BREAKS))(
 );
 
 describeWithRedis("the password of the nodes", () => {
-  it("is used on every node of a Cluster, and a wrong one is reported at once", async () => {
+  it("is used on every node of a Cluster, and a wrong password is reported at once", async () => {
     const cluster = await newCluster();
     await Promise.all(
       cluster.nodes.map(async (node) => {
@@ -232,7 +232,7 @@ describeWithRedis("the password of the nodes", () => {
   });
 });
 
-/** Command-line options as configuration lines. */
+/** Converts command-line options to lines of a configuration file. */
 function optionLines(options: readonly string[]): string[] {
   return options.join(" ").split("--").slice(1);
 }
