@@ -23,13 +23,13 @@ describeWithRedis("a Cluster", () => {
     return { client, store: testUserGroups(client, RING) };
   };
 
-  it("is found by slots that the client computes itself", async () => {
+  it("assigns each key to the slot that the client computes", async () => {
     const keys = ["a", "{a}b", "b{a}c{d}", "{}a", "a{b", "a}{b}", "é{é}", "ug:{123}:group:{x}"];
     const [node] = cluster.nodes as [TestRedis];
     expect(keys.map(slotOf)).toEqual(await Promise.all(keys.map((key) => ask(node, "CLUSTER", "KEYSLOT", key))));
   });
 
-  it("stores each environment on one master, and environments on every master", async () => {
+  it("stores each environment on one master, and uses every master", async () => {
     const { client, store } = await open();
     const masters = new Set<TestRedis>();
     for (let i = 0; i < 40; i++) {
@@ -43,11 +43,11 @@ describeWithRedis("a Cluster", () => {
     expect(masters.size).toBe(3);
   });
 
-  it("answers Get of moved groups, creates no duplicate of a group that has not moved, and makes no change without its event", async () => {
+  it("answers Get with the existing groups while their slot moves, and writes one event per change", async () => {
     const { store, client } = await open(500);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     const updated: string[] = [];
-    /** Calls in flight at their deadline. */
+    /** Request ids of changes with an unknown outcome. */
     const unsure: string[] = [];
     const made = await Promise.all(["a", "b"].map((id) => store.getOrCreate(environment, newGroup(id))));
     const { prefix } = keysOf(environment, "");
@@ -56,8 +56,7 @@ describeWithRedis("a Cluster", () => {
       for (const { group } of made) {
         const { providedId, token } = group;
         expect((await store.getOrCreate(environment, newGroup(providedId))).group.teamId).toBe(group.teamId);
-        // While several keys of a command are on two nodes, Redis refuses the command. Redis never gives a wrong
-        // answer.
+        // Redis refuses a command while the keys of the command are on two nodes.
         const by = { ...BY, requestId: `${providedId}, left ${left}` };
         await store.update(environment, providedId, { name: by.requestId }, "", by).then(
           ({ name }) => updated.push(name),
@@ -66,7 +65,6 @@ describeWithRedis("a Cluster", () => {
             if ((error as StoreUnavailable).outcome === "unknown") unsure.push(by.requestId);
           },
         );
-        // Reads still work.
         expect((await store.resolve(environment, token)).providedId).toBe(providedId);
       }
       await expectOrUnavailable(store.rotate(environment, byToken("ugt_".padEnd(42, "0"))), () =>
@@ -86,7 +84,7 @@ describeWithRedis("a Cluster", () => {
     expect((await store.resolve(environment, token)).providedId).toBe("a");
   });
 
-  it("makes no change while the slot of its environment moves, continues reads, and makes each change after it", async () => {
+  it("refuses every change but answers reads while the slot of an environment moves, and accepts the changes afterwards", async () => {
     const { store, client } = await open(500);
     const [environments, tokens] = [testEnvironments(client), testApiTokens(client)];
     const admin = testUserGroupAdmin(client, RING);
@@ -100,7 +98,7 @@ describeWithRedis("a Cluster", () => {
       const [result] = await admin.import(environment, groups, "upsert");
       if (result?.outcome === "failed") throw result.error;
     };
-    // The deletions are last.
+    // The deletions are last because the other changes need the group and the environment.
     const changes: readonly (() => Promise<unknown>)[] = [
       () => store.getOrCreate(environment, newGroup("new")),
       () => store.update(environment, "a", { name: "other" }),
@@ -119,7 +117,7 @@ describeWithRedis("a Cluster", () => {
       () => environments.delete(environment, true),
     ];
     const { prefix } = keysOf(environment, "");
-    // Every key is still on the first master, so a script runs until it reads a key that does not exist.
+    // The move has begun, but every key is still on the first master. So a script runs until it reads a missing key.
     const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
     const stored = async () => (await contents(operator, environment)) as object;
     const before = await stored();
@@ -134,7 +132,7 @@ describeWithRedis("a Cluster", () => {
     for (const change of changes) await change();
   });
 
-  it("runs scripts that Redis has forgotten", async () => {
+  it("runs scripts again after SCRIPT FLUSH", async () => {
     const { client, store } = await open();
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     for (let round = 0; round < 20; round++) {
@@ -146,7 +144,7 @@ describeWithRedis("a Cluster", () => {
     }
   });
 
-  it("answers calls to other masters while one hangs, and calls to the hanging master when it resumes", async () => {
+  it("answers calls to other masters while one master hangs, and calls to this master when it resumes", async () => {
     const { client, store } = await open(1000);
     const ids = Array.from({ length: 20 }, (_, i) => `environment ${i}`);
     const environments = new Map<string, Environment>();
@@ -182,7 +180,7 @@ describeWithRedis("a Cluster", () => {
     const errors = (await Promise.all(failures)).filter((outcome) => outcome instanceof Error);
     expect(errors.length).toBeGreaterThan(0);
     for (const error of errors) expect(error).toBeInstanceOf(StoreUnavailable);
-    // The worker accepts more calls than may wait for the master.
+    // The loop makes many more calls than may wait for the master at once.
     expect(failures.length).toBeGreaterThan(10_000);
     expect(most).toBeLessThan(2500);
     await waitFor("the master answers again", () => succeeds(Promise.all(at(true).map(get))));

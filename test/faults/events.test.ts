@@ -13,26 +13,25 @@ import { describeWithRedis, newRedis, newSentinels, newServer } from "../support
 import type { TestServer } from "../support/server.ts";
 import { newReceiver, verify } from "../support/webhooks.ts";
 
-/** The number of acknowledged changes. To test a large environment, set `EVENT_CHANGES=100000`. */
+/** Number of acknowledged changes. `EVENT_CHANGES=100000` tests a large environment. */
 const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 
-/** The number of faults, evenly spread over the changes. They alternate between kills of workers and of Redis. */
+/** Number of faults, evenly spread over the changes. Workers and Redis are killed in turn. */
 const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
 
-/** The webhook's endpoint alternately fails and answers, each time this long. In milliseconds. */
+/** The webhook's endpoint alternately rejects and accepts messages. Each phase lasts this long, in milliseconds. */
 const PHASE_MS = 8000;
 
-/** Timeout for the deliveries, in milliseconds. */
+/** Timeout for the deliveries after the last change, in milliseconds. */
 const DELIVERY_MS = 300_000 + CHANGES * 20;
 
-/** The number of groups. One writer changes each of them. */
+/** Number of writers. Each writer changes its own group. */
 const WRITERS = 16;
 
-/** A Redis with a fault. */
 interface Topology {
   readonly url: string;
   readonly env?: { readonly [setting: string]: string };
-  /** Kills the process that serves, and waits until Redis serves again. */
+  /** Kills the Redis node that serves commands, and waits until Redis serves commands again. */
   fail(): Promise<void>;
 }
 
@@ -94,7 +93,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
     const delivered = new Set<number>();
     const failures: string[] = [];
     let [lastDelivered, refused, repeated, gaps] = [0, 0, 0, 0];
-    // A phase begins with a message, so that the endpoint fails at least once.
+    // Only a message can begin a phase, so the endpoint fails at least once.
     let [isFailing, phaseBegan] = [false, 0];
     const receiver = await newReceiver((message, response) => {
       if (performance.now() - phaseBegan > PHASE_MS) [isFailing, phaseBegan] = [!isFailing, performance.now()];
@@ -109,7 +108,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
       }
       const id = Number(message.data["event_id"]);
       if (message.type === "webhook.events_missed") {
-        // A failover lost an event that was not acknowledged, but already delivered.
+        // The failover lost an event that had been delivered before a replica confirmed it.
         gaps++;
         lastDelivered = 0;
       } else if (delivered.has(id)) {
@@ -132,7 +131,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
         const userGroupId = `group ${writer}`;
         await userGroups.getUserGroup({ userGroupId });
         for (let i = 0; acknowledged.size < CHANGES; i++) {
-          // A failed change may have been made, but it was not acknowledged.
+          // The outcome of a failed change is unknown, so the change does not count as acknowledged.
           const answer = await userGroups.updateUserGroup({ userGroupId, name: `${i}` }).catch(() => undefined);
           // The etag ends with the version, which is the id of the event.
           if (answer?.userGroup) acknowledged.add(Number(answer.userGroup.etag.split("-")[1]));
@@ -148,7 +147,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
     const reading = (async () => {
       let last = 0;
       for (let turn = 0; ; turn++) {
-        // The next turn reads from the other worker.
+        // Each turn reads from the other worker.
         const signal = AbortSignal.timeout(2000);
         const request = { environment, ...(cursor === "" ? { start: Start.BEGINNING } : { cursor }) };
         try {
@@ -163,7 +162,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
           }
           if (isDone && last >= Math.max(...acknowledged)) return;
         } catch (error) {
-          // A failover lost an event that was not acknowledged, but already read.
+          // The failover lost an event that had been read before a replica confirmed it.
           if (reasonOf(error) !== "EVENT_CURSOR_EXPIRED") throw error;
           restarts++;
           [cursor, last] = ["", 0];

@@ -8,9 +8,9 @@ import { succeeds } from "../support/rpc.ts";
 import { testEnvironments, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("Sentinels", () => {
-  it("are followed at once when a master hangs, although its connection stays open", async () => {
+  it("replace a hanging master, and the client follows at once although its connection to the old master stays open", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
-    // Time for which the worker trusts a silent connection.
+    // The client would trust a silent connection for this long.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
     const store = testUserGroups(client, RING);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
@@ -34,7 +34,7 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("receive no failover command from the script for an unknown master, or for a master without a replica", async () => {
+  it("receive no failover command from the script if the master is unknown or has no replica", async () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,
@@ -52,7 +52,7 @@ describeWithRedis("Sentinels", () => {
     expect(await ask(master, "SET", "still", "taken")).toBe("OK");
   });
 
-  it("may be down while the master is up, even for new connections to the master", async () => {
+  it("may be down while the master is up, and the client can still reconnect to the master", async () => {
     const sentinels = await newSentinels();
     const client = await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 });
     const store = testUserGroups(client, RING);

@@ -1,7 +1,7 @@
 import { type Call, groupOf, isDone, isOk } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
-/** Errors that a fault may cause. Another check covers a false NOT_FOUND. */
+/** Reasons of errors that a fault may cause. The check of the order covers wrong NOT_FOUND answers. */
 const FORESEEN: ReadonlySet<string> = new Set([
   "STORE_UNAVAILABLE",
   "TOO_FEW_REPLICAS",
@@ -14,15 +14,15 @@ const FORESEEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Checks that hold for every answer at any time.
+ * Checks each answer by itself, independently of other calls.
  *
- * @param workersEnd whether the fault ended workers and cut off calls to them
+ * @param workersEnd whether the fault ended workers, so that calls may have been cut off
  */
 export function checkAnswers(calls: readonly Call[], { workersEnd }: { readonly workersEnd: boolean }): Violation[] {
   return calls.flatMap((call) => [...groupFaults(call), ...halfFaults(call), ...errorFaults(call, workersEnd)]);
 }
 
-/** Finds answers that show a group other than the requested group, or a group of another environment. */
+/** Finds answers that show another group or another environment than requested. */
 function groupFaults(call: Call): Violation[] {
   if (!isOk(call)) return [];
   const shown = groupOf(call.environment, call.answer.seen.id);
@@ -30,7 +30,7 @@ function groupFaults(call: Call): Violation[] {
   return [{ kind: "another's group", text: `${call.method} of ${call.group} in ${call.environment} showed ${shown}` }];
 }
 
-/** Finds answers that show half a change, or a change other than the requested change. */
+/** Finds answers that show only a part of a change, or another change than requested. */
 function halfFaults(call: Call): Violation[] {
   if (!isOk(call)) return [];
   const { method, group, value, answer } = call;
@@ -53,8 +53,8 @@ function errorFaults(call: Call, workersEnd: boolean): Violation[] {
 }
 
 /**
- * Whether the outcome of a failed call is right. A change that fails as unavailable has an outcome. Any call can report
- * `not_made` if its authentication failed, because the server authenticates before it runs the method.
+ * Returns whether a failed call reports the right outcome. A change that fails with `unavailable` must report one. Any
+ * call may report `not_made`, because the server authenticates a caller before it runs the method.
  */
 function isRightOutcome({ method, answer: { code, outcome } }: Call): boolean {
   if (code !== "unavailable") return outcome === undefined;

@@ -2,13 +2,12 @@ import { type Call, fateOf, groupOf, isDone, isOk, sortedBy } from "./call.ts";
 import type { StoredEnvironment } from "./stored.ts";
 import type { Violation } from "./violation.ts";
 
-/** An event of the audit trail. */
 export interface StoredEvent {
-  /** The id of the call (`Call.id`). */
+  /** `Call.id` of the call that made the change. */
   readonly requestId: string;
-  /** The name of the RPC. */
+  /** Name of the RPC. */
   readonly method: string;
-  /** The id of the group in its environment. */
+  /** Id of the group within its environment. */
   readonly group: string;
 }
 
@@ -24,7 +23,7 @@ const METHODS: { readonly [method in Call["method"]]: string | undefined } = {
   resume: "ResumeUserGroup",
 };
 
-/** Checks that every acknowledged change has its audit event, and every event its change. */
+/** Checks that every acknowledged change has an audit event, and that every event belongs to a change. */
 export function checkAudit({ environment, events }: StoredEnvironment, all: readonly Call[]): Violation[] {
   const calls = all.filter((call) => call.environment === environment && call.id !== undefined);
   const texts = [
@@ -56,8 +55,8 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
 }
 
 /**
- * Acknowledged changes that do not have exactly one event. Retries with one request id are one change, unless the group
- * was deleted between them. A resumption of a group that is not suspended changes nothing.
+ * Finds acknowledged changes that do not have exactly one event. Retries with the same request id count as one change,
+ * unless the group was deleted in between. Resuming a group that is not suspended is not a change.
  */
 function changeFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const changes = calls.filter(({ method, answer }) =>
@@ -81,7 +80,7 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
   });
 }
 
-/** Finds groups whose final name differs from the name in their last event. */
+/** Finds groups whose last name differs from the name in their last event. */
 function orderFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const names = new Map<string, string | undefined>();
@@ -98,7 +97,7 @@ function orderFaults(environment: string, events: readonly StoredEvent[], calls:
   });
 }
 
-/** The values that an event shares with its call. An import of several groups has an event for each. */
+/** Returns a key for the call and its event. An import of several groups has one event per group. */
 function nameOf({ id, group }: Pick<Call, "id" | "group">): string {
   return `${id} ${group}`;
 }

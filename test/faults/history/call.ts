@@ -1,22 +1,21 @@
-/** Outcome of a change, as far as the caller knows. */
+/** Whether a change was made, as far as its caller can tell. */
 export type Fate = "made" | "perhaps" | "not made";
 
-/** A group in an answer. */
+/** A group as an answer shows it. */
 export interface Seen {
   readonly id: string;
   readonly teamId: number;
   readonly name: string;
-  /** The mapping. Every change sets it to the name. */
+  /** Value in the group's mapping. Every change sets it to the name. */
   readonly mapped: string;
-  /** Undefined in answers to viewers, and while the group is suspended. */
+  /** Undefined in answers to viewers, and if the group is suspended. */
   readonly token?: string | undefined;
   /** Undefined in answers to viewers. */
   readonly etag?: string | undefined;
-  /** Undefined: the answer does not contain the state. */
+  /** Undefined if the answer does not contain the state. */
   readonly isSuspended?: boolean | undefined;
 }
 
-/** The result of a call. */
 export type Answer =
   | {
       readonly code: "ok";
@@ -27,7 +26,7 @@ export type Answer =
       readonly outcome?: never;
     }
   | {
-      /** The answer of a deletion or an import, which shows no group. */
+      /** Deletions and imports succeed without a group in the answer. */
       readonly code: "ok";
       /** Whether an import created the group. */
       readonly created: boolean;
@@ -36,82 +35,76 @@ export type Answer =
       readonly outcome?: never;
     }
   | {
-      /** Connect's name of the code. */
+      /** Name of the code in Connect, such as `not_found`. */
       readonly code: string;
-      /** Undefined: the error comes from the connection, not from the service. */
+      /** Undefined if the connection failed and the service sent no error. */
       readonly reason: string | undefined;
       readonly outcome: string | undefined;
       readonly created?: never;
       readonly seen?: never;
     };
 
-/** A call to a worker. All times are in milliseconds of one clock. */
+/** A call to a worker, or the part of a call that concerns one group. All times are in milliseconds of one clock. */
 export interface Call {
   /**
-   * The request id in the audit trail. Two calls for one group never have the same id. An import of several groups
-   * counts as one call for each group. Undefined: the call was not sent.
+   * Request id in the audit trail, unique per group. An import of several groups counts as one call per group, with the
+   * same id. Undefined if the call was not sent.
    */
   readonly id?: string | undefined;
   readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import" | "suspend" | "resume";
   readonly worker: string;
-  /** The environment of the call. */
   readonly environment: string;
-  /** The requested group, or the group whose token was presented, in the form of `groupOf`. */
+  /** The requested group, or the group whose token the caller presented. The format is that of `groupOf`. */
   readonly group: string;
-  /** The token that the caller presented. Undefined: the call named the group by id. */
+  /** Token that the caller presented. Undefined if the call contains the id of the group. */
   readonly token?: string | undefined;
-  /** The foreign token that an import gives the group. No two imports give one group the same token. */
+  /** Foreign token that an import sets. Each import of a group uses a new token. */
   readonly given?: string | undefined;
-  /** The name that a change or a creation sets. No two calls set the same name. */
+  /** Name that a change or creation sets. It is different in each call. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
-  /** Grace period of the old token of a rotation, in milliseconds. */
+  /** Grace period of the replaced token, in milliseconds. */
   readonly graceMs?: number | undefined;
   readonly start: number;
   readonly end: number;
-  /** Whether the call came after the load, when all of Redis was up. */
+  /** Whether the call was made after the load, while every Redis node was up. */
   readonly isFinal?: boolean | undefined;
   readonly answer: Answer;
 }
 
-/** A call whose answer shows a group. */
 export type AnsweredCall = Call & { readonly answer: Extract<Answer, { seen: Seen }> };
 
-/** Returns the name of a group that is unique among all environments. */
+/** Returns a name of a group that is unique across environments. */
 export function groupOf(environment: string, id: string): string {
   return `${environment}/${id}`;
 }
 
-/** Returns whether the answer of a call shows a group. */
 export function isOk(call: Call): call is AnsweredCall {
   return call.answer.seen !== undefined;
 }
 
-/** Returns whether a call succeeded. */
 export function isDone({ answer }: Call): boolean {
   return answer.code === "ok";
 }
 
-/** Returns the outcome of the change that a call requested. */
+/** Returns whether the change that a call requested was made. */
 export function fateOf(call: Call): Fate {
   const { answer } = call;
   if (isDone(call)) return "made";
-  // If the reason of a refusal is not the store, the change was not made.
+  // Any error for another reason than the store means that the change was not made.
   const isRefusal = answer.reason !== undefined && answer.code !== "unavailable";
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }
 
-/** Returns the latest possible time of a call's change: the time of the answer of the service, otherwise infinity. */
+/** Returns the latest possible time of a call's change: the time of the service's answer, or infinity without one. */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;
 }
 
-/** Groups calls by their group. */
 export function byGroup(calls: readonly Call[]): ReadonlyMap<string, readonly Call[]> {
   return sortedBy(calls, ({ group }) => group);
 }
 
-/** Groups items by a key. */
 export function sortedBy<K, V>(values: readonly V[], keyOf: (value: V) => K): ReadonlyMap<K, readonly V[]> {
   const sorted = new Map<K, V[]>();
   for (const value of values) {

@@ -5,17 +5,17 @@ import { checkOrder } from "./order.ts";
 import { checkStored, type StoredEnvironment } from "./stored.ts";
 import type { Allowances, Violation } from "./violation.ts";
 
-/** The history under a fault, and its promises. */
+/** All calls under a fault, and what the service promises in this case. */
 export interface History {
   readonly calls: readonly Call[];
-  /** Contents of Redis at the end. */
+  /** Contents of Redis after all calls. */
   readonly stored: readonly StoredEnvironment[];
   readonly allow: Allowances;
-  /** Whether workers ended. The end of a worker cuts off its calls. */
+  /** Whether the fault ended workers, so that calls may have been cut off. */
   readonly workersEnd: boolean;
 }
 
-/** Returns every violation in a history. */
+/** Returns all violations in a history. */
 export function check({ calls, stored, allow, workersEnd }: History): Violation[] {
   return [
     ...checkAnswers(calls, { workersEnd }),
@@ -28,8 +28,8 @@ export function check({ calls, stored, allow, workersEnd }: History): Violation[
 }
 
 /**
- * Checks that no two groups have the same team id. Redis may lose a group that was only read, and give its number to
- * another group.
+ * Checks that no two groups have the same team id. With `mayForget`, Redis may lose a group that only reads have shown,
+ * and give its team id to another group.
  */
 function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violation[] {
   const owners = new Map<number, string>();
@@ -42,7 +42,7 @@ function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violat
   });
 }
 
-/** Checks that all workers show the same state of each group at the end, when nothing changes. */
+/** Checks that the final reads show the same state of each group through all workers. */
 function checkAgreement(calls: readonly Call[]): Violation[] {
   return [...byGroup(calls.filter(({ isFinal }) => isFinal))].flatMap(([group, own]): Violation[] => {
     const shown = new Set(

@@ -1,14 +1,13 @@
 import { type Call, isDone, sortedBy } from "./call.ts";
 
-/** Figures of a load under a fault. */
 export interface Figures {
   readonly calls: number;
   readonly seconds: number;
-  /** Number of errors by code, reason and outcome. */
+  /** Number of errors per combination of code, reason and outcome. */
   readonly errors: ReadonlyMap<string, number>;
-  /** The longest time without a successful call to the groups of one shard, in milliseconds. */
+  /** Longest time without a successful call to any group of a shard, in milliseconds. */
   readonly outageMs: number;
-  /** The longest time without an acknowledged change to the groups of one shard, in milliseconds. */
+  /** Longest time without an acknowledged change to any group of a shard, in milliseconds. */
   readonly changeOutageMs: number;
 }
 
@@ -47,7 +46,7 @@ export function figuresOf(calls: readonly Call[], shardOf: (group: string) => st
   };
 }
 
-/** The longest time without an answer, between two times. */
+/** Returns the longest time without an answer between `begin` and `end`. */
 function longestGap(begin: number, end: number, answered: readonly Call[]): number {
   let longest = 0;
   let last = begin;
@@ -58,7 +57,7 @@ function longestGap(begin: number, end: number, answered: readonly Call[]): numb
   return longest;
 }
 
-/** Formats the figures, one line for each kind. */
+/** Formats figures as lines of text. */
 export function figuresText({ calls, seconds, errors, outageMs, changeOutageMs }: Figures): string[] {
   const failed = [...errors].sort(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${name}`);
   return [

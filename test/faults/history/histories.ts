@@ -6,11 +6,11 @@ import type { StoredEnvironment, StoredGroup } from "./stored.ts";
 import { STRICT, type ViolationKind } from "./violation.ts";
 
 /**
- * Histories for the checker's tests. They concern the group `a` in the environment `one`. The first call creates the
- * group with the token `t0` and the name `n0`.
+ * The tests of the checker use histories of the group `a` in the environment `one`. The first call of a history creates
+ * this group with the token `t0` and the name `n0`.
  */
 
-/** Creates an answer that shows a group. Default: the group `a` as created. */
+/** Creates an answer that shows the group `a`. Without arguments, it shows the group as created. */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
   const { name = "n0" } = seen;
   return {
@@ -33,104 +33,77 @@ export const SUSPENDED: Answer = {
 };
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
-/** A call of a history. Without times, the nth call lasts from 2n to 2n + 1, so it ends before the next one. */
+/** A call of a history. Without times, the nth call lasts from 2n to 2n + 1, so calls do not overlap. */
 export type CallAt = Omit<Call, "start" | "end"> & Partial<Call>;
 
-/**
- * Creates a call.
- *
- * @param more fields that differ from the default
- */
+/** @param more fields that differ from the default */
 export function call(method: Call["method"], answer: Answer, more: Partial<Call> = {}): CallAt {
   return { method, worker: "w", environment: "one", group: "one/a", answer, ...more };
 }
 
-/** Sets the start and the end of a call. */
 export function at([start, end]: readonly [number, number], reported: CallAt): Call {
   return { ...reported, start, end };
 }
 
 export const created = at([0, 1], call("get", shown({}, true), { value: "n0" }));
 
-/** Creates an Update that sets the name. */
+/** Creates an UpdateUserGroup call that sets the name. */
 export function update(value: string, answer: Answer = shown({ name: value })): CallAt {
   return call("update", answer, { value });
 }
 
-/** Creates a Get that finds the group. */
+/** Creates a GetUserGroup call whose answer shows the group. */
 export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> = {}): CallAt {
   return call("get", shown(seen), more);
 }
 
-/**
- * A Rotate.
- *
- * @param to the new token in the answer, or how the call failed
- */
+/** @param to the new token in the answer, or the answer of a failed call */
 export function rotate(to: string | Answer, more: Partial<Call> = {}): CallAt {
   return call("rotate", typeof to === "string" ? shown({ token: to }) : to, more);
 }
 
-/**
- * A DeleteUserGroup.
- *
- * @param answer default: success
- */
 export function remove(answer: Answer = DONE): CallAt {
   return call("delete", answer);
 }
 
-/**
- * A RevokeUserGroupTokens.
- *
- * @param answer default: success
- */
 export function revoke(answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): CallAt {
   return call("revoke", answer, more);
 }
 
-/** A SuspendUserGroup. @param answer default: success */
 export function suspend(answer: Answer = shown({ token: undefined, isSuspended: true })): CallAt {
   return call("suspend", answer);
 }
 
-/** A ResumeUserGroup. @param answer default: success */
 export function resume(answer: Answer = shown({ token: undefined, isSuspended: false })): CallAt {
   return call("resume", answer);
 }
 
-/**
- * An import of the group with the name `NAME of TOKEN`.
- *
- * @param answer default: the import changed the group
- */
+/** Creates an import of the token `given`, which also sets the name `name of <given>`. */
 export function imported(given: string, answer: Answer = DONE): CallAt {
   return call("import", answer, { given, value: `name of ${given}` });
 }
 
-/** Creates a Get that creates the group again, with another team id and token. */
+/** Creates a GetUserGroup call that creates the deleted group again, with another team id and token. */
 export function recreate(seen: Parameters<typeof shown>[0] = {}): CallAt {
   const recreated = { teamId: 2, token: "u0", name: "m0", ...seen };
   return call("get", shown(recreated, true), { value: recreated.name });
 }
 
-/** A call of ResolveViewer. @param answer Default: the group */
 export function resolve(token: string, answer: Answer = shown({ token: undefined })): CallAt {
   return call("resolve", answer, { token });
 }
 
-/** Returns the creation of the group (call `c0`), then the other calls (`c1` and later). */
+/** Returns the call that creates the group (id `c0`), followed by the other calls (ids from `c1`). */
 function historyOf(calls: readonly CallAt[]): Call[] {
   return [created, ...calls].map((reported, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...reported }));
 }
 
-/** Returns the kinds of violations in a history. */
 export function kindsOf(calls: readonly CallAt[], more: Partial<History> = {}): ViolationKind[] {
   const violations = check({ calls: historyOf(calls), stored: [], allow: STRICT, workersEnd: false, ...more });
   return [...new Set(violations.map(({ kind }) => kind))];
 }
 
-/** Expects the checker to find these kinds of violations, and no other. */
+/** Expects the checker to find only violations of these kinds. */
 export function finds(
   kinds: ViolationKind | readonly ViolationKind[],
   calls: readonly CallAt[],
@@ -139,12 +112,10 @@ export function finds(
   expect(kindsOf(calls, more)).toEqual([kinds].flat());
 }
 
-/** Expects the checker to find no violation. */
 export function passes(calls: readonly CallAt[], more: Partial<History> = {}): void {
   finds([], calls, more);
 }
 
-/** Creates an audit event for a call to the group. */
 export function event(requestId: string, method: string, group = "a"): StoredEvent {
   return { requestId, method, group };
 }

@@ -36,9 +36,9 @@ const CUTS_OFF = { workersEnd: true };
 const FINAL = { isFinal: true };
 const REQUEST = { requestId: "r" };
 
-/** The group after it was created again. */
+/** The group `a` after it was deleted and created again. */
 const recreated = { teamId: 2, token: "u0", name: "m0" };
-/** The group after an import. */
+/** The group `a` after the import of the token `f`. */
 const there = { name: "name of f", token: "f" };
 const viewed = (name: string) => shown({ name, token: undefined });
 const dark = { token: undefined, isSuspended: true };
@@ -50,22 +50,21 @@ const other = (answer: Answer) => call("get", answer, { group: "one/b", value: "
 const shownB = { id: "b", token: "t9" };
 const final = (name: string) => at([10, 12], get({ name }, FINAL));
 
-/** Changes that are in flight for a long time. */
+/** Creates changes that overlap for a long time. */
 const many = (answer: (seen: { name: string }) => Answer) =>
   Array.from({ length: 12 }, (_, n) => at([1, 99], update(`n ${n}`, answer({ name: `n ${n}` }))));
 
 type Case = [what: string, calls: readonly CallAt[], more?: Partial<History>];
 
-describe("passes", () => {
+describe("the history checker accepts", () => {
   it.each<Case>([
     [
       "changes and reads of names in one order",
       [
-        // The Get has a name, which an existing group ignores.
+        // The name in a GetUserGroup call does not change an existing group.
         at([1, 2], get({}, { value: "offered" })),
         at([2, 6], update("n1")),
-        // During a change a read may show either value. Of two overlapping reads, the later one may show the earlier
-        // value.
+        // During a change, a read may show either value. Two overlapping reads may show the values in any order.
         at([3, 5], get({ name: "n1" })),
         at([3, 5], get()),
         at([6, 7], get({ name: "n1" })),
@@ -81,17 +80,17 @@ describe("passes", () => {
     ["a change with an unknown outcome that was not made", [update("n1", UNKNOWN), get()]],
     ["a change with an unknown outcome that was made", [update("n1", UNKNOWN), get({ name: "n1" })]],
     [
-      "a change with an unknown outcome from a worker, made later",
+      "a change of a killed worker that takes effect later",
       [update("n1", CUT_OFF), get(), get({ name: "n1" })],
       CUTS_OFF,
     ],
     [
-      "a change that was seen and then lost",
+      "an unacknowledged change that a read showed and a failover lost",
       [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
       FORGETS,
     ],
     [
-      "a lost rotation that a retry repeats",
+      "a retry of a lost rotation that sets another token",
       [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)],
       FORGETS,
     ],
@@ -115,11 +114,14 @@ describe("passes", () => {
       ],
     ],
     [
-      "either of two concurrent rotations as the last",
+      "two concurrent rotations in either order",
       [at([2, 9], rotate("t1")), at([2, 9], rotate("t2")), at([10, 11], resolve("t1"))],
     ],
-    ["a token in its grace period", [rotate("t1", { graceMs: 10 }), at([12, 14], resolve("t0"))]],
-    ["a refused token after a call that may have revoked it", [rotate(UNKNOWN), resolve("t0", NO_TOKEN)]],
+    ["an old token that is accepted in its grace period", [rotate("t1", { graceMs: 10 }), at([12, 14], resolve("t0"))]],
+    [
+      "a refused token that a call with an unknown outcome may have revoked",
+      [rotate(UNKNOWN), resolve("t0", NO_TOKEN)],
+    ],
     ["a token refused during its rotation", [at([2, 9], rotate("t1")), at([4, 5], resolve("t0", NO_TOKEN))]],
     [
       "correct refusals",
@@ -132,14 +134,14 @@ describe("passes", () => {
     ],
     ["a group that is not found while it is created", [at([0, 3], update("n1", NO_GROUP))]],
     [
-      "a reused team id of a creation that no call acknowledged",
+      "a team id that is reused because its first group was never acknowledged",
       [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))],
       FORGETS,
     ],
-    ["a call cut off when its worker ended", [update("n1", CUT_OFF)], CUTS_OFF],
+    ["a call that is cut off because its worker was killed", [update("n1", CUT_OFF)], CUTS_OFF],
     ["workers that agree at the end", [at([2, 9], update("n1", UNKNOWN)), final("n0"), final("n0")]],
     [
-      "groups that are deleted and created again",
+      "a group that is deleted and created several times",
       [
         at([2, 7], resolve("t0", NO_TOKEN)),
         at([3, 5], remove()),
@@ -158,7 +160,7 @@ describe("passes", () => {
       ],
     ],
     [
-      "two concurrent deletions of a group that was created again between them",
+      "two concurrent deletions, with a new creation between them",
       [
         at([1, 9], get()),
         at([2, 3], remove()),
@@ -168,7 +170,7 @@ describe("passes", () => {
       ],
     ],
     [
-      "a retry that does not find the group of its first attempt",
+      "a retry that finds a new group with the same id and fails",
       [
         at([2, 3], revoke(revoked, REQUEST)),
         at([4, 5], remove()),
@@ -177,7 +179,7 @@ describe("passes", () => {
       ],
     ],
     [
-      "a retry after its group was deleted",
+      "a retry that fails because its group was deleted",
       [rotate("t1", { ...REQUEST, token: "t0" }), remove(), rotate(NO_TOKEN, { ...REQUEST, token: "t0" })],
     ],
     [
@@ -242,7 +244,7 @@ describe("passes", () => {
   });
 });
 
-describe("finds no order with", () => {
+describe("the history checker finds no valid order in a history with", () => {
   const turns = [
     ...[at([2, 9], update("n1")), at([2, 9], update("n2"))],
     ...[at([10, 11], get({ name: "n1" })), at([12, 13], get({ name: "n2" }))],
@@ -251,26 +253,35 @@ describe("finds no order with", () => {
   it.each<Case>([
     ["a lost acknowledged change", [update("n1"), get()], FORGETS],
     ["a lost acknowledged suspension", [suspend(), resolve("t0")], FORGETS],
-    ["a suspended group shown to a viewer", [suspend(), resolve("t0")]],
-    ["a suspended group shown as active", [suspend(), get({ isSuspended: false })]],
-    ["a suspended group shown by its new token", [suspend(), rotate(shown(dark)), resolve("t1")]],
-    ["a suspended group shown after a change", [suspend(), update("n1"), resolve("t0", viewed("n1"))]],
-    ["a suspended group shown after an import", [suspend(), imported("f"), resolve("f", viewed("name of f"))]],
-    ["a suspension that was not made", [suspend(NOT_MADE), resolve("t0", SUSPENDED)]],
-    ["a suspension that nobody requested", [resolve("t0", SUSPENDED)]],
-    ["a resumed group refused to a viewer", [suspend(), resume(), resolve("t0", SUSPENDED)]],
+    ["a suspended group that a viewer can resolve", [suspend(), resolve("t0")]],
+    ["a suspended group that an answer shows as active", [suspend(), get({ isSuspended: false })]],
+    ["a suspended group that a viewer can resolve with its new token", [suspend(), rotate(shown(dark)), resolve("t1")]],
     [
-      "a revoked token that shows the suspension of its group",
+      "a suspended group that a viewer can resolve after a change",
+      [suspend(), update("n1"), resolve("t0", viewed("n1"))],
+    ],
+    [
+      "a suspended group that a viewer can resolve after an import",
+      [suspend(), imported("f"), resolve("f", viewed("name of f"))],
+    ],
+    [
+      "a suspension that has effect although its call reported `not_made`",
+      [suspend(NOT_MADE), resolve("t0", SUSPENDED)],
+    ],
+    ["a suspension that no call requested", [resolve("t0", SUSPENDED)]],
+    ["a resumed group that a viewer cannot resolve", [suspend(), resume(), resolve("t0", SUSPENDED)]],
+    [
+      "a revoked token whose refusal reveals that the group is suspended",
       [suspend(), rotate(shown(dark)), resolve("t0", SUSPENDED)],
     ],
-    ["a recreated group that is suspended", [suspend(), remove(), recreate(), resolve("u0", SUSPENDED)]],
+    ["a suspension that outlives its group", [suspend(), remove(), recreate(), resolve("u0", SUSPENDED)]],
     [
-      "an acknowledged change replaced by an older one",
+      "an acknowledged change that an older change replaces",
       [update("n1", UNKNOWN), update("n2"), get({ name: "n1" })],
       FORGETS,
     ],
     [
-      "an acknowledged change lost with the one before it",
+      "an acknowledged change that is lost together with the change before it",
       [update("n1", UNKNOWN), get({ name: "n1" }), update("n2"), get()],
       FORGETS,
     ],
@@ -278,50 +289,53 @@ describe("finds no order with", () => {
       "many concurrent changes",
       [...many(() => UNKNOWN), get({ name: "n 1" }), get({ name: "n 2" }), get({ name: "n 1" })],
     ],
-    ["a change that was reported as not made", [update("n1", NOT_MADE), get({ name: "n1" })]],
-    ["a change made after its failure was reported", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
+    ["a change that has effect although its call reported `not_made`", [update("n1", NOT_MADE), get({ name: "n1" })]],
+    ["a change that takes effect only after its call has failed", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
     ["values that alternate", turns, FORGETS],
     [
-      "a change that was seen and then lost",
+      "a lost change that a read has shown",
       [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
     ],
-    ["a read that is too stale", [update("n1"), at([9, 10], get())], lags(5)],
+    ["a read that is more stale than allowed", [update("n1"), at([9, 10], get())], lags(5)],
     ["a stale read after the load", [update("n1"), at([7, 8], get({}, FINAL))], lags(5)],
     ["a value that no call wrote", [get({ name: "other" })]],
     ["a value read before it was written", [get({ name: "n1" }), update("n1")]],
     [
-      "two winners of one rotation",
+      "two successful rotations that presented the same token",
       [at([2, 5], rotate("t1", { token: "t0" })), at([2, 5], rotate("t2", { token: "t0" }))],
     ],
-    ["two answers for one request id", [rotate("t1", REQUEST), rotate("t2", REQUEST)]],
-    ["two rotations with one token", [rotate("t1"), rotate("t1")]],
-    ["a rotation to an old token", [rotate("t1"), rotate("t2"), rotate("t0")]],
-    ["more rotations than there were calls", [rotate(UNKNOWN), get({ token: "t1" }), get({ token: "t2" })]],
-    ["the token of one rotation from another", [rotate(UNKNOWN), get({ token: "t1" }), rotate("t1")]],
-    ["a rotation that a retry repeats", [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)]],
+    ["two new tokens for one request id", [rotate("t1", REQUEST), rotate("t2", REQUEST)]],
+    ["two rotations that set the same token", [rotate("t1"), rotate("t1")]],
+    ["a rotation that sets an old token again", [rotate("t1"), rotate("t2"), rotate("t0")]],
+    ["more new tokens than rotations", [rotate(UNKNOWN), get({ token: "t1" }), get({ token: "t2" })]],
+    ["a rotation that returns the token of another rotation", [rotate(UNKNOWN), get({ token: "t1" }), rotate("t1")]],
+    ["a retry that rotates a second time", [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)]],
     ["a token accepted after its revocation", [rotate("t1"), resolve("t0")]],
     ["a token accepted after its grace period", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
-    ["a grace period that the next rotation has ended", [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")]],
+    [
+      "a token accepted in a grace period that the next rotation has ended",
+      [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")],
+    ],
     ["a valid token that is refused", [at([4, 5], resolve("t0", NO_TOKEN))]],
     [
-      "a refused retry whose first attempt succeeded",
+      "a refused retry of a successful rotation",
       [rotate(UNKNOWN, { ...REQUEST, token: "t0" }), rotate(NO_TOKEN, { ...REQUEST, token: "t0" })],
     ],
     ["a missing group", [update("n1", NO_GROUP)]],
     ["a group created twice", [at([2, 3], created)]],
-    ["a group with two team ids", [get({ teamId: 2 })]],
+    ["a group whose team id changes", [get({ teamId: 2 })]],
     ["a deletion that is undone", [remove(), get()], FORGETS],
     ["a group that no call created", [remove(), get(recreated)]],
     ["an update after a deletion", [remove(), update("n1")]],
     ["a token that an update cannot have set", [update("n1", UNKNOWN), get({ name: "n1", token: "t9" })]],
-    ["the old group after it was created again", [remove(UNKNOWN), recreate(), get()]],
+    ["the old state of a group that was deleted and created again", [remove(UNKNOWN), recreate(), get()]],
     ["a token that outlives its group", [remove(), resolve("t0")]],
     ["a grace period that outlives its group", [rotate("t1", { graceMs: 100 }), remove(), resolve("t0", shown())]],
     ["a reused token", [remove(), recreate({ token: "t0" })]],
     ["a reused team id", [remove(), recreate({ teamId: 1 })]],
-    ["a group that is missing before its deletion", [update("n1", NO_GROUP), remove()]],
+    ["a group that is not found before its deletion", [update("n1", NO_GROUP), remove()]],
     [
-      "a revocation that does not find its group",
+      "a first revocation that does not find an existing group",
       [at([4, 5], remove()), at([6, 7], recreate()), at([8, 9], revoke(NO_GROUP, REQUEST))],
     ],
     [
@@ -329,19 +343,22 @@ describe("finds no order with", () => {
       [at([2, 20], remove(CUT_OFF)), recreate(), resolve("u0", shown({ name: "m0", token: undefined })), get()],
       CUTS_OFF,
     ],
-    ["an old token after a revocation", [revoke(), resolve("t0")]],
-    ["a grace period that a revocation has ended", [rotate("t1", { graceMs: 100 }), revoke(), resolve("t0")]],
-    ["the lost name of an import", [imported("f"), get({ ...there, name: "n0" })]],
-    ["an imported token that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
-    ["a token that an import has replaced", [imported("f"), resolve("t0", viewed("name of f"))]],
+    ["an old token that is accepted after a revocation", [revoke(), resolve("t0")]],
     [
-      "a grace period that an import has ended",
+      "a token accepted in a grace period that a revocation has ended",
+      [rotate("t1", { graceMs: 100 }), revoke(), resolve("t0")],
+    ],
+    ["an import whose name is lost", [imported("f"), get({ ...there, name: "n0" })]],
+    ["an imported token that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
+    ["a token that is accepted after an import has replaced it", [imported("f"), resolve("t0", viewed("name of f"))]],
+    [
+      "a token accepted in a grace period that an import has ended",
       [rotate("t1", { graceMs: 100 }), imported("f"), resolve("t0", viewed("name of f"))],
     ],
-    ["the token of an import that was reported as not made", [imported("f", NOT_MADE), resolve("f")]],
-    ["a token that no import gave", [imported("f", UNKNOWN), get({ token: "t9" })]],
+    ["an accepted token of an import that reported `not_made`", [imported("f", NOT_MADE), resolve("f")]],
+    ["a token that no call set", [imported("f", UNKNOWN), get({ token: "t9" })]],
     [
-      "a token that a failed rotation cannot have given",
+      "a failed rotation that appears to have set a foreign token",
       [imported("f", NOT_MADE), rotate(UNKNOWN), get({ token: "f" })],
     ],
   ])("%s", (_what, calls, more) => {
@@ -349,7 +366,7 @@ describe("finds no order with", () => {
   });
 });
 
-describe("finds", () => {
+describe("the history checker finds", () => {
   const broken: Answer = { code: "data_loss", reason: "RECORD_UNREADABLE", outcome: undefined };
 
   it.each<[...Required<Case>, kinds: string[]]>([
@@ -359,7 +376,7 @@ describe("finds", () => {
     ["a group of another environment", [call("resolve", shown(), foreign)], {}, ["another's group"]],
     ["the team id of another group", [other(shown(shownB, true))], FORGETS, ["team id"]],
     [
-      "a team id that two groups showed",
+      "two groups with the same team id",
       [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))],
       {},
       ["team id"],
@@ -393,7 +410,7 @@ describe("finds", () => {
   });
 });
 
-it("names the calls that it cannot explain, and no token", () => {
+it("the history checker describes the calls that it cannot explain, but shows no full token", () => {
   const [token, next] = ["ugt_0123456789", "ugt_9876543210"];
   const calls = [created, at([2, 3], rotate(token)), at([4, 5], rotate(next, { token })), at([6, 7], resolve(token))];
   expect(checkOrder(calls, STRICT)).toEqual([

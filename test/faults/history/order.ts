@@ -1,12 +1,11 @@
 import { byGroup, type Call, fateOf, isDone, isOk, madeBy, type Seen } from "./call.ts";
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
-/** A token, or the change that created it if no answer has shown it yet. */
+/** A token. If no answer has shown the token yet, the change that created it. */
 type Token = string | Call;
 
-/** A group at one moment. */
 interface Group {
-  /** The team id, or the call that created the group if its answer was lost. */
+  /** The team id. If no answer has shown the team id yet, the call that created the group. */
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
@@ -14,17 +13,17 @@ interface Group {
   readonly inGrace?: { readonly token: Token; readonly until: number } | undefined;
 }
 
-/** The whole state of a group at one moment. */
+/** What the checker has derived about a group from the calls so far. */
 interface State {
-  /** Undefined: the group does not exist. */
+  /** Undefined if the group does not exist. */
   readonly group: Group | undefined;
-  /** Number of creations of the group. */
+  /** How often the group was created. */
   readonly life: number;
-  /** Earlier tokens and team ids. */
+  /** Tokens and team ids that are no longer valid. */
   readonly ended: ReadonlySet<Token | number>;
   /** Request ids of committed changes, each with the `life` of the group at that change. */
   readonly requests: ReadonlyMap<string, number>;
-  /** The state that returns if later changes, none of which was acknowledged, are lost. */
+  /** The state without the latest unacknowledged changes, which a failover may lose. */
   readonly before?: State | undefined;
 }
 
@@ -32,31 +31,30 @@ const NOTHING: State = { group: undefined, life: 0, ended: new Set(), requests: 
 
 const SUSPENDED = "USER_GROUP_SUSPENDED";
 
-/** Reasons of errors that show the state of a group. */
+/** Reasons of errors that depend on the state of a group. */
 const SHOWING: ReadonlySet<string> = new Set(["USER_GROUP_NOT_FOUND", "TOKEN_NOT_FOUND", SUSPENDED]);
 
-/** A call in an order of calls. */
 interface Step {
   readonly call: Call;
-  /** Earliest moment at which the call can take effect. */
+  /** Earliest time at which the call can take effect. */
   readonly start: number;
-  /** Latest moment at which the call can take effect. */
+  /** Latest time at which the call can take effect. */
   readonly end: number;
-  /** Whether the order must contain the call. */
+  /** Whether the call certainly took effect, so that every order contains it. */
   readonly must: boolean;
 }
 
-/** Maximum number of steps for one group. A valid history takes about one step for each call. */
+/** Maximum number of search steps per group. A valid history needs about one step per call. */
 const MOST_TRIED = 200_000;
 
 /**
- * Checks that the calls to each group have a valid order. Each call takes effect at one moment between its start and
- * its end. A service that makes one call after another would give the same answers (Wing and Gong, "Testing and
- * verifying concurrent objects"). The search tries no state twice for the same remaining calls (Lowe, "Testing for
- * linearizability").
+ * Checks that the calls to each group can be put into an order in which a service without concurrency would give the
+ * same answers. Each call must take effect between its start and its end (Wing and Gong, "Testing and verifying
+ * concurrent objects"). The search skips a state that it has already tried with the same remaining calls (Lowe,
+ * "Testing for linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
-  // A refusal in another environment says nothing about the group.
+  // In another environment, the service refuses the token in every state of the group.
   const own = calls.filter(({ group, environment }) => group.startsWith(`${environment}/`));
   return [...byGroup(own)].flatMap(([group, ofGroup]): Violation[] => {
     const text = new Order(ofGroup, allow).fault();
@@ -68,11 +66,11 @@ class Order {
   readonly #mayForget: boolean;
   readonly #staleMs: number;
   readonly #numbers: ReadonlyMap<Token, number>;
-  /** Foreign tokens. Only imports give them. */
+  /** Foreign tokens, which only imports can set. */
   readonly #given: ReadonlySet<string | undefined>;
   readonly #steps: readonly Step[];
   readonly #tried = new Set<string>();
-  /** The longest order found. */
+  /** The point at which the fewest calls were left. */
   #furthest: { readonly left: readonly Step[]; readonly state: State };
 
   constructor(calls: readonly Call[], { mayForget, staleMs }: Allowances) {
@@ -84,7 +82,7 @@ class Order {
     this.#furthest = { left: this.#steps, state: NOTHING };
   }
 
-  /** Returns why there is no order, or undefined if there is one. */
+  /** Returns why no order is valid, or undefined if one is valid. */
   fault(): string | undefined {
     if (this.#search(this.#steps, NOTHING, Number.NEGATIVE_INFINITY)) return undefined;
     const { left, state } = this.#furthest;
@@ -96,11 +94,7 @@ class Order {
     return `no order of its calls explains ${due.join(" and ")}, where there is ${there}`;
   }
 
-  /**
-   * Returns whether the remaining calls have an order.
-   *
-   * @param latest the latest start among the calls ordered before
-   */
+  /** @param latest the latest start among the calls before */
   #search(left: readonly Step[], state: State, latest: number): boolean {
     if (!left.some(({ must }) => must)) return true;
     const key = `${left.map(({ call }) => this.#numbers.get(call))} ${this.#keyOf(state)}`;
@@ -111,7 +105,7 @@ class Order {
     const next = left
       .filter(({ start, end }) => start <= due && end >= latest)
       .flatMap((step) => this.#after(state, step).map((after) => ({ step, after })));
-    // Tries reads first, because they are seldom wrong.
+    // Tries reads first, because they seldom lead to a wrong order.
     next.sort((one, other) => Number(one.after !== state) - Number(other.after !== state));
     return next.some(({ step, after }) => {
       const rest = left.filter((each) => each !== step);
@@ -119,7 +113,7 @@ class Order {
     });
   }
 
-  /** Possible states after a call. */
+  /** Returns the possible states after a call. With lost changes, more than one is possible. */
   #after(state: State, step: Step): State[] {
     const { call } = step;
     const after = this.#apply(state, step);
@@ -129,13 +123,13 @@ class Order {
     return [!step.must && this.#mayForget ? { ...after, before: state } : after, ...forgotten];
   }
 
-  /** The state after a call. Undefined if the call would have had another answer or no effect. */
+  /** Returns the state after a call, or undefined if the call cannot have had this answer in this state. */
   #apply(state: State, { call, start }: Step): State | undefined {
     const { group, life } = state;
     const { answer, method, value = "", token, requestId } = call;
     const madeIn = requestId === undefined ? undefined : state.requests.get(requestId);
     if (answer.reason === "USER_GROUP_NOT_FOUND") {
-      // A retry gets no answer for a group that was created after its first attempt.
+      // If the group was created again after the first attempt, a retry fails with NOT_FOUND.
       return !group || (madeIn !== undefined && madeIn !== life) ? state : undefined;
     }
     if (answer.reason === "TOKEN_NOT_FOUND")
@@ -178,7 +172,7 @@ class Order {
     return { ...state, group: { teamId, name: value, token: given, isSuspended }, ended: ended(state, group.token) };
   }
 
-  /** A rotation or revocation whose new token is unknown. */
+  /** Returns the state after a rotation or revocation. */
   #rotated(state: State, call: Call, madeIn: number | undefined): State | undefined {
     const { answer, token, requestId, graceMs = 0 } = call;
     if (madeIn === state.life) return isOk(call) ? this.#shown(state, answer.seen) : undefined;
@@ -194,7 +188,7 @@ class Order {
   }
 
   #resolved(state: State, { token = "", answer }: Call, start: number): State | undefined {
-    // No answer to viewers shows a suspended group.
+    // If and only if the group is suspended, the answer has the reason SUSPENDED.
     if (state.group?.isSuspended !== (answer.reason === SUSPENDED)) return undefined;
     const inGrace = state.group?.inGrace;
     const current = this.#presented(state, token);
@@ -203,20 +197,20 @@ class Order {
     return isGraced ? this.#shown(state, answer.seen) : undefined;
   }
 
-  /** The state if the group has this token. */
+  /** Returns the state if the group can have this token, otherwise undefined. */
   #presented(state: State, token: string): State | undefined {
     const { group } = state;
     if (!group || !this.#is(group.token, token, state)) return undefined;
     return group.token === token ? state : { ...state, group: { ...group, token } };
   }
 
-  /** Whether two tokens are or may be the same. */
+  /** Returns whether a token can have this text. */
   #is(token: Token, text: string, state: State): boolean {
     if (typeof token === "string") return token === text;
     return !this.#given.has(text) && !state.ended.has(text);
   }
 
-  /** Returns the state, unless the answer contradicts it. */
+  /** Returns the state if the group can have the values in the answer, otherwise undefined. */
   #shown(state: State, seen: Seen | undefined): State | undefined {
     if (!seen) return state;
     const { token, teamId, name, isSuspended } = seen;
@@ -233,7 +227,7 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // A master that is not aware of its successor answers reads, and makes changes that it does not acknowledge.
+    // A master that has not yet noticed its successor still answers reads, and makes changes that nobody acknowledges.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }
@@ -245,12 +239,12 @@ class Order {
   }
 }
 
-/** The latest moment at which the first of these calls must have happened. */
+/** Returns the time at which the first of the required calls must have taken effect. */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));
 }
 
-/** Calls whose success does not prove a change. */
+/** Methods whose success does not prove a change. */
 const UNACKNOWLEDGED: ReadonlySet<Call["method"]> = new Set(["get", "resolve", "resume"]);
 
 function isAcknowledged(call: Call): boolean {

@@ -24,9 +24,9 @@ import {
 
 const FINAL = { isFinal: true };
 
-describe("groups and indexes", () => {
+describe("the checker of stored groups and indexes", () => {
   type Held = Parameters<typeof stored>[0];
-  /** A foreign token of the group, and its index entry. */
+  /** The group `a` if it has a foreign token. */
   const foreign = { digest: "digest of f", has: { own: false, foreign: true } };
   const leading = { tokens: new Map([["digest of f", "a"]]) };
   const both = { own: true, foreign: true };
@@ -35,7 +35,7 @@ describe("groups and indexes", () => {
   it.each<[string, Held, CallAt[]?]>([
     ["complete indexes", {}, [get({}, FINAL)]],
     [
-      "a token in its grace period",
+      "a group whose old token is in its grace period",
       { groups: [{ graceDigest: "digest of t9" }], tokens: indexed(["digest of t9", "a"]) },
     ],
     ["a foreign token", { groups: [foreign], ...leading }],
@@ -44,11 +44,11 @@ describe("groups and indexes", () => {
   });
 
   it.each<[string, Held]>([
-    ["a token that is missing from the index", { tokens: new Map() }],
+    ["a token without an index entry", { tokens: new Map() }],
     ["an old token in the index", { tokens: indexed(["digest of t9", "a"]) }],
     ["an index entry for a group that does not exist", { tokens: indexed(["digest of t9", "b"]) }],
-    ["an id that is missing from the list", { ids: [] }],
-    ["the id of a group that does not exist", { ids: ["a", "b"] }],
+    ["a group whose id is missing from the list", { ids: [] }],
+    ["an id in the list without a group", { ids: ["a", "b"] }],
     ["a counter lower than the number of groups", { count: 0 }],
     ["a group without a token", { groups: [{ has: { own: false, foreign: false } }] }],
     ["a group with two tokens", { groups: [{ ...foreign, has: both }], ...leading }],
@@ -58,14 +58,14 @@ describe("groups and indexes", () => {
     finds("index", [], { stored: [stored(held)] });
   });
 
-  it("finds a group that is missing or has another token than the last answer showed", () => {
+  it("finds a group that is missing, and a group whose token differs from the last answer", () => {
     const nothing = stored({ groups: [], tokens: new Map(), ids: [] });
     const tokens = new Map([["digest of t1", "a"]]);
     const another = stored({ groups: [{ digest: "digest of t1" }], tokens });
     for (const environment of [nothing, another]) finds("index", [get({}, FINAL)], { stored: [environment] });
   });
 
-  it("finds two groups with one team id, and a group whose creation was reported as not made", () => {
+  it("finds two groups with one team id, and a group whose creation reported `not_made`", () => {
     const groups = [{}, { id: "b", digest: "digest of t1" }];
     const held = { tokens: indexed(["digest of t1", "b"]), ids: ["a", "b"], count: 2 };
     const creation = call("get", NOT_MADE, { group: "one/b", value: "n1" });
@@ -73,11 +73,11 @@ describe("groups and indexes", () => {
   });
 });
 
-describe("audit", () => {
+describe("the checker of audit events", () => {
   const CREATION = event("c0", "GetUserGroup");
   const REQUEST = { requestId: "r" };
 
-  /** Violations in events after the creation `c0`, for the calls `c1` and later. */
+  /** Checks events and calls after the creation `c0`, and returns the violations. */
   const auditKinds = (calls: readonly CallAt[], events: readonly StoredEvent[], creation = [CREATION]) =>
     kindsOf(calls, { stored: [stored({ events: [...creation, ...events] })] }).filter((kind) => kind === "audit");
 
@@ -86,7 +86,7 @@ describe("audit", () => {
       update("n1"),
       get({ name: "n1" }),
       rotate("t1"),
-      // The first attempt is cut off, but Redis makes its change. The retry then succeeds.
+      // The first attempt is cut off, but its change takes effect. Then the retry succeeds.
       rotate(CUT_OFF, REQUEST),
       rotate("t2", REQUEST),
       rotate(NO_TOKEN),
@@ -104,7 +104,7 @@ describe("audit", () => {
     expect(auditKinds(calls, events)).toEqual([]);
   });
 
-  it("accepts one event for each life of the group for retries of one request", () => {
+  it("accepts a second event for a retry if the group was deleted and created again in between", () => {
     const calls = [rotate("t1", REQUEST), remove(), recreate(), rotate("u1", REQUEST)];
     const methods = ["RotateUserGroupToken", "DeleteUserGroup", "GetUserGroup", "RotateUserGroupToken"];
     const events = methods.map((method, i) => event(`c${i + 1}`, method));
@@ -120,20 +120,24 @@ describe("audit", () => {
     ["a rotation with an event for each retry", [rotate("t1", REQUEST), rotate("t1", REQUEST)], [rotated, retried]],
     ["a rotation with no event for any retry", [rotate(CUT_OFF, REQUEST), rotate("t1", REQUEST)], []],
     ["two events for one change", [update("n1")], [updated, updated]],
-    ["an event without a call", [], [updated]],
-    ["an event with another method", [update("n1")], [rotated]],
-    ["an event for another group", [update("n1")], [event("c1", "UpdateUserGroup", "b")]],
-    ["an event for a change that was reported as not made", [update("n1", NOT_MADE)], [updated]],
-    ["an event for a refusal", [rotate(NO_TOKEN)], [rotated]],
-    ["an event for a Get that found the group", [get()], [event("c1", "GetUserGroup")]],
-    ["an event whose change is missing at the end", [update("n1", UNKNOWN), get({}, FINAL)], [updated]],
-    ["a final change without an event", [update("n1", UNKNOWN), get({ name: "n1" }, FINAL)], []],
-    ["a name on a group that was deleted last", [remove(UNKNOWN), get({}, FINAL)], [event("c1", "DeleteUserGroup")]],
+    ["an event that belongs to no call", [], [updated]],
+    ["an event whose method differs from the method of its call", [update("n1")], [rotated]],
+    ["an event whose group differs from the group of its call", [update("n1")], [event("c1", "UpdateUserGroup", "b")]],
+    ["an event for a change that reported `not_made`", [update("n1", NOT_MADE)], [updated]],
+    ["an event for a refused rotation", [rotate(NO_TOKEN)], [rotated]],
+    ["an event for a Get that created no group", [get()], [event("c1", "GetUserGroup")]],
+    ["an event whose change is missing from the last read", [update("n1", UNKNOWN), get({}, FINAL)], [updated]],
+    ["a change without an event that the last read shows", [update("n1", UNKNOWN), get({ name: "n1" }, FINAL)], []],
+    [
+      "an event of a deletion although the last read shows the group",
+      [remove(UNKNOWN), get({}, FINAL)],
+      [event("c1", "DeleteUserGroup")],
+    ],
   ])("finds %s", (_, calls, events) => {
     expect(auditKinds(calls, events)).toEqual(["audit"]);
   });
 
-  it("finds a creation without an event, and accepts a deletion that was not made and has no event", () => {
+  it("finds a creation without an event, and accepts a deletion without effect and event", () => {
     expect(auditKinds([], [], [])).toEqual(["audit"]);
     expect(auditKinds([remove(UNKNOWN), get({}, FINAL)], [])).toEqual([]);
   });
@@ -145,7 +149,7 @@ describe("audit", () => {
   ] as const;
 
   it.each(all)(
-    "accepts %s with its event, and finds it with no event, two events, or an event with another method",
+    "accepts %s with one event, and rejects it without an event, with two events, and with an event of another method",
     (method, made) => {
       expect(auditKinds([made], [event("c1", method)])).toEqual([]);
       expect(auditKinds([made], [])).toEqual(["audit"]);
@@ -154,14 +158,14 @@ describe("audit", () => {
     },
   );
 
-  it.each(all)("finds an event for %s that was not made", (method, made) => {
+  it.each(all)("finds an event for a refused %s, and accepts both cases if the outcome is unknown", (method, made) => {
     expect(auditKinds([{ ...made, answer: NOT_MADE }], [event("c1", method)])).toEqual(["audit"]);
     expect(auditKinds([{ ...made, answer: NO_GROUP }], [event("c1", method)])).toEqual(["audit"]);
     expect(auditKinds([{ ...made, answer: UNKNOWN }], [event("c1", method)])).toEqual([]);
     expect(auditKinds([{ ...made, answer: UNKNOWN }], [])).toEqual([]);
   });
 
-  it("distinguishes the events of one import of several groups", () => {
+  it("requires one event per group for an import of several groups", () => {
     const other = { ...imported("g"), group: "one/b", id: "c1" };
     const events = [event("c1", "ImportUserGroups"), event("c1", "ImportUserGroups", "b")];
     expect(auditKinds([imported("f"), other], events)).toEqual([]);

@@ -2,40 +2,37 @@ import type { StoredEvent } from "./audit.ts";
 import { type Call, fateOf, groupOf } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
-/** A group in Redis. */
 export interface StoredGroup {
   readonly id: string;
   readonly teamId: number;
-  /** Digest of its token. */
+  /** Digest of the group's token. */
   readonly digest: string;
-  /** The kinds of tokens that the group has. A group must have exactly one token, ours or a foreign one. */
+  /** Which kinds of tokens are stored. A valid group has exactly one token, either its own or a foreign one. */
   readonly has: { readonly own: boolean; readonly foreign: boolean };
-  /** Digest of the token in its grace period. */
+  /** Digest of the old token in its grace period. */
   readonly graceDigest: string | undefined;
 }
 
-/** An environment in Redis. */
 export interface StoredEnvironment {
   readonly environment: string;
   readonly groups: readonly StoredGroup[];
-  /** The token index: digests to group ids. */
+  /** Token index, from digests to group ids. */
   readonly tokens: ReadonlyMap<string, string>;
   readonly ids: readonly string[];
-  /** Number of team ids given out. */
+  /** Value of the counter for team ids. */
   readonly count: number;
-  /** The audit events. Those of one group are in order. */
+  /** Audit events. The events of one group are in order. */
   readonly events: readonly StoredEvent[];
   digestOf(token: string): string;
 }
 
-/** Checks that every index agrees with the groups, and the groups with the last answers. */
+/** Checks that the indexes match the groups, and that the groups match the last answers. */
 export function checkStored(stored: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const texts = [...indexFaults(stored), ...groupFaults(stored), ...finalFaults(stored, calls)];
   const violations = texts.map((text): Violation => ({ kind: "index", text: `${stored.environment}: ${text}` }));
   return [...violations, ...impossibleGroups(stored, calls)];
 }
 
-/** Finds differences between the indexes and the groups. */
 function indexFaults({ groups, tokens, ids, count }: StoredEnvironment): string[] {
   const own = new Map(groups.map((group) => [group.id, group]));
   const faults: string[] = [];
@@ -68,7 +65,7 @@ function groupFaults({ groups }: StoredEnvironment): string[] {
   return faults;
 }
 
-/** Finds last answers that differ from the stored groups. */
+/** Finds groups that differ from the last answers. */
 function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls: readonly Call[]): string[] {
   const stored = new Map(groups.map((group) => [groupOf(environment, group.id), group]));
   return calls.flatMap(({ isFinal, method, answer, group, ...call }): string[] => {
@@ -80,7 +77,6 @@ function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls
   });
 }
 
-/** Finds groups that no call can have created. */
 function impossibleGroups({ environment, groups }: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const possible = new Set(
     calls.filter((call) => isCreation(call) && fateOf(call) !== "not made").map(({ group }) => group),

@@ -1,4 +1,3 @@
-/** Kinds of violations in a history. */
 export type ViolationKind =
   | "no order"
   | "refused change was made"
@@ -11,28 +10,26 @@ export type ViolationKind =
   | "wrong outcome"
   | "unexpected";
 
-/** A broken promise. */
 export interface Violation {
   readonly kind: ViolationKind;
-  /** Description for a reader, without tokens. */
+  /** Explanation for the developer. Contains no full token. */
   readonly text: string;
 }
 
-/** Promises that do not hold under a fault. */
+/** Exceptions from the promises, for one kind of fault. */
 export interface Allowances {
   /**
-   * Whether a read may show an unacknowledged change that is lost later. Reads do not wait for replicas, so a failover
-   * can cause that.
+   * Whether an unacknowledged change may be lost although a read has shown it. Reads do not wait for replicas, so a
+   * failover can lose such a change.
    */
   readonly mayForget: boolean;
-  /** Maximum staleness of a read in milliseconds, for example from a master that does not know its successor yet. */
+  /** Maximum staleness of a read, in milliseconds. A replaced master can return old values until it notices this. */
   readonly staleMs: number;
 }
 
-/** Every promise holds. */
+/** All promises hold. */
 export const STRICT: Allowances = { mayForget: false, staleMs: 0 };
 
-/** Describes the promises for a reader. */
 export function promiseText({ mayForget, staleMs }: Allowances): string {
   const promises = ["acknowledged changes are kept", "changes reported as not made are not made"];
   if (!mayForget) promises.push("changes that a read returned are kept");
@@ -40,7 +37,7 @@ export function promiseText({ mayForget, staleMs }: Allowances): string {
   return `promised: ${promises.join("; ")}`;
 }
 
-/** Shortens a token so that a reader cannot use it. */
+/** Shortens a token so that nobody can use it. */
 export function shortOf(token: string): string {
   return `${token.slice(0, 4)}..${token.slice(-4)}`;
 }

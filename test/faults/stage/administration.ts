@@ -8,23 +8,22 @@ import { importAnswer, MAPPED, record, recordAll, requested } from "./record.ts"
 import { retry } from "./retry.ts";
 import type { Worker } from "./workers.ts";
 
-/** Maximum number of groups in one import. */
 const IMPORTED = 3;
 
-/** The parts of the load that the administration of groups uses. */
+/** Functions and values of the load that the administration uses. */
 export interface AdministrationParts {
   readonly random: Random;
   /** Returns a random worker. */
   worker(): Worker;
-  /** Returns a new name for a group. */
+  /** Returns a name that no other call uses. */
   name(): string;
   /** Adds calls to the history. */
   note(calls: readonly Call[]): void;
 }
 
-/** Operations of an operator on groups in use: deletes, revokes, suspends, resumes and imports. */
+/** Operations of an administrator on groups in use: deletes, revokes, suspends, resumes and imports. */
 export class Administration {
-  /** Imported groups that no caller requests. */
+  /** Groups that only imports have created, and that no other caller uses. */
   readonly made: Known[] = [];
   readonly #parts: AdministrationParts;
 
@@ -32,7 +31,6 @@ export class Administration {
     this.#parts = parts;
   }
 
-  /** Runs a random operation on some of these groups. */
   async act(groups: readonly Known[]): Promise<void> {
     const { random } = this.#parts;
     const known = random.pick(groups);
@@ -60,7 +58,7 @@ export class Administration {
     this.#parts.note([call]);
   }
 
-  /** Each suspension has another reason, so each is a change. */
+  /** Each call has another reason, so that a repeated suspension is also a change. */
   async #suspend(known: Known): Promise<void> {
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(known.environment);
@@ -94,29 +92,29 @@ export class Administration {
     return call;
   }
 
-  /** Revokes with a request id until an answer arrives. Sometimes repeats the request after the answer. */
+  /** Revokes all tokens with a request id, and retries like `retry`. */
   async #revokeAndRetry(known: Known): Promise<void> {
     const requestId = randomBytes(9).toString("hex");
     await retry(this.#parts.random, async () => [await this.#revoke(known, requestId)]);
   }
 
-  /** Imports groups of one environment, each with a foreign token that no other import uses. */
+  /** Imports groups of one environment. Each group has a new foreign token. */
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);
-    // Also records tokens that no group received: no answer may ever accept them.
+    // A token that no group received must never be accepted, so the final reads also present it.
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 
   /**
-   * Imports one token for several new groups at once, through any workers. At most one of them receives the token. No
-   * caller requests these groups, so none of them can lose the token in the meantime.
+   * Concurrently imports the same token for several new groups. At most one group receives the token. No other caller
+   * uses these groups, so the group keeps the token.
    */
   async #contest({ environment }: Known): Promise<void> {
     const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));
     const token = newToken();
     const calls = await Promise.all(groups.map((known) => this.#importAs(ImportMode.UPSERT, [known], () => token)));
-    // If no answer names the owner, the stored data shows it.
+    // If no answer shows the owner of the token, the check of the stored data finds the owner.
     for (const [i, call] of calls.flat().entries()) if (isDone(call)) remember(groups[i]?.tokens ?? [], token, true);
   }
 
@@ -131,7 +129,7 @@ export class Administration {
       const userGroups = imports.map(({ given, value }, i) => {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
       });
-      // Callers rotate these groups at the same time. The import's token wins, whichever token is younger.
+      // Callers rotate these groups at the same time. With `replaceNewerTokens`, the imported token always wins.
       const request = { environment, userGroups, mode, snapshotTime: timestampNow(), replaceNewerTokens: true };
       return (await admin.importUserGroups(request, options)).results.map(importAnswer);
     });
@@ -139,7 +137,7 @@ export class Administration {
     return calls;
   }
 
-  /** The group with some others of its environment, and sometimes a group that does not exist yet. */
+  /** Returns the group with some other groups of its environment, and sometimes a group that does not exist yet. */
   #some(groups: readonly Known[], known: Known): Known[] {
     const { random } = this.#parts;
     const { environment } = known;
@@ -150,7 +148,7 @@ export class Administration {
     return [...some];
   }
 
-  /** Returns a new group that no caller requests. The import creates the group. */
+  /** Returns a group that does not exist yet, and that no other caller uses. */
   #make(environment: Known["environment"]): Known {
     const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
     this.made.push(made);
@@ -158,7 +156,6 @@ export class Administration {
   }
 }
 
-/** Returns a new foreign token. */
 function newToken(): string {
   return `imported.${randomBytes(15).toString("base64url")}`;
 }

@@ -2,24 +2,24 @@ import type { Allowances } from "../history/violation.ts";
 import type { Stage } from "./stage.ts";
 import type { TopologyName } from "./topologies.ts";
 
-/** A fault of Redis or of the workers. */
+/** A fault of Redis or of the workers, with its configuration. */
 export interface Fault {
   readonly name: string;
   readonly topology: TopologyName;
   /** Number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** Time without an answer after which a master is replaced, in milliseconds. Default: 1000. */
+  /** Time without an answer after which Redis replaces a master, in milliseconds. Default: 1000. */
   readonly downAfterMs?: number;
-  /** `appendfsync` of the nodes. Default: `everysec`. */
+  /** Redis' setting `appendfsync`. Default: `everysec`. */
   readonly fsync?: "always";
-  /** Whether nodes and clients connect through a network that the fault disturbs. */
+  /** Whether all connections pass through a simulated network that the fault can disturb. */
   readonly isNetworked?: boolean;
-  /** Whether the fault ends workers. The end of a worker cuts off its calls. */
+  /** Whether the fault ends workers, so that calls may be cut off. */
   readonly workersEnd?: boolean;
-  /** Promises that do not hold under the fault. Default: all hold. */
+  /** Exceptions from the promises under this fault. */
   readonly allow: Allowances;
-  /** Whether the short run includes this fault. */
+  /** Whether short runs include this fault. */
   readonly isInShort?: boolean;
-  /** Repeats the fault while there is time. */
+  /** Causes the fault repeatedly until the time is over. */
   act(stage: Stage): Promise<void>;
 }

@@ -6,10 +6,10 @@ import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";
 import type { TopologyName } from "./topologies.ts";
 
-/** The topologies of Redis that the fault applies to. */
+/** Topologies in which these faults are tested. */
 const TOPOLOGIES: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
-/** Faults of the workers' connections while all nodes are up. */
+/** Faults of connections while all nodes are up. */
 export const clientFaults: readonly Fault[] = [
   ...onEach("connections break in the middle of answers", {
     isNetworked: true,
@@ -23,11 +23,11 @@ export const clientFaults: readonly Fault[] = [
   }),
   ...onEach("answers are late", {
     isNetworked: true,
-    // Answers to Sentinels and other nodes are late too, and these must not conclude that the master is down.
+    // Answers to Sentinels and other nodes are also late. With this timeout, they do not replace the master.
     downAfterMs: 5000,
     act: async ({ topology, hasTime }) => {
       const random = new Random(1);
-      // Some answers come after the service's timeout.
+      // Some answers arrive after the service's timeout.
       const delayMs = () => (random.chance(0.02) ? 300 + random.below(1200) : random.below(30));
       while (hasTime()) {
         topology.network.disturb({ delayMs });
@@ -54,7 +54,7 @@ export const clientFaults: readonly Fault[] = [
     },
   }),
   ...onEach("CLIENT PAUSE", {
-    // A Sentinel is a client too, and must not conclude that a master is down.
+    // CLIENT PAUSE also delays answers to Sentinels. With this timeout, they do not replace the master.
     downAfterMs: 5000,
     act: async ({ topology, hasTime, nextKey }) => {
       for (let round = 0; hasTime(); round++) {

@@ -6,15 +6,15 @@ import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";
 import type { TopologyName } from "./topologies.ts";
 
-/** The topologies of Redis that replace a failed master. */
+/** Topologies that replace a failed master. */
 const REPLACING: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
-/** Acknowledged changes are kept. A change that was only read just before the master failed may be lost. */
+/** A failover keeps acknowledged changes, but may lose other changes that reads have shown. */
 const FORGETS = { mayForget: true, staleMs: 0 };
 
 /**
- * Workers use an isolated master until they receive the message of a Sentinel, so reads may be stale until then. An
- * isolated Cluster master stops answering before another takes its place.
+ * With Sentinels, workers use an isolated master until a Sentinel announces the new one, so reads may be stale until
+ * then. In a Cluster, an isolated master stops answering before another node replaces it.
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
@@ -27,9 +27,9 @@ async function replaced(topology: Stage["topology"], key: string, old: unknown):
 }
 
 /**
- * Isolates the master of a key until another has replaced it for a while.
+ * Isolates the master of a key from the other nodes until another master has served for two seconds.
  *
- * @param alone whether only workers can reach it
+ * @param alone whether the workers stay connected only to the isolated master
  */
 async function cutOff({ topology, load, hasTime, nextKey }: Stage, alone: boolean): Promise<void> {
   while (hasTime()) {
@@ -46,7 +46,7 @@ async function cutOff({ topology, load, hasTime, nextKey }: Stage, alone: boolea
   }
 }
 
-/** A master hangs. If it does not resume in time, another replaces it. */
+/** Freezes a master. If it stays frozen for longer than `downAfterMs`, another node replaces it. */
 function frozenFor(ms: number, downAfterMs: number): Fault[] {
   return REPLACING.map((topology) => ({
     name: `a master hangs for ${ms / 1000} s`,
@@ -67,7 +67,7 @@ function frozenFor(ms: number, downAfterMs: number): Fault[] {
   }));
 }
 
-/** Faults that remove or replace the master of a key. */
+/** Faults in which a master fails or is replaced. */
 export const masterFaults: readonly Fault[] = [
   ...REPLACING.map(
     (topology): Fault => ({
@@ -112,7 +112,7 @@ export const masterFaults: readonly Fault[] = [
     act: (stage) => cutOff(stage, true),
   },
   {
-    // The old master and one replica that is not its successor continue for a moment, so two replicas must confirm.
+    // For a moment, the old master and one replica still accept changes. So two replicas must confirm each change.
     name: "a healthy master is replaced by SENTINEL FAILOVER",
     topology: "Sentinels",
     minReplicas: 2,

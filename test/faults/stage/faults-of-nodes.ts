@@ -7,17 +7,16 @@ import { replicaOf, type TopologyName } from "./topologies.ts";
 
 const MIB = 1024 * 1024;
 
-/** Number of extra keys that slow the start of a node, and number of keys per write. */
+/** Number of extra keys. They prolong the start of a node. */
 const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 
-/** Prefix of the keys that fill a node. */
 const FILLER = "filler";
 
-/** The topologies of Redis with replicas. */
+/** Topologies with replicas. */
 const REPLICATED: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
-/** Faults of nodes that keep their role. */
+/** Faults of nodes that do not change which node is the master. */
 export const nodeFaults: readonly Fault[] = [
   {
     name: "slots move back and forth",
@@ -60,7 +59,7 @@ export const nodeFaults: readonly Fault[] = [
       do {
         await load.servedAgain();
         await node.kill();
-        // Redis answers LOADING in the meantime.
+        // While the node loads the file, it answers LOADING.
         await node.restart();
         await topology.whole();
       } while (hasTime());
@@ -71,7 +70,7 @@ export const nodeFaults: readonly Fault[] = [
       name: "all nodes are killed at once and restarted",
       topology,
       minReplicas: 1,
-      // With another setting, changes may be missing on disk, even on a replica that has just started.
+      // With `everysec`, the latest changes may be missing on disk, even on a replica that has just started.
       fsync: "always",
       downAfterMs: 10_000,
       allow: STRICT,
@@ -91,7 +90,7 @@ export const nodeFaults: readonly Fault[] = [
       name: "a replica hangs",
       topology,
       minReplicas: 1,
-      // Short enough that no master is replaced and no replica dropped.
+      // The fault is shorter than this timeout, so Redis replaces no master and drops no replica.
       downAfterMs: 10_000,
       allow: STRICT,
       isInShort: topology === "a Cluster",
@@ -109,7 +108,7 @@ export const nodeFaults: readonly Fault[] = [
   ),
 ];
 
-/** Fills the memory of a key's master to its limit, then frees it. */
+/** Fills the memory of a key's master up to its limit, then removes the limit. */
 async function fillMemory({ topology, load, hasTime, nextKey }: Stage): Promise<void> {
   while (hasTime()) {
     const key = nextKey();
@@ -123,7 +122,9 @@ async function fillMemory({ topology, load, hasTime, nextKey }: Stage): Promise<
   }
 }
 
-/** Appends data to the filler key in the slot of `key`. Returns whether the node refuses it because its memory is full. */
+/**
+ * Appends data to a filler key in the slot of `key`. Returns whether the node refuses it because its memory is full.
+ */
 async function isFull(node: TestRedis, key: string): Promise<boolean> {
   return ask(node, "APPEND", key.slice(0, key.indexOf("}") + 1) + FILLER, "x".repeat(MIB / 4)).then(
     () => false,
@@ -131,7 +132,7 @@ async function isFull(node: TestRedis, key: string): Promise<boolean> {
   );
 }
 
-/** Makes a node store many keys on disk, each as the command that sets it. */
+/** Stores many keys, and rewrites the AOF as plain commands because it then loads slowly. */
 async function makeLongInLoading(node: TestRedis): Promise<void> {
   for (let keys = 0; keys < LOADED_KEYS; keys += KEYS_AT_ONCE) {
     await ask(node, "DEBUG", "POPULATE", String(KEYS_AT_ONCE), `${FILLER} ${keys}`, "64");

@@ -4,7 +4,6 @@ import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";
 
-/** Faults of the workers while Redis is up. */
 export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as const).flatMap((topology): Fault[] => [
   {
     name: "workers are killed",
@@ -29,7 +28,7 @@ export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as con
   },
 ]);
 
-/** Ends one worker after another, and starts a new one in its place. */
+/** Ends one worker after another, and restarts each worker. */
 async function endEach(
   { workers, load, hasTime }: Stage,
   end: (server: ReturnType<Stage["workers"][number]["server"]>) => Promise<void>,

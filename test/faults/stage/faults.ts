@@ -4,5 +4,4 @@ import { masterFaults } from "./faults-of-masters.ts";
 import { nodeFaults } from "./faults-of-nodes.ts";
 import { workerFaults } from "./faults-of-workers.ts";
 
-/** Every fault of Redis and of the workers. */
 export const FAULTS: readonly Fault[] = [...masterFaults, ...clientFaults, ...nodeFaults, ...workerFaults];

@@ -9,26 +9,25 @@ import { MAPPED, record, requested } from "./record.ts";
 import { retry } from "./retry.ts";
 import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 
-/** Groups of each environment that all callers request. */
+/** Number of groups per environment that all callers use. */
 const GROUPS = 24;
-/** Callers, and the pause of each between two calls, in milliseconds. */
+/** Number of callers. Each pauses for about `PAUSE_MS` between two calls. */
 const CALLERS = 32;
 const PAUSE_MS = 50;
-/** Grace period of the old token, for rotations that request one, in milliseconds. */
+/** Grace period in some of the rotations, in milliseconds. */
 const GRACE_MS = 400;
-/** Number of shared groups, and of other groups, that the operator also deletes, revokes and imports. */
+/** Number of groups per environment that the administrator uses: some of the callers' groups, and groups of its own. */
 const ADMINISTERED = { shared: 6, own: 6 };
-/** Answers that each worker must give before it counts as up again. */
+/** Number of successful reads, and of successful changes, after which a worker counts as up again. */
 const SERVED = 10;
-/** Callers that read all groups at the end. There are few, so that no read waits long on a busy machine. */
+/** Number of callers that read all groups at the end. With few, no read waits long on a busy machine. */
 const READERS = 4;
 
-/** How a call names a group. */
 type Target = { readonly token: string } | { readonly id: string };
 
 /**
- * A steady load on all workers, which records every answer. Many callers create, read, change and rotate the same
- * groups, and an operator administers some of them.
+ * Calls all workers at a steady rate, and records every answer. Many callers create, read, change and rotate the same
+ * groups. An administrator deletes, suspends and imports some of them.
  */
 export class Load {
   readonly calls: Call[] = [];
@@ -59,13 +58,12 @@ export class Load {
     });
   }
 
-  /** Creates the groups and starts the load. */
   async start(): Promise<void> {
     await Promise.all(this.#groups.map((group) => this.#get(group, this.#worker())));
     this.#callers = Array.from({ length: CALLERS }, () => this.#call());
   }
 
-  /** Waits until every worker answers reads and changes of groups of every kind. */
+  /** Waits until every worker has answered reads and changes again. */
   async servedAgain(): Promise<void> {
     const from = this.calls.length;
     const served = (worker: string, isCounted: (call: Call) => boolean) =>
@@ -78,15 +76,14 @@ export class Load {
     );
   }
 
-  /** Stops the load. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#callers);
   }
 
-  /** Reads all groups through all workers once, after the load, when Redis is idle. Every answer counts. */
+  /** Reads all groups once through all workers, after the load and while Redis is healthy. */
   async readAll(): Promise<void> {
-    // This read must not create groups.
+    // These reads must not create groups, so they skip groups that no call can have created.
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
     );
@@ -94,7 +91,7 @@ export class Load {
       const environment = call?.environment as EnvironmentId;
       const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
       for (const worker of this.#workers) await this.#get(known, worker, true);
-      // No answer shows the token of a suspended group.
+      // If the group is suspended, no answer shows its token.
       for (const token of known.tokens.slice(-1)) {
         for (const worker of this.#workers) await this.#resolve(known, token, { worker, isFinal: true });
       }
@@ -126,7 +123,7 @@ export class Load {
     }
   }
 
-  /** Several callers create one group at once. */
+  /** Creates one group with up to three concurrent calls. */
   async #create(): Promise<void> {
     const environment = this.#random.pick(ENVIRONMENTS);
     const known: Known = { environment, id: `new ${randomBytes(6).toString("hex")}`, tokens: [] };
@@ -134,13 +131,13 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Gets an administered group. If it was deleted, that creates it. The answer shows its token. */
+  /** Gets an administered group, which creates the group if it was deleted. Then presents one of its tokens. */
   async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);
   }
 
-  /** Presents a token to a worker: the latest, an old one, or one of the other environment. */
+  /** Presents the latest or an older token, sometimes in the other environment. */
   async #view(known = this.#group()): Promise<void> {
     const latest = known.tokens.at(-1);
     if (latest === undefined) return;
@@ -155,10 +152,7 @@ export class Load {
     await this.#rotate(known, this.#target(known), { graceMs: this.#grace() });
   }
 
-  /**
-   * Rotates with a request id until an answer arrives. Sometimes repeats the request after the answer, or sends two at
-   * once.
-   */
+  /** Rotates with a request id, and retries like `retry`. Sometimes sends each attempt twice at once. */
   async #rotateAndRetry(): Promise<void> {
     const known = this.#group();
     const target = this.#target(known);
@@ -169,7 +163,7 @@ export class Load {
     );
   }
 
-  /** Several callers rotate one token at once. */
+  /** Sends three concurrent rotations that present the same token. */
   async #race(): Promise<void> {
     const known = this.#group();
     const token = known.tokens.at(-1);

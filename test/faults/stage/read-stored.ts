@@ -7,18 +7,18 @@ import { listedNumbers } from "../../support/stored-keys.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import type { StoredEnvironment, StoredGroup } from "../history/stored.ts";
 
-/** An environment by its names in Redis. */
+/** Names and ids of an environment. */
 export interface NamedEnvironment {
-  /** Its name in histories. */
+  /** Name in histories. */
   readonly id: string;
   readonly name: string;
   readonly tag: "Customer" | "Testing";
 }
 
 /**
- * The number of an environment.
+ * Reads the number that Redis assigns to an environment.
  *
- * @param masterOf returns the node that has a key
+ * @param masterOf returns the node that stores a key
  */
 export async function readNumber(masterOf: (key: string) => TestRedis, environment: NamedEnvironment): Promise<number> {
   const numbers = await readAt(masterOf(ENVIRONMENTS_KEY), (redis) => listedNumbers(redis, environment));
@@ -30,9 +30,9 @@ export async function readNumber(masterOf: (key: string) => TestRedis, environme
 }
 
 /**
- * Reads the contents of an environment in Redis.
+ * Reads the contents of an environment from Redis.
  *
- * @param masterOf returns the node that has a key
+ * @param masterOf returns the node that stores a key
  */
 export async function readStored(
   masterOf: (key: string) => TestRedis,
@@ -41,7 +41,7 @@ export async function readStored(
   const number = await readNumber(masterOf, environment);
   const prefix = environmentPrefix(number);
   return readAt(masterOf(prefix), async (redis) => {
-    // Finds groups by their keys, not by the index, because the check compares both.
+    // Finds the groups by their keys, because the check compares the groups with the index.
     const keys = await keysOf(redis, prefix);
     const start = groupKey(number, "");
     const groups = keys
@@ -82,7 +82,7 @@ async function readAt<T>(master: TestRedis, read: (redis: Redis) => Promise<T>):
   }
 }
 
-/** The events of groups, in order. */
+/** Returns the events of groups, in order. */
 async function readEvents(redis: Redis, keys: readonly string[]): Promise<StoredEvent[]> {
   const streams = await Promise.all(keys.map((key) => redis.xrange(key, "-", "+")));
   const versionOf = ([id]: readonly [string, unknown]) => Number(id.split("-")[0]);

@@ -5,7 +5,7 @@ import { type Answer, type Call, groupOf, type Seen } from "../history/call.ts";
 import type { Known } from "./known.ts";
 import type { Worker } from "./workers.ts";
 
-/** The parts of a group that every answer shows. */
+/** Fields of a group that every answer contains. */
 export interface Shown {
   readonly providedId: string;
   readonly teamId: bigint;
@@ -16,17 +16,13 @@ export interface Shown {
   readonly suspension?: object;
 }
 
-/** The mapping key that every change sets to the name. */
+/** Key in the mapping. Every change sets its value to the group's name. */
 export const MAPPED = "mapped";
 
-/** A call before it is sent. */
+/** A call without its answer and times. */
 export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & Partial<Call>;
 
-/**
- * A call to a worker about a group.
- *
- * @param more fields that differ from the default
- */
+/** @param more fields that differ from the default */
 export function requested<More extends Partial<Call>>(
   method: Call["method"],
   known: Known,
@@ -37,18 +33,17 @@ export function requested<More extends Partial<Call>>(
   return { method, worker: worker.name, environment, group: groupOf(environment, id), ...more };
 }
 
-/** The answer of a call. */
+/** The relevant contents of a successful answer. */
 export interface Answered {
-  /** Undefined: the call shows no group. */
+  /** Undefined if the answer contains no group. */
   readonly shown: Shown | undefined;
-  /** Whether the call created the group. */
   readonly created?: boolean | undefined;
 }
 
 /**
- * Makes a call and records its start, its end and its outcome.
+ * Makes a call, and records its start, its end and its outcome.
  *
- * @param call receives a header with the id of the call
+ * @param call gets the request header with the id of the call
  */
 export async function record(requested: Asked, call: (options: CallOptions) => Promise<Answered>): Promise<Call> {
   const [made] = await recordAll([requested], async (options) => [answerOf(await call(options))]);
@@ -56,9 +51,9 @@ export async function record(requested: Asked, call: (options: CallOptions) => P
 }
 
 /**
- * Like `record`, for a call about several groups.
+ * Makes and records one call about several groups. The history contains one entry per group.
  *
- * @param call returns the outcome for each group
+ * @param call returns one answer per group
  */
 export async function recordAll(
   requested: readonly Asked[],
@@ -82,7 +77,7 @@ export async function recordAll(
 
 const SHOWS_NOTHING: ReadonlySet<Call["method"]> = new Set(["delete", "import"]);
 
-/** Returns the outcome of the import of one group. */
+/** Returns the answer for one group of an import. */
 export function importAnswer({ outcome, failure }: ImportResult): Answer {
   if (outcome === ImportResult_Outcome.TOKEN_NEWER)
     throw new Error("an import gave another token than the requested one");
@@ -100,7 +95,7 @@ function seenOf(shown: Shown): Seen {
   return { ...values, token: token || undefined, etag, isSuspended: suspension !== undefined };
 }
 
-/** Errors that prove that no worker has received the call. */
+/** Matches errors which prove that no worker has received the call. */
 const NOT_TAKEN = /ECONNREFUSED|NGHTTP2_REFUSED_STREAM/;
 
 function failureOf(thrown: unknown): Answer {
@@ -111,7 +106,7 @@ function failureOf(thrown: unknown): Answer {
   return { code, reason: undefined, outcome: NOT_TAKEN.test(error.rawMessage) ? "not_made" : undefined };
 }
 
-/** Returns Connect's name of the code. */
+/** Returns the name of the code in Connect, such as `not_found`. */
 function codeName(code: Code): string {
   return (Code[code] ?? String(code)).replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
 }

@@ -2,13 +2,13 @@ import type { Random } from "@user-group-service/testing/random";
 import { pause } from "@user-group-service/testing/wait";
 import { type Call, isOk } from "../history/call.ts";
 
-/** Maximum number of retries of a change with its request id. */
 const RETRIES = 6;
 
 /**
- * Retries a change with its request id until an answer arrives. Sometimes repeats the request after the answer.
+ * Repeats a change with the same request id until an answer arrives, at most six times. Sometimes also repeats the
+ * change after an answer.
  *
- * @param attempt makes one or more calls at once
+ * @param attempt may make several concurrent calls
  */
 export async function retry(random: Random, attempt: () => Promise<readonly Call[]>): Promise<void> {
   for (let tries = 0; tries < RETRIES; tries++) {

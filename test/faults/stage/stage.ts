@@ -9,18 +9,17 @@ import { type NamedEnvironment, readNumber, readStored } from "./read-stored.ts"
 import { idle, newTopology, type Topology } from "./topologies.ts";
 import { ENVIRONMENTS, newWorkers, type Worker } from "./workers.ts";
 
-/** The parts of the stage that a fault uses. */
+/** Everything that a fault can use. */
 export interface Stage {
   readonly topology: Topology;
   readonly workers: readonly Worker[];
   readonly load: Load;
-  /** Whether there is time for another round. */
+  /** Returns whether the fault may begin another round. */
   hasTime(): boolean;
-  /** Returns the key of a group of the load. Each call returns the key of another group. */
+  /** Returns the key of the next group of the load. */
   nextKey(): string;
 }
 
-/** Outcome of a fault. */
 export interface Outcome {
   readonly figures: Figures;
   readonly violations: readonly Violation[];
@@ -28,7 +27,7 @@ export interface Outcome {
 
 const TAGS = { customer: "Customer", testing: "Testing" } as const;
 
-/** Runs a fault under load for this many seconds, then checks everything. */
+/** Causes a fault under load for some seconds. Then checks all answers and the stored data. */
 export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   const { minReplicas = 0, downAfterMs = 1000, isNetworked = false, fsync = "everysec" } = fault;
   const topology = await newTopology(fault.topology, { isNetworked, minReplicas, downAfterMs, fsync });
@@ -67,7 +66,7 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   const { allow, workersEnd = false } = fault;
   const figures = figuresOf(
     calls.filter(({ start }) => start >= began),
-    // The shard of a group: the first master of its environment.
+    // All groups of an environment are on one shard, so the master of the environment identifies the shard.
     (group) => shards.get(group.slice(0, group.indexOf("/"))) ?? "",
   );
   return { figures, violations: check({ calls, stored, allow, workersEnd }) };

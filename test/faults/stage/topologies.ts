@@ -5,47 +5,45 @@ import { newCluster, newRedis, newSentinels } from "../../support/opened.ts";
 import { ask, type TestRedis } from "../../support/redis.ts";
 import type { SlotMove } from "../../support/redis-cluster.ts";
 
-/** Names of the topologies of Redis. */
 export type TopologyName = "one node" | "Sentinels" | "a Cluster";
 
-/** Redis in one of its topologies, as the target of a fault. */
+/** A running Redis in one of the topologies. */
 export interface Topology {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   readonly network: Network;
-  /** Name of a node in the network. */
+  /** Returns the name of a node in the simulated network. */
   nameOf(node: TestRedis): string;
-  /** The master of a key. */
+  /** Returns the master of a key. */
   master(key: string): Promise<TestRedis>;
-  /** The current masters of all keys. */
+  /** Returns a function that returns the current master of each key. */
   masters(): Promise<(key: string) => TestRedis>;
-  /** Waits until every running node is up, and every master has its replicas. */
+  /** Waits until every running node is up, and until every master has its replicas. */
   whole(): Promise<unknown>;
-  /** Replaces the healthy master of a key. */
+  /** Makes Redis replace the healthy master of a key. */
   failOver(key: string): Promise<void>;
-  /** Starts to move the slot of a key to another master of a Cluster. */
+  /** Starts to move the slot of a key to another master. Only in a Cluster. */
   beginMove(key: string): Promise<SlotMove>;
 }
 
-/** Configuration of a topology. */
 export interface TopologyOptions {
-  /** Whether all traffic passes a network that can be cut and disturbed. */
+  /** Whether all connections pass through a simulated network that a test can cut and disturb. */
   readonly isNetworked: boolean;
   /** Number of replicas that must confirm a change. */
   readonly minReplicas: number;
-  /** Time without an answer after which a master is replaced, in milliseconds. */
+  /** Time without an answer after which Redis replaces a master, in milliseconds. */
   readonly downAfterMs: number;
-  /** `appendfsync` of the nodes of Sentinel and Cluster. */
+  /** Redis' setting `appendfsync`, for Sentinel and Cluster. */
   readonly fsync: "everysec" | "always";
 }
 
-/** The settings of the operations guide, except that a master notices a missing replica after 2 s, not 10 s. */
+/** The settings of the operations guide, but a master notices a missing replica after 2 s instead of 10 s. */
 function argsOf({ minReplicas, fsync }: TopologyOptions): string[] {
   const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 }
 
-/** Starts Redis in a topology for the current test. */
+/** Starts Redis in a topology. Stops it after the test. */
 export async function newTopology(name: TopologyName, options: TopologyOptions): Promise<Topology> {
   const network = new Network();
   closeLater(() => network.close());
@@ -63,7 +61,7 @@ const STARTERS: {
   readonly [name in TopologyName]: (options: TopologyOptions & { network: Network }) => Promise<Started>;
 } = {
   "one node": async ({ isNetworked, network }) => {
-    // With `everysec`, Redis may hold writes back for up to 2 s, and a kill in that time would lose them.
+    // With `everysec`, Redis may delay writes to disk for up to 2 s, and a kill would lose these writes.
     const node = await newRedis(["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
     const link = isNetworked ? await network.open("node 0") : undefined;
     link?.leadTo(node.port);
@@ -110,10 +108,10 @@ const STARTERS: {
   },
 };
 
-/** Background work of nodes. When it starts, a node may stop answering for longer than the timeout of a call. */
+/** Background work in `INFO`. When it starts, a node may stop answering for longer than the timeout of a call. */
 const BUSY = /^(loading|rdb_bgsave_in_progress|aof_rewrite_(in_progress|scheduled)|aof_pending_bio_fsync):[^0]/m;
 
-/** Waits until no running node saves, loads or rewrites data. */
+/** Waits until no running node saves, loads or rewrites its data. */
 export async function idle(nodes: readonly TestRedis[]): Promise<void> {
   await waitFor("Redis is idle", async () => {
     const running = nodes.filter((node) => node.isRunning());
@@ -122,7 +120,6 @@ export async function idle(nodes: readonly TestRedis[]): Promise<void> {
   });
 }
 
-/** Returns a replica of a master. */
 export async function replicaOf(nodes: readonly TestRedis[], master: TestRedis): Promise<TestRedis> {
   const masterId = await idOf(master);
   return waitFor("the master has a replica", async () => {
@@ -139,7 +136,7 @@ async function idOf(node: TestRedis): Promise<string | undefined> {
   return replicationId((await ask(node, "INFO", "replication")) as string);
 }
 
-/** A master and its replicas share one replication id. */
+/** Returns the replication id, which a master shares with its replicas. */
 function replicationId(info: string): string | undefined {
   return /^master_replid:(\w+)/m.exec(info)?.[1];
 }

@@ -14,32 +14,30 @@ import { ADMIN_TOKEN, presenting } from "../../support/admin.ts";
 import { newServer } from "../../support/opened.ts";
 import type { ServerOptions, TestServer } from "../../support/server.ts";
 
-/** The environments of a load. Both have one name and hold groups with the same ids. */
+/** Both environments of a load have the same name and contain groups with the same ids. Their tags differ. */
 export const ENVIRONMENTS = ["customer", "testing"] as const;
 
-/** One of the environments. */
 export type EnvironmentId = (typeof ENVIRONMENTS)[number];
 
-/** Deadline of a caller in milliseconds. The service's own deadline is much shorter. */
+/** Deadline of each call, in milliseconds. The service's own timeout is much shorter. */
 const CALLER_MS = 20_000;
 
 type TransportOptions = Pick<GrpcTransportOptions, "baseUrl" | "defaultTimeoutMs">;
 type NewTransport = (options: TransportOptions) => Transport;
 
-/** The workers, each called over another protocol. */
+/** Runtime and protocol of each worker. */
 const KINDS: readonly { readonly name: string; readonly runtime: Runtime; readonly transport: NewTransport }[] = [
   { name: "Node by gRPC", runtime: "node", transport: createGrpcTransport },
   { name: "Node by Connect", runtime: "node", transport: (o) => createConnectTransport({ ...o, httpVersion: "1.1" }) },
   { name: "Deno by gRPC-Web", runtime: "deno", transport: (o) => createGrpcWebTransport({ ...o, httpVersion: "2" }) },
 ];
 
-/** A worker that can end and start again. */
+/** A server process that a fault can end and start again. */
 export interface Worker {
   readonly name: string;
   server(): TestServer;
-  /** The client for an environment. */
   clients(environment: EnvironmentId): Clients;
-  /** Starts a new worker in place of one that has ended. */
+  /** Starts a new server process after the old one has ended. */
   restart(): Promise<void>;
 }
 
@@ -47,7 +45,7 @@ type Clients = ReturnType<typeof clientsOf>;
 
 const TAGS = { customer: ApiEnvironmentTag.CUSTOMER, testing: ApiEnvironmentTag.TESTING } as const;
 
-/** Starts two workers on Node and one on Deno for the current test. */
+/** Starts two workers on Node and one on Deno. Stops them after the test. */
 export async function newWorkers(redisUrl: string, minReplicas: number): Promise<readonly Worker[]> {
   const env = { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s", ADMIN_TOKEN };
   const options: ServerOptions = { redisUrl, env };
@@ -82,7 +80,7 @@ function clientsOf(newTransport: NewTransport, { url, tokens, environment }: Tes
     groups: createClient(UserGroupService, own),
     viewers: createClient(ViewerService, own),
     admin: createClient(AdminService, presenting(transport, ADMIN_TOKEN)),
-    /** The request fields that `admin` calls share. */
+    /** Fields that all requests to `admin` contain. */
     environment: { name: environment, tag: TAGS[id] },
   };
 }
