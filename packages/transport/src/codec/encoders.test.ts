@@ -13,7 +13,7 @@ import { compileJsonEncoder } from "./json-encoder.ts";
 
 type Encode = (message: Message) => string;
 
-/** The compiled encoders and their references, in a comparable form. */
+/** The compiled encoders, and the encoders of protobuf-es as their reference. All return strings for comparison. */
 const FORMATS = [
   {
     format: "binary",
@@ -34,14 +34,13 @@ const texts = fc.oneof(
   fc.string({ unit: "binary" }),
   fc.string({ minLength: 20, maxLength: 50, unit: "binary" }),
   fc.string({ maxLength: 2000 }),
-  // Lone surrogates.
+  // The last two contain lone surrogates.
   fc.constantFrom("__proto__", "constructor", "toJSON", "\ud83d", "a\udc00b"),
 );
-/** Fractions that the JSON encoder supports: whole milliseconds. */
+/** Nanoseconds of times. The JSON encoder supports only whole milliseconds. */
 const nanos = fc.constantFrom(0, 1_000_000, 999_000_000, 123_000_000);
 const PLAIN = { texts, nanos };
 
-/** A message type with only this field. */
 function withOnly(field: DescField): DescMessage {
   return {
     ...field.parent,
@@ -57,7 +56,7 @@ const FIELDS = [TalkSchema, PlainSchema, LegacySchema, RequiredSchema, EditionSc
 const nameOf = ({ parent, name }: DescField) => `${parent.name}.${name}`;
 
 const PLAIN_FIELDS = namesOf(PlainSchema.fields);
-/** The fields that the encoder supports, by message. */
+/** The fields that each encoder supports, by message type. */
 const KNOWN: { readonly [format: string]: { readonly [message: string]: readonly string[] } } = {
   binary: {
     Talk: words(`text number fields script a_double an_int32 an_int64 a_bool a_string mood null_value
@@ -95,7 +94,6 @@ function namesOf(fields: readonly DescField[]): string[] {
   return fields.map(({ name }) => name);
 }
 
-/** The result or the error of an encoder. */
 function outcome(encode: () => string): string {
   try {
     return encode();
@@ -206,7 +204,7 @@ const ODD_VALUES: readonly unknown[] = [
   { ...create(PlainSchema), choice: { case: "none", value: 1 } },
 ];
 
-/** The value itself and, for a list or a map, also values that contain it as an element. */
+/** Returns the value. For a list or map field, also returns collections that contain the value. */
 function asHeldBy({ fieldKind }: DescField, value: unknown): unknown[] {
   if (fieldKind === "list") return [value, [value]];
   if (fieldKind === "map") return [value, { a: value }, { __proto__: null, 7: value }];

@@ -2,20 +2,26 @@ import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf
 import { scalarZeroValue } from "@bufbuild/protobuf/reflect";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 
-/** A message as a record, by the local names of its fields. */
+/** A message as a record of its fields, by local name. */
 export type Fields = { readonly [localName: string]: unknown };
 
-/** Whether the type is a well-known type, which may have a special JSON format. */
+/** Returns whether a type is a well-known type. Such a type may have a special JSON format. */
 export function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }
 
-/** Whether the field contains plain JSON objects: it is a Struct, but not the Struct of a Value. */
+/**
+ * Returns whether a field contains plain JSON objects. protobuf-es converts every Struct to a JSON object, except the
+ * Struct in a Value.
+ */
 export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/** Creates a function that returns the fields of a type for which `isSuch` is true, or that may contain such a field at any depth. */
+/**
+ * Creates a function that searches the fields of a message type. It returns each field that satisfies `isSuch`, or that
+ * may contain such a field at any depth.
+ */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
     if (isSuch(field)) return true;
@@ -34,17 +40,13 @@ export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: D
 /** The presence rule of a field: the condition under which the field counts as set. */
 export interface Presence {
   readonly name: string;
-  /** The name of its oneof. */
   readonly oneof: string | undefined;
   readonly kind: "in-oneof" | "explicit" | "list" | "map" | "float" | "implicit";
-  /** The unset value of a field with implicit presence. */
+  /** The value that counts as unset. Only for the kind `implicit`. */
   readonly zero: unknown;
 }
 
-/**
- * The presence rule of a field. Undefined for required fields: the encoders do not support them, and protobuf-es
- * encodes their messages.
- */
+/** Returns the presence rule of a field; undefined for a required field, which the encoders do not support. */
 export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   const { fieldKind } = field;
@@ -59,9 +61,9 @@ export function presenceOf(field: DescField): Presence | undefined {
 }
 
 /**
- * The value of a field; undefined if it is not set.
+ * Returns the value of a field; undefined if the field is not set.
  *
- * @throws TypeError if protobuf-es counts an undefined value as set
+ * @throws TypeError if the value is undefined although protobuf-es counts the field as set
  */
 export function presentValue(message: Fields, { name, oneof, kind, zero }: Presence): unknown {
   let value = message[name];
@@ -90,7 +92,7 @@ export function presentValue(message: Fields, { name, oneof, kind, zero }: Prese
   return value;
 }
 
-/** Whether a value is a plain object, not an array or an instance of a class, which may have its own `toJSON`. */
+/** Returns whether a value is a plain object. An array or an instance of a class may have its own `toJSON`. */
 export function isPlainObject(value: unknown): value is Fields {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);

@@ -46,7 +46,7 @@ const bytes = fc.oneof(
     .map(({ chosen, ...init }) =>
       toBinary(PlainSchema, create(PlainSchema, { ...init, choice: { case: "chosenText", value: chosen } } as never)),
     ),
-  // A tag, a length, and content of another length.
+  // A tag, a length, and content that may have another length.
   fc
     .array(fc.tuple(fc.integer({ min: 0, max: 130 }), fc.integer({ min: 0, max: 4 }), fc.uint8Array({ maxLength: 4 })))
     .map((parts) => new Uint8Array(parts.flatMap(([tag, length, content]) => [tag, length, ...content]))),
@@ -60,7 +60,7 @@ const bytes = fc.oneof(
   ),
 );
 
-/** Requires that a decoder returns the message of protobuf-es or undefined. @returns the number of messages */
+/** Requires that a decoder returns the message of protobuf-es or undefined. Returns the number of decoded messages. */
 function compare<T>(
   arbitrary: fc.Arbitrary<T>,
   decoder: (desc: DescMessage) => (input: T) => Message | undefined,
@@ -109,7 +109,7 @@ describe("the decoders of plain requests", () => {
   });
 });
 
-it("decodes bytes fields to a Uint8Array of their own, not to a view of the body", () => {
+it("decodes a bytes field to a new Uint8Array, not to a view of the body", () => {
   const rpcs = collectRpcs({ routes: (router) => router.rpc(TalkService.method.say, (message) => message) });
   const body = Buffer.from(toBinary(TalkSchema, create(TalkSchema, { data: new Uint8Array([1, 2]) })));
   const [talk] = rpcs.map(({ unary }) => unary && (binarySerialization(unary.desc, unary.options).parse(body) as Talk));

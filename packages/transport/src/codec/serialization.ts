@@ -18,19 +18,16 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Encodes and decodes the messages of a method. Throws ConnectError. */
 export interface Serialization {
-  /**
-   * Decodes plain messages, which are the most frequent. Returns undefined for all other messages, which `parse`
-   * decodes.
-   */
+  /** Decodes the most frequent messages. If it returns undefined, call `parse`. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
-  /** Encodes a message after `headroom` bytes of undefined content. A string is sent as UTF-8. */
+  /** Encodes a message after `headroom` uninitialized bytes. If the result is a string, it is sent as UTF-8. */
   readonly serialize: (message: Message, headroom: number) => Buffer | string;
 }
 
 type Parser = Pick<Serialization, "parse">;
 
-/** The serialization of a method's messages in protobuf's binary format. */
+/** Creates the serialization of a method's messages in protobuf's binary format. */
 export function binarySerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
   const keepsUnknown = options.binaryOptions?.writeUnknownFields !== false;
@@ -40,7 +37,7 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
       const bytes = encode?.(message, headroom);
       if (bytes && bytes.byteLength - headroom <= options.writeMaxBytes) return bytes;
     } catch {
-      // Connect's encoder encodes the message or throws the right error.
+      // Connect's encoder below encodes the message or throws the error for the client.
     }
     return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
@@ -51,7 +48,7 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
   };
 }
 
-/** The serialization of a method's messages in JSON. */
+/** Creates the serialization of a method's messages in JSON. */
 export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const lookup = createMethodSerializationLookup(desc, undefined, options.jsonOptions, options);
   const output = lookup.getO(false);
@@ -60,12 +57,12 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   const serialize = (message: Message, headroom: number) => {
     try {
       const text = toText?.(message);
-      // One UTF-16 unit has at most three bytes in UTF-8, so only few texts must be measured.
+      // A UTF-16 unit takes at most three bytes in UTF-8, so a short text need not be measured.
       const isShort =
         text !== undefined && (text.length * 3 <= writeMaxBytes || Buffer.byteLength(text) <= writeMaxBytes);
       if (isShort) return headroom === 0 ? text : Buffer.concat([Buffer.alloc(headroom), Buffer.from(text)]);
     } catch {
-      // Connect's encoder encodes the message or throws the right error.
+      // Connect's encoder below encodes the message or throws the error for the client.
     }
     return Buffer.concat([Buffer.alloc(headroom), output.serialize(message)]);
   };
@@ -76,12 +73,15 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   };
 }
 
-/** Decodes from a Uint8Array. protobuf-es copies bytes fields with `slice`, and `slice` of a Buffer does not copy. */
+/**
+ * Makes a parser decode a Uint8Array. protobuf-es copies bytes fields with `slice`, but `slice` of a Buffer does not
+ * copy.
+ */
 function parserOf(input: Parser): Parser["parse"] {
   return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
 }
 
-/** Connect's binary parser, with linear cost for repeated Struct fields. */
+/** Returns Connect's binary parser, with linear cost for repeated Struct fields. */
 function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Parser {
   const detour = structDetour(desc.input);
   const method = detour ? { ...desc, input: detour.desc } : desc;
@@ -96,7 +96,7 @@ function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): P
   };
 }
 
-/** Connect's JSON parser, which in addition refuses invalid JSON that protobuf-es accepts. */
+/** Returns Connect's JSON parser. The parser also refuses invalid JSON that protobuf-es accepts. */
 function strictJsonParser({ input: desc }: DescMethodUnary, input: Parser): Parser {
   if (!hasLenientJson(desc)) return input;
   return {
@@ -119,8 +119,8 @@ function hasWriteOptions(options: Partial<JsonWriteOptions> | undefined): boolea
 }
 
 /**
- * Decodes plain messages. Returns undefined for all other messages, which protobuf-es decodes or refuses. Saves 7 % of
- * the CPU of a call.
+ * Decodes a plain message. Returns undefined for any other message, which protobuf-es must decode or refuse. Saves 7 %
+ * of the CPU of a call.
  */
 export type PlainDecoder = (bytes: Buffer) => Message | undefined;
 
@@ -128,18 +128,21 @@ type MutableFields = { [localName: string]: unknown };
 
 /** A JSON string in ASCII without escapes. */
 const TEXT = '"[ !#-[\\]-~]*"';
-/** An object of such strings, without spaces between them. */
+/** An object of such strings, without white space between keys and values. */
 const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
-/** The maximum length of plain JSON, in bytes. Longer JSON is rarely plain, and its nesting may overflow the stack. */
+/**
+ * The maximum length of plain JSON, in bytes. Longer JSON is rarely plain, and the regular expression would overflow
+ * the stack on very long JSON.
+ */
 const MAX_JSON_BYTES = 1024;
 
-/** The maximum length of a text whose length has one byte in the binary format. */
+/** The maximum length that takes one byte in the binary format. */
 const MAX_TEXT_BYTES = 0x7f;
 
 /**
- * Compiles a decoder of plain JSON: an object of ASCII strings under the JSON names of string fields, without spaces, escapes
- * or duplicate keys. It returns the same message as `fromJsonString`.
+ * Compiles a decoder of plain JSON. It returns the same messages as `fromJsonString`. Plain JSON is an object without
+ * white space, escapes or duplicate keys. Its keys are JSON names of string fields, and its values are ASCII strings.
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
@@ -156,7 +159,7 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     for (let at = 1; at < pieces.length; at += 4) {
       const key = pieces[at] as string;
       const name = names.get(key);
-      // A duplicate key is found at its first position.
+      // `indexOf` finds a duplicate key at its first position.
       if (name === undefined || pieces.indexOf(key) !== at) return undefined;
       message[name] = pieces[at + 2];
     }
@@ -165,11 +168,11 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
 }
 
 /**
- * Compiles a decoder of plain messages in the binary format: only string fields, in ASCII, with at most 127 characters. It
- * returns the same message as `fromBinary`.
+ * Compiles a decoder of plain messages in the binary format. It returns the same messages as `fromBinary`. A plain
+ * message has only string fields with at most 127 ASCII characters.
  */
 export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {
-  /** Fields by their tag of one byte. */
+  /** The string fields with a tag of one byte, by tag. */
   const fields: (DescField | undefined)[] = [];
   for (const field of desc.fields) {
     const tag = (field.number << 3) | 2;
@@ -193,7 +196,7 @@ export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {
   };
 }
 
-/** Whether a field is an optional string. */
+/** Returns whether a field is a string field that is not required. */
 function isText(field: DescField): boolean {
   const isString = field.fieldKind === "scalar" && field.scalar === ScalarType.STRING;
   return isString && field.presence !== FeatureSet_FieldPresence.LEGACY_REQUIRED;

@@ -7,7 +7,6 @@ import { PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
 import { TalkSchema } from "../../test/gen/talk/v1/talk_pb.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 
-/** Accepted times, and times that protobuf-es reads as another day. */
 const TIMES = [
   "2026-02-28T23:59:59Z",
   "2024-02-29T00:00:00.123456789+23:59",
@@ -19,21 +18,21 @@ const OTHER_DAYS = [
   ...["2026-01-01T24:00:00Z", "2026-01-01T24:00:00.000Z"],
 ];
 
-/** A duration at each place of a message, by both names of the field. */
+/** Places of a duration in a message. Some messages use the proto name of the field instead of its JSON name. */
 const HELD: readonly (readonly [string, (duration: unknown) => object])[] = [
   ["a field", (duration) => ({ duration })],
   ["a oneof", (duration) => ({ chosenDuration: duration })],
-  ["a oneof by its own name", (duration) => ({ chosen_duration: duration })],
+  ["a oneof with its proto name", (duration) => ({ chosen_duration: duration })],
   ["a list", (duration) => ({ durations: ["1s", duration] })],
   ["a map", (duration) => ({ durationByString: { a: "1s", b: duration } })],
-  ["a map by its own name", (duration) => ({ duration_by_string: { b: duration } })],
+  ["a map with its proto name", (duration) => ({ duration_by_string: { b: duration } })],
   ["a message", (duration) => ({ nested: { nested: { duration } } })],
   ["a list of messages", (duration) => ({ talks: [{}, { durations: [duration] }] })],
   ["a map of messages", (duration) => ({ talkByString: { a: { duration } } })],
-  ["another type that leads back", (duration) => ({ inner: { deeper: { talk: { duration } } } })],
+  ["a message within another type", (duration) => ({ inner: { deeper: { talk: { duration } } } })],
 ];
 
-/** Enums at each place of a message, with a known and an unknown name. */
+/** Messages with an enum name in each possible place. */
 const moods = (mood: string) => [
   ...[{ mood }, { optionalMood: mood }, { optional_mood: mood }, { chosenMood: mood }, { moods: ["MOOD_GOOD", mood] }],
   ...[{ moodByString: { a: mood } }, { moodByUint64: { "1": mood } }, { talkByString: { a: { nested: { mood } } } }],
@@ -136,7 +135,6 @@ describe("strict JSON", () => {
   });
 });
 
-/** The error of a function. */
 function captured(run: () => void): unknown {
   try {
     run();

@@ -2,14 +2,16 @@ import { type DescField, type DescMessage, isEnumJson } from "@bufbuild/protobuf
 import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
-/** Checks of the well-known types for which protobuf-es accepts invalid JSON. */
+/** The checks of well-known types for which protobuf-es accepts invalid JSON. */
 const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
-  // protobuf-es only checks the beginning of the text.
+  // protobuf-es checks only the beginning of the text.
   ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
   ["google.protobuf.Timestamp", isTimeOfDay],
 ]);
 
-/** Whether the day exists and the hour is below 24. Date.parse accepts hour 24, and 31 days in every month. */
+/**
+ * Returns whether the day exists and the hour is below 24. Date.parse accepts the hour 24, and 31 days in every month.
+ */
 function isTimeOfDay(text: string): boolean {
   const [, date, day] = /^(\d{4}-\d{2}-(\d{2}))T(?!24)/.exec(text) ?? [];
   return new Date(`${date}T00:00:00Z`).getUTCDate() === Number(day);
@@ -17,28 +19,29 @@ function isTimeOfDay(text: string): boolean {
 
 const fieldsToCheck = fieldsLeadingTo(
   ({ enum: values, message }) =>
-    // Every Struct has the enum NullValue, but its JSON does not contain the names of its fields.
+    // Every Struct contains the enum NullValue, but the keys in the JSON of a Struct are not field names.
     (values !== undefined && values.typeName !== "google.protobuf.NullValue") ||
     (message !== undefined && CHECKS.has(message.typeName)),
 );
 
 /**
- * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as `2026-02-30T00:00:00Z`,
- * and an unknown name of an enum value, which protobuf-es replaces with the default. protobuf-es refuses all other
- * invalid JSON.
+ * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as
+ * `2026-02-30T00:00:00Z`, or an unknown enum name, for which protobuf-es uses the default value. Call it after
+ * protobuf-es, which refuses all other invalid JSON.
  *
- * @throws Error with the message of protobuf-es; FieldError unless the whole message has such a type
+ * @throws FieldError for a field; Error if the whole message is a duration or a time. The message of the error is that
+ * of protobuf-es
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
   check(desc, json);
 }
 
-/** Whether messages of a type may contain JSON that `requireStrictJson` refuses. */
+/** Returns whether messages of a type may contain JSON that `requireStrictJson` refuses. */
 export function hasLenientJson(desc: DescMessage): boolean {
   return CHECKS.has(desc.typeName) || fieldsToCheck(desc).length > 0;
 }
 
-/** @param holder the field that the message is in */
+/** @param holder the field that contains the message */
 function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   const isValid = CHECKS.get(desc.typeName);
   if (isValid) {
@@ -48,7 +51,8 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // The two names are often equal. If each level checked a value twice, the time would be exponential in the depth.
+    // The two names are often equal. Without the Set, each level would check its value twice, and the time would be
+    // exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

@@ -14,10 +14,10 @@ import { collectRpcs } from "../protocol/methods.ts";
 import { binarySerialization } from "./serialization.ts";
 import { structDetour } from "./struct-detour.ts";
 
-/** Bytes that belong to no field. */
+/** Unknown fields, or nothing. */
 const stray = fc.constantFrom(new Uint8Array(), tagged(99, 2, new Uint8Array([1])), tagged(98, 0, varint(300)));
 
-/** A message and the bytes after its fields. */
+/** An encoded message, perhaps with an unknown field. */
 const wire = fc
   .tuple(messages(EditionSchema, { texts: fc.constantFrom("", "a", "é", "__proto__"), depth: 4, maxFields: 5 }), stray)
   .map(([message, rest]) => Buffer.concat([toBinary(EditionSchema, message), rest]));
@@ -26,7 +26,6 @@ function varint(value: number): Uint8Array {
   return new BinaryWriter().uint32(value).finish();
 }
 
-/** A field, with its length if it has one. */
 function tagged(number: number, type: number, content: Uint8Array): Uint8Array {
   const length = type === WireType.LengthDelimited ? varint(content.byteLength) : new Uint8Array();
   return Buffer.concat([varint((number << 3) | type), length, content]);
@@ -75,7 +74,7 @@ describe("decoding Struct fields as messages", () => {
     expect([decoded > 400, failed > 40]).toEqual([true, true]);
   });
 
-  it("relies on protobuf-es, which recognizes JSON objects by the type name", () => {
+  it("relies on the type name, by which protobuf-es recognizes a Struct", () => {
     const desc = structDetour(EditionSchema)?.desc ?? EditionSchema;
     const bytes = toBinary(EditionSchema, create(EditionSchema, { plain: { a: 1 } }));
     const plainBy = (of: DescMessage) => (fromBinary(of, bytes) as unknown as { readonly plain: object }).plain;
@@ -93,7 +92,7 @@ const KEYS = 400;
 const TIMES = 500;
 const struct = Object.fromEntries(Array.from({ length: KEYS }, (_, i) => [`k${i}`, i]));
 
-/** The number of object entries that `work` reads. */
+/** Counts the object entries that `work` reads. */
 function entriesIn(work: () => void): number {
   let count = 0;
   const entries = Object.entries;
@@ -114,7 +113,7 @@ describe("a request that repeats a large Struct field", () => {
   it.each([
     [say, toBinary(TalkSchema, create(TalkSchema, { struct })), TalkSchema.field.struct.number],
     [tell, toBinary(PlainSchema, create(PlainSchema, { struct })), PlainSchema.field.struct.number],
-  ] as const)("costs no more than its bytes: $name", (desc, first, number) => {
+  ] as const)("takes time in proportion to its bytes: $name", (desc, first, number) => {
     const { unary } = rpcs.find(({ unary }) => unary?.desc === desc) ?? {};
     const parse = unary && binarySerialization(unary.desc, unary.options).parse;
     const bytes = Buffer.concat([first, ...Array.from({ length: TIMES }, () => tagged(number, 2, new Uint8Array()))]);
@@ -135,7 +134,7 @@ describe("a request that repeats a large Struct field", () => {
     ["in a oneof", tagged(3, 2, structBytes), tagged(3, 2, new Uint8Array())],
     ["as a group", group(structBytes), group(new Uint8Array())],
     ["in a list", tagged(6, 2, tagged(1, 2, structBytes)), tagged(6, 2, tagged(1, 2, new Uint8Array()))],
-  ] as const)("costs no more than its bytes: %s", (_name, first, next) => {
+  ] as const)("takes time in proportion to its bytes: %s", (_name, first, next) => {
     const bytes = Buffer.concat([first, ...Array.from({ length: TIMES }, () => next)]);
     const entries = entriesIn(() => decodeByDetour(EditionSchema, bytes));
     expect(entries).toBeLessThan(3 * KEYS + TIMES);

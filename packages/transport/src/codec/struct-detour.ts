@@ -13,27 +13,27 @@ const STRUCT = "google.protobuf.Struct";
 
 /**
  * Creates a variant of a message type in which google.protobuf.Struct fields contain messages instead of JSON objects.
- * Decoding the variant and restoring the message converts each field once. protobuf-es alone converts the object to a
- * message and back at each occurrence of the field. Without this variant, a 52 KB request that repeats one field takes
- * 30 seconds. Returns undefined for a type without such a field.
+ * Decoding the variant and then calling `restore` converts each field once. protobuf-es alone converts the object to a
+ * message and back at each occurrence of the field, so a 52 KB request that repeats one field would take 30 seconds.
+ * Returns undefined for a type without such a field.
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {
   if (fieldsWithStructs(desc).length === 0) return undefined;
   return { desc: variantOf(desc, new Map()), restore: (message) => restore(desc, message) };
 }
 
-/** Whether protobuf-es merges repeated occurrences of the field into one JSON object. */
+/** Returns whether protobuf-es merges repeated occurrences of the field into one JSON object. */
 function isMergedStruct(field: DescField): boolean {
   return field.fieldKind === "message" && holdsJsonObject(field);
 }
 
 const fieldsWithStructs = fieldsLeadingTo(isMergedStruct);
 
-/** Creates the variant of a type. @param known the variants that exist already */
+/** Creates the variant of a type. @param known the variants that already exist */
 function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): DescMessage {
   const made = known.get(desc);
   if (made) return made;
-  // protobuf-es recognizes JSON objects by the name of the type.
+  // protobuf-es recognizes a Struct by its type name.
   const typeName = desc.typeName === STRUCT ? `${STRUCT} as a message` : desc.typeName;
   const variant = { ...desc, typeName, toString: () => desc.toString() } as Writable<DescMessage>;
   known.set(desc, variant);
