@@ -2,25 +2,25 @@ import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
 /**
- * Returns the client of a connection or, with headers, of a request. Return undefined for a proxy: its connections are
- * never closed to make room for others.
+ * Returns the client of a connection or, with headers, of a request. Returns undefined for a proxy, whose connections
+ * are never closed to make room for others.
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
 /** Limits of streaming calls. `MAX_HTTP2_STREAMS` limits the streams of one HTTP/2 connection. */
 interface StreamLimits {
   /**
-   * The maximum number of open streaming calls. Bodies of open methods, and unread parts of answered requests, count as
-   * well. Default: no limit.
+   * The maximum number of open streaming calls. Bodies of open methods and unread parts of answered requests also
+   * count. Default: no limit.
    */
   readonly max?: number;
-  /** The maximum duration of a stream, in milliseconds. The client may then call again. Default: no limit. */
+  /** The maximum duration of a stream, in milliseconds. A client can call again after this time. Default: no limit. */
   readonly lifetimeMs?: number;
 }
 
 /** The default limits of a port. Times are in milliseconds. */
 export const DEFAULT_LIMITS = {
-  /** The client that a connection or request is charged to. */
+  /** Finds the client that is charged for a connection or request. */
   clientOf: ((peerAddress) => peerAddress) as ClientOf,
   /** The maximum number of open connections. At the limit, the client with the most connections loses a connection. */
   maxConnections: Infinity,
@@ -31,7 +31,7 @@ export const DEFAULT_LIMITS = {
   headerTimeoutMs: 15_000,
   /** The maximum time for the body of a request to arrive. */
   arrivalTimeoutMs: 30_000,
-  /** The maximum time for the body of an open method to arrive. Such bodies are short. */
+  /** The maximum time for the body of an open method to arrive. */
   openArrivalTimeoutMs: 5000,
   /** The maximum time for a client to read a response. */
   readTimeoutMs: 60_000,
@@ -39,12 +39,11 @@ export const DEFAULT_LIMITS = {
   deadSessionCheckMs: 10_000,
 };
 
-/** The limits of a port. */
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
 /**
- * The maximum time for a whole HTTP/1.1 request to arrive, in milliseconds. node:http counts from the first byte of the
- * headers, and requires a value that is not below its limit for headers.
+ * Returns the maximum time for a whole HTTP/1.1 request to arrive, in milliseconds. node:http measures from the first
+ * byte of the headers. It requires at least its limit for headers.
  */
 export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
   return Math.max(headerTimeoutMs, arrivalTimeoutMs);
@@ -54,17 +53,17 @@ export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits):
 export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
- * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces it, and further calls wait at the
- * client. An open stream uses memory and CPU before its call can be refused, so more streams would lower the rate of a busy worker.
- * RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies assume 100 until they have read that frame, and fail further
- * calls.
+ * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces this limit, and
+ * further calls wait at the client. An open stream uses memory and CPU before its call can be refused, so a higher
+ * limit would lower the rate of a busy worker. RFC 9113, 6.5.2 recommends at least 100. Until many clients and proxies
+ * have read the frame, they assume 100, and fail further calls.
  *
  * Do not lower this limit on an open connection: clients on grpc-core then stop sending.
  */
 export const MAX_HTTP2_STREAMS = 100;
 
 /**
- * The maximum number of pipelined requests that wait behind the current one. One packet can contain thousands of
+ * The maximum number of pipelined requests that wait behind the current one. A packet can contain thousands of
  * requests.
  */
 export const MAX_PIPELINED = 32;
@@ -74,26 +73,29 @@ const MIB = 1024 * 1024;
 /** The maximum number of bytes of an answered request that are read and discarded. */
 export const MAX_DISCARDED_BYTES = 16 * MIB;
 
-/** The memory for slow bodies, in bytes. */
+/** The memory budget for slow bodies, in bytes. */
 export const BODY_BYTES = 64 * MIB;
 
 /**
- * The memory for unread responses, in bytes. It is smaller on Deno, because Deno 2.9.3 never frees unwritten bytes of a
+ * The memory budget for unread responses, in bytes. Deno has less, because Deno 2.9.3 never frees unwritten bytes of a
  * closed TLS connection.
  */
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
 /**
- * node:http2's memory limit of one connection, in its unit of 1,000,000 bytes. At this limit, node:http2 refuses all
- * streams of the connection, even streams of other clients behind the same proxy. So this limit must exceed the limits
- * above.
+ * node:http2's memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all
+ * streams of the connection, even those of other clients behind the same proxy. So this limit must exceed the two
+ * budgets above.
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
-/** The number of checks, `deadSessionCheckMs` apart, that a PING may stay unanswered. Slow clients need up to a minute. */
+/**
+ * The number of checks, each after `deadSessionCheckMs`, for which a PING may stay unanswered. Slow clients need up to
+ * a minute.
+ */
 export const UNANSWERED_CHECKS = 6;
 
-/** The longest delay of setTimeout, in milliseconds (25 days). */
+/** The maximum delay of setTimeout, in milliseconds (25 days). */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The refusal of a request whose headers exceed `MAX_HEADER_BYTES`. */

@@ -9,7 +9,7 @@ function turn(): Promise<void> {
 }
 
 describe("new connections", () => {
-  it("are served in their order: one of HTTP/2, or 16 of HTTP/1.1, in a turn of the event loop", async () => {
+  it("are served in order: one HTTP/2 connection or 16 HTTP/1.1 connections in each turn of the event loop", async () => {
     const arrivals = new Arrivals();
     const served: number[] = [];
     const add = (number: number, isHttp2: boolean) => arrivals.add(OPEN, isHttp2, () => served.push(number));
@@ -22,7 +22,7 @@ describe("new connections", () => {
     }
   });
 
-  it("do not wait for connections that were closed before their turn", async () => {
+  it("do not wait for closed connections", async () => {
     const arrivals = new Arrivals();
     const closed = { destroyed: false };
     const served: string[] = [];

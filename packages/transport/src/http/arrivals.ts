@@ -2,8 +2,8 @@ import type { Socket } from "node:net";
 import { afterReading } from "../protocol/after-reading.ts";
 
 /**
- * The number of new HTTP/1.1 connections that are served in one turn of the event loop. Each connection begins with one
- * request.
+ * The number of new HTTP/1.1 connections that are served in one turn of the event loop. Each new connection serves one
+ * request in its first turn.
  */
 const PER_TURN = 16;
 
@@ -14,9 +14,9 @@ interface Arrival {
 }
 
 /**
- * Begins to serve new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
- * requests, which take about 2 ms. If one turn served 80 new HTTP/2 connections, the calls of other clients would wait
- * 200 ms.
+ * Serves new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
+ * requests, which take about 2 ms. If one turn served 80 such connections, the calls of other clients would wait 200
+ * ms.
  */
 export class Arrivals {
   readonly #waiting: Arrival[] = [];
@@ -24,7 +24,7 @@ export class Arrivals {
   /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN`. */
   #served = 0;
 
-  /** Serves a connection in this turn, or in a later one. If the connection has closed before its turn, drops it. */
+  /** Serves a connection in this turn of the event loop or in a later one. Drops a connection that closes before. */
   add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
     this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
     this.#serve();
@@ -34,8 +34,8 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
-      // A closed connection does not count for the turn. Otherwise, a client that opens and closes connections would
-      // delay all new ones.
+      // A closed connection does not count. Otherwise, a client that opens and closes connections would delay all other
+      // new connections.
       if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);

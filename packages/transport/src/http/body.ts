@@ -1,13 +1,13 @@
 import type { Readable } from "node:stream";
 import { MAX_DISCARDED_BYTES } from "../limits.ts";
 
-/** The smallest buffer that collects several chunks, in bytes. */
+/** The minimum capacity of a buffer that collects chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
 /**
- * Appends a chunk to the received part of a body, in one buffer.
+ * Appends a chunk to the part of a body that has arrived. Returns both in one buffer.
  *
- * @param isCopy whether `body` is already a copy, whose buffer may have room
+ * @param isCopy whether `append` or `copyOf` returned `body`, so that its buffer may have free capacity
  */
 export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;
@@ -18,7 +18,7 @@ export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Bu
   return longer;
 }
 
-/** Copies a body to a buffer with a capacity in bytes. */
+/** Copies a body to a new buffer. The capacity is in bytes. */
 export function copyOf(body: Uint8Array, capacity: number): Buffer {
   const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
   buffer.set(body);
@@ -26,7 +26,7 @@ export function copyOf(body: Uint8Array, capacity: number): Buffer {
 }
 
 /**
- * Reads and discards up to 16 MiB. Replaces the previous reader, which could pause the source or buffer the data.
+ * Reads and discards up to 16 MiB. Removes the previous reader, which could pause the source or buffer the data.
  *
  * @param onTooMuch called for each chunk beyond the limit
  */

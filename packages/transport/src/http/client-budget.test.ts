@@ -2,7 +2,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 
-/** A budget and its evictions: the names of the holdings and the reason. @param isIdle for holdings that may be idle */
+/** Creates a budget. `evicted` contains the name of each evicted holding, followed by `late` after a timeout. */
 function open(max: number, isIdle?: (name: string) => boolean) {
   const budget = new ClientBudget(max);
   const evicted: string[] = [];
@@ -41,7 +41,7 @@ describe("ClientBudget", () => {
     fill("b", 4);
     for (let i = 0; i < 100; i++) expect(charge("a", "more")).toBeUndefined();
     expect(evicted).toEqual([]);
-    // Two clients with equal holdings do not evict each other. Otherwise the evictions would never end.
+    // If two clients with equal holdings evicted each other's holdings, the evictions would never end.
     expect(charge("b", "b4")).toBeDefined();
     expect(evicted).toEqual(["a0"]);
     expect([charge("b", "b5"), charge("a", "a6")]).toEqual([undefined, undefined]);
@@ -54,7 +54,8 @@ describe("ClientBudget", () => {
     idle.add("a7").add("a9");
     expect([charge("b", "b0"), charge("b", "b1")]).not.toContain(undefined);
     expect(evicted).toEqual(["a7", "a9"]);
-    // None is idle. A holding that was just checked is evicted last.
+    // Now all holdings of a are busy, so the oldest is evicted. The search has moved the holdings that it checked to
+    // the end.
     charge("b", "b2");
     expect(evicted).toHaveLength(3);
     idle.add("a99");
@@ -96,14 +97,13 @@ describe("ClientBudget", () => {
     if (!large || !small) return expect.unreachable();
     small.resize(40 * UNIT_BYTES);
     expect(evicted).toEqual([]);
-    // Client b still holds less than client a.
     small.resize(50 * UNIT_BYTES);
     expect(evicted).toEqual(["large"]);
     const other = charge("a", "other", { bytes: 20 * UNIT_BYTES });
     if (!other) return expect.unreachable();
     small.resize(90 * UNIT_BYTES);
     expect(evicted).toEqual(["large", "small"]);
-    // Released charges do not count, and are released once.
+    // A released charge does not count, and cannot be released again.
     expect([small.release(), other.release(), other.release()]).toEqual([false, true, false]);
     other.resize(1000 * UNIT_BYTES);
     expect(charge("c", "all", { bytes: 100 * UNIT_BYTES })).toBeDefined();
@@ -140,10 +140,10 @@ describe("ClientBudget", () => {
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();
     let admitted = 0;
-    // All clients would have equal holdings, so one search must suffice.
+    // Each newcomer would have as many holdings as any other client, so one search must suffice.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
-    // The limit is generous. A search of all clients for each charge would take minutes.
+    // The limit is generous: if each charge searched all clients, the test would take minutes.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   });
 });

@@ -5,19 +5,24 @@ export type EvictionReason = "timeout" | "over-budget";
 
 /** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Holding {
-  /** Ends the holding. The charge of the holding is already released. */
+  /** Ends the holding, whose charge is already released. */
   evict(reason: EvictionReason): void;
-  /** Whether evicting the holding does no harm. Idle holdings are evicted first. Default: no holding is idle. */
+  /**
+   * Returns whether evicting the holding does no harm. Idle holdings are evicted first. Default: no holding is idle.
+   */
   isIdle?(): boolean;
-  /** Whether the holding is finished, although its charge is not released. Checked at intervals and before an eviction. Default: no. */
+  /**
+   * Returns whether the holding has finished. If so, the next check or eviction only releases its charge. Default:
+   * false.
+   */
   isOver?(): boolean;
 }
 
-/** The charge to a client for one holding. The owner of the holding releases it. */
+/** The charge to a client for one holding. The owner of the holding must release the charge. */
 export interface Charge {
-  /** Changes the number of bytes, unless the charge is released. May evict this holding, or holdings of others. */
+  /** Changes the number of charged bytes, unless the charge is released. May evict this holding or others. */
   resize(bytes: number): void;
-  /** Ends the charge. Returns false if the charge has ended before. */
+  /** Ends the charge. Returns false if the charge is already released. */
   release(): boolean;
 }
 
@@ -25,14 +30,14 @@ interface OpenCharge extends Charge {
   readonly client: Client;
   readonly holding: Holding;
   units: number;
-  /** The time of its timeout, by `performance.now()`. */
+  /** The time of the eviction, by `performance.now()`. */
   readonly until: number;
 }
 
 interface Client {
-  /** Undefined for a proxy, whose connections carry requests of many clients. */
+  /** The client; undefined for a proxy, whose connections carry requests of many clients. */
   readonly key: string | undefined;
-  /** The holdings of the client, oldest first. */
+  /** The charges of the client, oldest first. */
   readonly charges: Set<OpenCharge>;
   units: number;
 }
@@ -46,24 +51,25 @@ function unitsOf(bytes: number): number {
 
 const CHECK_MS = 250;
 
-/** The maximum number of holdings that one search for an idle holding checks. */
+/** The maximum number of holdings to check in one search for an idle holding. */
 const SEARCHED = 32;
 
 /**
  * A budget that all clients share. Each client is charged for its holdings.
  *
- * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest. But if
- * the charged client would then have at least as many units as that client, the charged client itself loses an idle
- * holding, or is refused. So a client with few units is never refused because of other clients.
+ * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest.
+ * Exception: if the charged client would then have at least as many units, the charged client loses one of its own idle
+ * holdings. If it has none, the charge is refused. So a client with few units is never refused because of other
+ * clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.
  */
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
-  /** The clients by their number of units. Proxies are not included, because their holdings are not evicted. */
+  /** The clients by their number of units. Excludes proxies, which lose no holdings to other clients. */
   readonly #byUnits = new Map<number, Set<Client>>();
-  /** An upper limit of the units of any client. `#largest` lowers it. */
+  /** An upper bound of the units of any client. `#largest` lowers it. */
   #mostUnits = 0;
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -74,11 +80,11 @@ export class ClientBudget {
   }
 
   /**
-   * Charges a client for a holding. This may evict holdings of other clients. Returns undefined if there is no room.
+   * Charges a client for a holding. May evict holdings of other clients. Returns undefined if there is no room.
    *
    * @param key the client; undefined for a proxy
-   * @param options `bytes`: the size of the holding, default one unit. `timeoutMs`: its maximum duration in milliseconds,
-   *   default unlimited
+   * @param options `bytes`: the size of the holding, default one unit. `timeoutMs`: the maximum duration of the holding
+   * in milliseconds, default unlimited
    */
   charge(
     key: string | undefined,
@@ -138,7 +144,7 @@ export class ClientBudget {
     if (this.#release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
   }
 
-  /** A client that holds the most units. Lowers `#mostUnits`, at most as often as `#addTo` has raised it. */
+  /** Returns a client with the most units. Lowers `#mostUnits`, in total at most as often as `#addTo` has raised it. */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {
       const clients = this.#byUnits.get(this.#mostUnits);
@@ -179,7 +185,10 @@ export class ClientBudget {
   }
 }
 
-/** An idle holding of a client. Moves busy holdings to the end, so that the next search begins with other holdings. */
+/**
+ * Returns an idle holding of a client. Moves busy holdings to the end, so that the next search begins with other
+ * holdings.
+ */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

@@ -13,7 +13,7 @@ import { plainAddress, type RequestContext } from "./server-request.ts";
 /** The time without data after which a connection is idle, in milliseconds. */
 const IDLE_MS = 1000;
 
-/** The time that calls of an evicted HTTP/2 connection may continue, in milliseconds. */
+/** The time in which the calls of an evicted HTTP/2 connection may finish, in milliseconds. */
 const LAST_CALLS_MS = 1000;
 
 const CHECK_MS = 50;
@@ -21,11 +21,11 @@ const CHECK_MS = 50;
 class Connection implements Holding {
   /** The accepted TCP socket. The TLS socket is a different object. */
   readonly socket: Socket;
-  /** The socket of HTTP/1.1; undefined for HTTP/2, and until the protocol is known. */
+  /** The socket that serves HTTP/1.1; undefined for HTTP/2, and until the protocol is detected. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
   #bytesRead = -1;
-  /** The time at which `isIdle` first read this number of bytes. */
+  /** The time at which `isIdle` first read the value of `#bytesRead`, by `performance.now()`. */
   #silentSince = 0;
 
   constructor(socket: Socket) {
@@ -33,8 +33,8 @@ class Connection implements Holding {
   }
 
   /**
-   * Whether no HTTP/1.1 request is in flight, and no byte has arrived for this time. The time counts from the first call of
-   * this method after the last byte has arrived.
+   * Returns whether no HTTP/1.1 request is in flight and no byte has arrived for `forMs` milliseconds. The time counts
+   * from the first call of this method after the last byte.
    */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
@@ -52,23 +52,22 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // A session without streams closes at once. GOAWAY contains the last stream that the server processes, so the
-    // client repeats later calls.
+    // GOAWAY contains the last stream that the server processes, so the client repeats later calls. A session without
+    // streams closes at once.
     session.close();
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
 
-  /** Closes the connection after its calls in flight. An idle HTTP/1.1 connection closes after its next call. */
+  /** Closes the connection after its calls in flight. An idle HTTP/1.1 connection closes after one more call. */
   announceEnd(): void {
-    // GOAWAY contains the last stream that the server processes, so the client repeats later calls.
     if (this.session) this.session.close();
     else if (this.http1) Http1Connection.of(this.http1).closeAfterNext();
   }
 }
 
 /**
- * The connections of a port, within a `ClientBudget`. If the budget has no room for a connection, the connection is
- * closed before any byte is read.
+ * The connections of a port, within a `ClientBudget`. A connection without room in the budget is closed before any byte
+ * is read.
  */
 export class Connections {
   readonly #budget: ClientBudget;
@@ -83,7 +82,7 @@ export class Connections {
     this.#clientOf = clientOf;
   }
 
-  /** Registers an accepted connection. If there is no room, closes the connection and returns false. */
+  /** Registers an accepted connection. If the budget has no room, closes the connection and returns false. */
   accept(socket: Socket): boolean {
     socket.on("error", () => {});
     const connection = new Connection(socket);
@@ -103,7 +102,7 @@ export class Connections {
     return true;
   }
 
-  /** Records the protocol of a connection: HTTP/2 with a session, otherwise HTTP/1.1. */
+  /** Records the protocol of a connection: with a session HTTP/2, otherwise HTTP/1.1. */
   identify(socket: Socket, session?: Http2Session): void {
     const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
     if (connection) {
@@ -114,11 +113,11 @@ export class Connections {
   }
 
   /**
-   * Closes every connection without losing a request in transit. HTTP/2 announces the end by GOAWAY. HTTP/1.1 announces
-   * the end in the next response.
+   * Closes every connection without losing a request in transit. HTTP/2 announces the end by GOAWAY, HTTP/1.1 by the
+   * next response.
    *
-   * @param quietMs an HTTP/1.1 connection that is silent for this time is closed without a last response, in milliseconds
-   * @returns a function that stops the checks; call it when all connections are closed
+   * @param quietMs the silence after which an HTTP/1.1 connection is closed without another response, in milliseconds
+   * @returns a function that stops checking for silent connections; call it when all connections are closed
    */
   drain(quietMs: number): () => void {
     this.#isDraining = true;
@@ -129,12 +128,12 @@ export class Connections {
       }
     };
     closeSilent();
-    // After a pause of the process, timers run before sockets are read. `setImmediate` lets the sockets be read first.
+    // After a pause of the process, timers run before sockets are read. `setImmediate` delays the check until the
+    // sockets are read.
     const timer = setInterval(() => setImmediate(closeSilent), CHECK_MS);
     return () => clearInterval(timer);
   }
 
-  /** Destroys all connections. */
   destroy(): void {
     for (const { socket, session } of this.#open.values()) {
       session?.destroy();
@@ -147,10 +146,10 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** A request whose headers have arrived, and whether its connection may stay open. */
+/** The arguments of `onIncoming`. */
 type Incoming = [req: IncomingMessage & { readonly upgrade?: boolean }, keepAlive: boolean];
 
-/** node:http stores the parser on the socket. The parser passes every request to this callback. */
+/** A socket with the parser of node:http. The parser passes every request to `onIncoming`. */
 interface ParsedSocket extends Socket {
   readonly parser?: { onIncoming: ((...incoming: Incoming) => number) | null } | null;
 }
@@ -163,17 +162,17 @@ const http1Connections = new WeakMap<Socket, Http1Connection>();
  */
 export class Http1Connection {
   readonly #socket: ParsedSocket;
-  /** The response to the latest request, until it is written and the request is complete. */
+  /** The latest response, until it is written and its request is complete. */
   #latest: ServerResponse | undefined;
-  /** Passes a request to node:http. */
+  /** The original `onIncoming`, which passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;
-  /** The pipelined requests that have arrived with the current one. While one of them waits, no more bytes are read. */
+  /** The pipelined requests that wait behind the current one. While a request waits, no more bytes are read. */
   readonly #pipelined: Incoming[] = [];
-  /** Responds to a request that node:http has refused. Called after the pipelined requests before it. */
+  /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
   #refuseLast: (() => void) | undefined;
   /** Whether the connection serves no more requests. */
   #isOver = false;
-  /** Whether the next request is the last. */
+  /** Whether the connection closes after the waiting requests. If no request waits, it closes after the next one. */
   #isClosing = false;
   #isBroken = false;
 
@@ -190,14 +189,14 @@ export class Http1Connection {
     return connection;
   }
 
-  /** Whether a request is in flight or its response is not sent. */
+  /** Whether a request is in flight, or a response is not completely sent. */
   get isBusy(): boolean {
     return this.#latest?.writableFinished === false || this.#pipelined.length > 0 || this.#socket.writableLength > 0;
   }
 
   /**
-   * Lets pipelined requests wait until the requests before them are answered. node:http would serve all requests of a
-   * packet at once, which can be thousands. Call it after passing the connection to node:http.
+   * Delays each pipelined request until the requests before it are answered. node:http would serve all requests of a
+   * packet at once, which can be thousands. Call this method after node:http has received the connection.
    */
   servePipelinedInTurn(): void {
     const { parser } = this.#socket;
@@ -207,9 +206,10 @@ export class Http1Connection {
       const pipelined = this.#pipelined;
       if (this.#isOver) return 0;
       const [latest, [req]] = [this.#latest, incoming];
-      // A refused request stays the latest until its body has arrived. The parser passes on the next request after that.
+      // A refused request stays the latest until its body has arrived. Only then does the parser pass on the next
+      // request.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
-      // Only node:http can pass on a request for another protocol, and it must do so at once.
+      // A request for another protocol cannot wait, because node:http must receive it at once.
       if (this.#isClosing || req.upgrade) {
         this.closeAfterNext();
         return 0;
@@ -221,7 +221,7 @@ export class Http1Connection {
     };
   }
 
-  /** Serves one request in each turn of the event loop, so that the requests of other connections are read in between. */
+  /** Serves the next request in the next turn of the event loop, so that other connections are read before. */
   readonly #serveLater = () => void setImmediate(this.#serveNext);
 
   readonly #serveNext = () => {
@@ -241,9 +241,9 @@ export class Http1Connection {
   };
 
   /**
-   * Whether to serve a request. The connection closes after the last pipelined request that may wait. The connection
-   * also closes after a request for another protocol, because the parser drops the rest of the packet. The client
-   * repeats ignored requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether to serve a request. The connection closes after the last pipelined request that may wait. It also
+   * closes after a request for another protocol, because the parser drops the rest of the packet. The client repeats
+   * ignored requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -255,27 +255,30 @@ export class Http1Connection {
     return true;
   }
 
-  /** Call when a whole response is written. */
+  /** Call this method after a complete response is written. */
   writesWhole(res: ServerResponse): void {
-    // A waiting response stays the latest until it is sent, because later responses follow it.
+    // A waiting response stays the latest until it is sent, because later responses must follow it.
     if (res.socket !== null && res.req.complete && this.#latest === res) this.#latest = undefined;
   }
 
-  /** Call when a response is written over time. */
+  /** Call this method before a response is written in parts. */
   writesOverTime(res: ServerResponse): void {
     res.once("close", () => {
       if (this.#latest === res) this.#latest = undefined;
     });
   }
 
-  /** Closes after the requests that have arrived, otherwise after the next response. */
+  /**
+   * Closes the connection after the pipelined requests that have arrived. If none waits, closes it after the next
+   * response.
+   */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // Sent headers have announced that the connection stays open.
+    // If the headers are sent, they have announced that the connection stays open.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
-  /** Closes the connection after the requests ahead of a CONNECT. The CONNECT receives no response. */
+  /** Closes the connection after the requests before a CONNECT. The CONNECT receives no response. */
   refuseTunnel(): void {
     // The last pipelined request closes the connection.
     if (this.#pipelined.length > 0) return;
@@ -287,18 +290,21 @@ export class Http1Connection {
   closeAfter(res: ServerResponse): void {
     const socket = this.#socket;
     this.#isOver = true;
-    // The parser still parses the rest of the packet. Its requests must not use memory.
+    // The parser still parses the rest of the packet. Requests in the rest must not use memory.
     if (socket.parser) socket.parser.onIncoming = () => 0;
     if (res.writableFinished) endSocket(socket);
     else if (res.headersSent) res.once("finish", () => endSocket(socket));
     else {
       res.setHeader("connection", "close");
-      // node:http would close the socket at once. If more bytes arrived then, the client would lose the response.
+      // node:http would close the socket at once. If more bytes then arrived, the client could lose the response.
       socket.destroySoon = () => endSocket(socket);
     }
   }
 
-  /** Responds to a request that node:http refuses. node:http would send a bare status before earlier responses. */
+  /**
+   * Responds to a request that node:http refuses. node:http itself would send a bare status, even before earlier
+   * responses.
+   */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
     if (this.#pipelined.length > 0 && socket.writable) {
@@ -318,7 +324,7 @@ export class Http1Connection {
     }
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
-      // Clients repeat requests without a response on a new connection.
+      // The client repeats requests without a response on a new connection.
       this.closeAfter(res);
     } else if (res?.headersSent) {
       socket.destroy();
@@ -352,12 +358,11 @@ function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
   return Buffer.concat([Buffer.from(head, "latin1"), bodyBytes(body)]);
 }
 
-/** The time that a closing connection is still read, in milliseconds. */
+/** The maximum time for which a closing connection is still read, in milliseconds. */
 const LINGER_MS = 5000;
 
 /**
- * Closes a connection. Before the close, discards up to 16 MiB of arriving data, because closing at once could lose the
- * response.
+ * Closes a connection after discarding up to 16 MiB of arriving data. Closing at once could lose the response.
  *
  * @param last bytes to write before closing
  */

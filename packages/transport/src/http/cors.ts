@@ -3,16 +3,16 @@ import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/conne
 import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../http-types.ts";
 import { headersOf, recordOf } from "../protocol/headers.ts";
 
-/** The access of pages of other origins (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+/** The access of web pages from other origins (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
   /** The allowed origins; `*` allows every origin. */
   readonly origins: "*" | readonly string[];
-  /** Request and response headers of the service, in addition to those of Connect's protocols. */
+  /** The headers of requests and responses, in addition to those of Connect's protocols. */
   readonly requestHeaders: readonly string[];
   readonly responseHeaders: readonly string[];
 }
 
-/** The maximum age of a cached preflight response, in seconds. Chromium has this limit. */
+/** The maximum age of a cached preflight response, in seconds. Chromium uses at most this age. */
 const MAX_AGE_SECONDS = 7200;
 
 /** Adds CORS headers to responses for the allowed origins. */
@@ -33,7 +33,7 @@ export class Cors {
     return allowed ? { ...response, headers: merge(response.headers, allowed) } : response;
   }
 
-  /** Adds the same headers to the responses of a route. */
+  /** Adds the headers of `allow` to the responses of a route. */
   allowOf(found: Found, request: HeaderRecord): Found {
     const allowed = this.#headersFor(request);
     if (!allowed) return found;
@@ -42,7 +42,7 @@ export class Cors {
     );
   }
 
-  /** The response headers of a preflight request; undefined for any other request. */
+  /** Returns the response headers of a preflight request; undefined for any other request. */
   preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
     if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
     const allowed = this.#headersFor(request);
@@ -55,7 +55,6 @@ export class Cors {
     };
   }
 
-  /** The CORS headers for the origin of a request; undefined without an origin. */
   #headersFor({ origin }: HeaderRecord): HeaderRecord | undefined {
     if (typeof origin !== "string") return undefined;
     const { origins } = this.#options;

@@ -1,13 +1,13 @@
 import type { ServerHttp2Stream } from "node:http2";
 
-/** node:http2's request to shut down the writable side of a stream. */
+/** The request by which node:http2 shuts down the writable side of a stream. */
 interface ShutdownRequest {
   oncomplete(status: number): void;
 }
 
 interface StreamHandle {
   shutdown(request: ShutdownRequest): number;
-  /** Keeps the shutdown request in memory as long as the handle. */
+  /** The shutdown request, which stays in memory as long as the handle. */
   [kRequest]?: ShutdownRequest;
 }
 
@@ -16,12 +16,12 @@ const kRequest = Symbol("shutdown request");
 let isDone = !("Deno" in globalThis);
 
 /**
- * Works around a memory leak of Deno 2.9.3. Deno never frees an HTTP/2 stream, nor its response, if the stream closes before
- * the response is written. A client that reads no responses could fill the memory.
+ * Works around a memory leak of Deno 2.9.3. Deno never frees an HTTP/2 stream or its response if the stream closes
+ * before the response is written. So a client that reads no responses could fill the memory.
  *
- * The cause: the runtime references the shutdown request, the request references the stream, and the stream references its
- * native handle. The patch makes the second reference weak. `kHandle` is private; test/runtime-internals.test.ts reports if
- * it disappears. Does nothing on other runtimes.
+ * Cause: the runtime references the shutdown request, the request references the stream, and the stream references its
+ * native handle. The patch makes the reference from the request to the stream weak. `kHandle` is private;
+ * test/runtime-internals.test.ts fails if a runtime changes it. Does nothing on other runtimes.
  *
  * @param stream any stream; the patch applies to its prototype
  */

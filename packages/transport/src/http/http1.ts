@@ -16,7 +16,10 @@ import {
 /** Whether the runtime is Node. The node:http of Node writes headers and a string body at once, and needs `readEnd`. */
 const IS_NODE = !("Deno" in globalThis);
 
-/** The longest body that is converted to a string, in bytes. Converting a longer body costs more than a second write. */
+/**
+ * The maximum length of a body that is converted to a string, in bytes. Converting a longer body costs more than a
+ * second write.
+ */
 const MAX_MERGED_BYTES = 4096;
 
 /**
@@ -39,8 +42,8 @@ export function http1Listener(context: RequestContext, expectation: "none" | "co
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**
- * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front may find another end or another host of such a
- * request (RFC 9112, 6.1 and 3.2).
+ * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front of the server may find another end or another
+ * host in such a request (RFC 9112, 6.1 and 3.2).
  */
 function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;
@@ -55,8 +58,8 @@ function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)(.*)/i;
 
 /**
- * Converts a target in absolute form, which clients of proxies send, to origin form. Its host replaces the `Host`
- * header (RFC 9112, 3.2.2). Returns false if the host is invalid.
+ * Converts a request target in absolute form to origin form. Clients of proxies send the absolute form. Its host
+ * replaces the `Host` header (RFC 9112, 3.2.2). Returns false if the host is invalid.
  */
 function toOriginForm(req: IncomingMessage): boolean {
   const [isAbsolute, authority = "", target = ""] = ABSOLUTE_FORM.exec(req.url ?? "/") ?? [];
@@ -71,7 +74,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   readonly target: string;
   readonly headers: HeaderRecord;
   private readonly req: IncomingMessage;
-  /** RFC 9112, 6.3. */
+  /** Whether the request has a body (RFC 9112, 6.3). */
   protected readonly hasBody: boolean;
   private readonly connection: Http1Connection;
   /** Whether the client waits for 100 Continue before it sends the body. */
@@ -92,17 +95,17 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   /**
-   * Lets node:http detect the end of a request without a body. Call it when the request arrives, and again before the
-   * response. Without the first call, node:http needs five more steps of the event loop. Without the second call, it keeps
-   * the request in memory while the connection is idle.
+   * Lets node:http detect the end of a request without a body. Call this method when the request arrives, and again
+   * before the response. Without the first call, node:http needs five more steps of the event loop. Without the second
+   * call, node:http keeps the request in memory while the connection is idle.
    */
   private readEnd(): void {
     if (IS_NODE && !this.hasBody) this.req.read(0);
   }
 
   /**
-   * node:http does not close a response that waits in a pipeline when its connection closes, so the socket is checked as
-   * well. If `writableEnded` is true, `Http1Connection.onClientError` has ended the response.
+   * Also checks the socket, because node:http does not close a waiting pipelined response when the connection closes.
+   * `writableEnded` is true if `Http1Connection.onClientError` has ended the response.
    */
   get isDisconnected(): boolean {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
@@ -117,7 +120,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   peerAddress(): string {
-    // node:http drops the socket of a request whose response has ended.
+    // node:http removes the socket from a request whose response has ended.
     const { socket }: { readonly socket: Socket | null } = this.req;
     return plainAddress(socket?.remoteAddress);
   }
@@ -138,7 +141,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     connection.writesOverTime(res);
     const { writeHead } = res;
     res.writeHead = ((...args: never[]) => {
-      // Connect's adapter stops reading when it responds. The next request would wait behind the unread rest of the body.
+      // Connect's adapter stops reading when it responds. On an open connection, the next request would wait behind the
+      // unread rest of the body.
       if (!req.complete) connection.closeAfter(res);
       this.readEnd();
       return Reflect.apply(writeHead, res, args);
@@ -150,8 +154,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     this.readEnd();
-    // A client that has received no 100 Continue may or may not send the body (RFC 9110, 10.1.1). So the server cannot
-    // find the start of the next request.
+    // Without 100 Continue, the client may or may not send the body (RFC 9110, 10.1.1). So the server cannot find the
+    // start of the next request.
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);
     res.writeHead(status, headers);
@@ -160,8 +164,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
       res.addTrailers(trailers as { [name: string]: string });
       res.end();
     } else if (body.length <= MAX_MERGED_BYTES && IS_NODE) {
-      // node:http sends a string in one write with the headers, which saves 4 % of the CPU of a call. latin1 has one byte a
-      // character.
+      // node:http sends a string in one write with the headers, which saves 4 % of the CPU of a call. latin1 has one
+      // byte per character.
       const isAscii = typeof body === "string" && Buffer.byteLength(body) === body.length;
       res.end(isAscii ? body : bodyBytes(body).toString("latin1"), "latin1");
     } else {
@@ -170,8 +174,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     // The kernel accepts most responses at once. A response that waits in a pipeline has no socket yet.
     const isTaken = res.writableFinished || (res.socket !== null && req.socket.writableLength === 0);
     if (!isTaken) this.chargeResponse(body.length);
-    // If the connection closed with unread bytes, the client could lose the response. So the transport reads and
-    // discards the rest. node:http ends a request that arrives too slowly.
+    // Discard the rest of the body: if the connection closed with unread bytes, the client could lose the response.
+    // node:http ends a request that arrives too slowly.
     if (this.hasBody && !req.readableEnded) discard(req, () => req.destroy());
   }
 
@@ -185,7 +189,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   protected get isWritten(): boolean {
-    // node:http does not finish a response that waits in a pipeline when its connection closes.
+    // node:http does not finish a waiting pipelined response when the connection closes.
     return this.response.writableFinished || this.req.socket.destroyed;
   }
 

@@ -53,7 +53,8 @@ it("ends a session that does not answer a PING, but not a paused session", async
   const paused = await open(() => connect(`http://127.0.0.1:${port}`));
   await once(paused.client, "remoteSettings");
   const resume = pauseSession(paused.session, "flood");
-  // A client that answers nothing. Its session began later, so without the pause the paused session would end first.
+  // This client answers no PING. Its session begins after the paused session. If the pause did not count, the paused
+  // session would end first.
   const silent = await open(() => connectSocket(port, "127.0.0.1"));
   silent.client.write(HELLO);
   silent.client.resume();

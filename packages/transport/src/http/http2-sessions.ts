@@ -4,15 +4,14 @@ import { clearInterval, setInterval } from "node:timers";
 import { type Limits, UNANSWERED_CHECKS } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
-/** The client of a session. */
 interface Peer {
   readonly address: string;
   /**
-   * The socket of the session, while the session is open. node:http2 bypasses the stream, so only the handle of the
-   * socket can stop reading.
+   * The socket of the session while it is open. node:http2 bypasses the stream of the socket, so only the handle can
+   * stop reading.
    */
   socket: (Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null }) | undefined;
-  /** The caller whose calls last paused the session. */
+  /** The caller for which the session was last paused. */
   caller: string | undefined;
   isPaused: boolean;
 }
@@ -20,9 +19,10 @@ interface Peer {
 /**
  * The sockets of sessions. node:http2 exposes only a proxy of the socket, which cannot be destroyed.
  *
- * A session must not reference its closed socket, not even by a listener or a timer. Node keeps a session whose SETTINGS were
- * never acknowledged while its handle exists. The socket may reference that handle, by the stack trace of the error that
- * ended the session. The garbage collector would never free this cycle through native memory.
+ * A session must not reference its closed socket, not even by a listener or a timer. Node keeps a session whose
+ * SETTINGS were never acknowledged as long as the handle of the session exists. The socket may reference this handle,
+ * by the stack trace of the error that ended the session. The garbage collector would never free this cycle through
+ * native memory.
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
@@ -43,7 +43,7 @@ export function superviseSession(
   endWhenDead(session, limits);
 }
 
-/** The address of the client of a session; empty if it is not known. */
+/** Returns the client address of a session; empty if the address is unknown. */
 export function peerOfSession(session: Http2Session | undefined): string {
   return (session && peers.get(session)?.address) ?? "";
 }
@@ -55,8 +55,9 @@ export function endConnection(session: Http2Session): void {
 }
 
 /**
- * Stops reading a session because of a caller's calls. Returns a function that resumes reading; undefined if the session is
- * already paused or closed. Best effort: node:http2 itself starts to read again after a write that the kernel could not take at once.
+ * Stops reading a session because of a caller's calls. Returns a function that resumes reading; undefined if the
+ * session is already paused or closed. Best effort: after a write that the kernel could not take at once, node:http2
+ * itself starts to read again.
  */
 export function pauseSession(session: Http2Session, caller: string): (() => void) | undefined {
   const peer = peers.get(session);
@@ -70,7 +71,7 @@ export function pauseSession(session: Http2Session, caller: string): (() => void
   };
 }
 
-/** Whether a session was last paused because of the calls of a caller. */
+/** Returns whether a session was last paused because of the calls of a caller. */
 export function wasPausedFor(session: Http2Session, caller: string): boolean {
   return peers.get(session)?.caller === caller;
 }
@@ -78,7 +79,10 @@ export function wasPausedFor(session: Http2Session, caller: string): boolean {
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/** The number of bytes that an HTTP/2 connection has written, and how many of these bytes the kernel has taken. */
+/**
+ * Returns the number of bytes that an HTTP/2 connection has written, and the number of these bytes that the kernel has
+ * taken.
+ */
 export function bytesOf(session: Http2Session): { readonly written: number; readonly taken: number } {
   const { bytesWritten: written = 0, writableLength = 0 } = peers.get(session)?.socket ?? {};
   return { written, taken: written - writableLength };
@@ -86,21 +90,21 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
 
 /**
  * Ends an HTTP/2 session that does not answer a PING within a minute. Either the session is broken, or its client is
- * gone, does not read, or sends an endless header. The answer to a PING cannot interrupt a header. On Node 20, a
- * protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays open
- * even if the client closes the connection.
+ * gone, does not read, or sends an endless header, which the answer cannot interrupt. On Node 20, a protocol error or
+ * many fast resets break a session. A broken session stops reading, emits no event, and stays open even if the client
+ * closes the connection.
  *
- * The server sends a PING if the session has not sent data since the last check.
+ * Sends a PING if the session has sent no data since the last check.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
   /**
-   * The bytes that the kernel had taken at the last check. On Deno, the kernel may not have taken all written bytes
-   * yet.
+   * The number of bytes that the kernel had taken at the last check. On Deno, this may be less than the number of
+   * written bytes.
    */
   let takenBefore = 0;
-  /** The number of checks since an unanswered PING; undefined without one. */
+  /** The number of checks since the unanswered PING; undefined if no PING is unanswered. */
   let unanswered: number | undefined;
-  // A timeout of node:http2 would keep a destroyed session in memory until the timeout fires.
+  // A timeout of node:http2 would keep a destroyed session in memory until the timeout ends.
   const stop = () => clearInterval(timer);
   const timer = setInterval(() => {
     // A destroyed session may have emitted no event.
@@ -109,7 +113,7 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
     const { taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
-    // A destroyed session cannot send a PING. Its client has as much time to close the connection as to answer a PING.
+    // A destroyed session cannot send a PING. Its client has the same time to close the connection as for an answer.
     if (session.destroyed) unanswered ??= 0;
     // A paused session is not read, so the answer to a PING cannot arrive.
     else if (peer.isPaused) return;

@@ -44,7 +44,7 @@ export function http2Listener(context: RequestContext) {
     const request = new Http2Request(stream, headers, context);
     // A stream that was opened and reset in one packet is closed before this event.
     if (request.isDisconnected) return;
-    // node:http2 enforces its own limit only after the client has acknowledged the settings.
+    // node:http2 enforces its own limit on headers only after the client has acknowledged the settings.
     let bytes = 0;
     for (const text of rawHeaders) bytes += text.length;
     const { expect: expectation = CONTINUE } = headers;
@@ -68,7 +68,7 @@ function joinFields(rawHeaders: readonly string[]): HeaderRecord {
   return joined;
 }
 
-/** The only supported `Expect` value, which is case-insensitive (RFC 9110, 10.1.1). */
+/** The only supported value of `Expect`, in any case (RFC 9110, 10.1.1). */
 const CONTINUE = "100-continue";
 
 class Http2Request extends ServerRequest<ServerHttp2Stream> {
@@ -76,11 +76,11 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly target: string;
   readonly headers: HeaderRecord;
   protected readonly hasBody = true;
-  /** The session of the stream. The request stores it, because an ended stream has no session. */
+  /** The session of the stream. Stored here, because an ended stream has no session. */
   private readonly session: Http2Session | undefined;
-  /** Whether the response body is written. The kernel may not have taken the bytes of a reset stream. */
+  /** Whether the response body is written. If the stream was reset, the kernel may not have taken the bytes. */
   private isBodyWritten = true;
-  /** The bytes that the connection had written when the body was written. Set if `STREAMS_END_EARLY`. */
+  /** The number of bytes that the connection had written after the response body. Set if `STREAMS_END_EARLY`. */
   private writtenBytes = 0;
   private isResetting = false;
 
@@ -137,7 +137,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     const { response: stream } = this;
     if (this.isDisconnected) return;
     headers[":status"] = status;
-    // HTTP/2 has no `Connection` header. node:http2 drops it from responses of its request API but throws on streams.
+    // HTTP/2 has no `Connection` header. node:http2 drops this header in its request API, but throws on streams.
     if (headers["connection"] !== undefined) headers["connection"] = undefined;
     if (!trailers && body.length === 0) {
       // A gRPC client accepts a status in the headers only if they end the stream.
@@ -148,14 +148,14 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
         try {
           stream.sendTrailers(trailers);
         } catch (error) {
-          // node:http2 rejects a trailer that HTTP/2 forbids. An exception in a listener would end the process.
+          // node:http2 throws for a trailer that HTTP/2 forbids. An exception in a listener would end the process.
           this.fail(error);
         }
       });
     } else {
       stream.respond(headers);
     }
-    // A response to HEAD, or with a status without a body, has already ended.
+    // node:http2 has already ended a response to HEAD, or with a status that allows no body.
     this.isBodyWritten = stream.writableEnded || body.length === 0;
     this.chargeResponse(body.length);
     if (this.isDisconnected) return;
@@ -189,7 +189,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
   protected abandon(reason: EvictionReason): void {
     const [stream, session] = [this.response, this.session];
-    // An open stream waits for the flow-control window of the client. A destroyed stream waits for the connection.
+    // An open stream waits for the flow-control window of the client; a destroyed stream waits for the connection.
     if (stream.destroyed) {
       if (session) afterReading(() => endConnection(session));
     } else if (this.isWritten) {
@@ -205,25 +205,25 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * The number of unsent bytes that are not charged on Deno, per connection. It allows a short response on each stream of
- * the connection. Over TLS, Deno passes short responses to the kernel some turns later. So a burst of short responses
- * on many connections would exceed the budget of the client.
+ * The number of unsent bytes of a connection that are not charged on Deno. This allows a short response on each stream
+ * of the connection. Over TLS, Deno passes short responses to the kernel some turns later, so a burst of short
+ * responses on many connections would exceed the budget of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 
-/** An error that nobody receives. */
 const DESTROYED = new Error("The stream is destroyed.");
 
 /**
- * Sets the error of a destroyed stream whose last write ends. Otherwise Node creates one with a stack trace, although nobody
- * receives it. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of the CPU of their calls.
+ * Sets the error of a destroyed stream before its last write ends. Otherwise Node creates an error with a stack trace,
+ * although nobody receives it. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of the CPU
+ * of their calls.
  */
 function skipError(stream: ServerHttp2Stream): void {
   Object.assign((stream as unknown as { readonly _writableState: object })._writableState, { errored: DESTROYED });
 }
 
 /**
- * Closes a stream or its session in the next turn of the event loop on Node, and at once on Deno. Node 20.20 corrupts its
+ * Closes a stream or its session: on Node in the next turn of the event loop, on Deno at once. Node 20.20 corrupts its
  * memory if a session, or a stream with unsent bytes, closes while the session is reading.
  */
 function afterReading(act: () => void): void {
@@ -232,7 +232,8 @@ function afterReading(act: () => void): void {
 }
 
 /**
- * Ends a closing connection that does not close in time. Otherwise node:http2 waits until the client has read all bytes.
+ * Ends a closing connection that does not close in time. Otherwise, node:http2 waits until the client has read all
+ * bytes.
  *
  * @param stream a weak reference, so that the timer does not keep unsent bytes in memory
  */
@@ -244,9 +245,9 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
 }
 
 /**
- * Reads and discards the rest of an answered request. If the rest were left unread, node:http2 would never destroy the
+ * Reads and discards the rest of an answered request. If the rest stayed unread, node:http2 would never destroy the
  * stream or return its flow-control window. If the stream were reset at once, some clients would lose the response. The
- * stream is reset when too many bytes arrive, or when its charge to `streams` times out.
+ * stream is reset if too many bytes arrive, or if its charge to `streams` times out.
  */
 function discardRest(stream: ServerHttp2Stream): void {
   discard(stream, () => afterReading(() => stream.close(constants.NGHTTP2_NO_ERROR)));

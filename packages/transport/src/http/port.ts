@@ -28,24 +28,23 @@ import { Turn } from "./turn.ts";
 export interface Certificates {
   readonly cert: string;
   readonly key: string;
-  /** The CA certificates for client certificates. Undefined if clients need no certificate. */
+  /** The CA certificates that verify client certificates. Undefined if clients need no certificate. */
   readonly clientCa: string | undefined;
 }
 
 /** The address of a port. */
 export interface ListenOptions {
   readonly host: string;
-  /** 0 picks a free port. */
+  /** The port number; 0 picks a free port. */
   readonly port: number;
   /** Whether other processes of the user may listen on the same port, if the runtime supports it. Default: no. */
   readonly reusePort?: boolean | undefined;
-  /** Omit for cleartext. */
+  /** The certificates for TLS. Omit them for cleartext. */
   readonly tls?: Certificates | undefined;
   /** Called if the system cannot accept a connection. */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
 }
 
-/** The options of a port. */
 export interface PortOptions extends RequestHandlers, ListenOptions {
   readonly limits?: Partial<Limits> | undefined;
 }
@@ -56,15 +55,14 @@ export interface NodeServer {
   /**
    * Stops accepting connections. Resolves when all requests in flight are answered and all connections are closed.
    *
-   * @param quietMs an HTTP/1.1 connection that is silent for this time is closed, in milliseconds. If this time is too
-   * short, a request in transit may be lost. Default 1000
+   * @param quietMs the silence after which an HTTP/1.1 connection is closed, in milliseconds. If it is too short, a
+   * request in transit may be lost. Default 1000
    */
   drain(quietMs?: number): Promise<void>;
-  /** Destroys all connections. */
   destroy(): void;
   /**
-   * Sets the certificates of new connections. Open connections keep theirs. This does not change whether clients need a
-   * certificate.
+   * Sets the certificates of new connections. Open connections keep their certificates. Does not change whether clients
+   * need a certificate.
    *
    * @throws TypeError on a port without TLS; the error of node:tls for invalid certificates, which then have no effect
    */
@@ -75,19 +73,19 @@ export interface NodeServer {
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /**
- * The maximum number of connections that wait to be accepted. The system may allow fewer. With Node's default of 511 the
- * system resets some connections of a proxy that opens one for each call.
+ * The maximum number of connections that wait to be accepted. The system may allow fewer. With Node's default of 511,
+ * the system resets some connections of a proxy that opens a connection for each call.
  */
 const BACKLOG = 4096;
 
-/** The silence after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
+/** The default silence after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
 const QUIET_MS = 1000;
 
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
   maxSessionMemory: SESSION_MEMORY_MB,
-  // By default, node:http2 ends a connection with all its calls after 100 refused streams.
+  // By default, node:http2 ends a connection with all its calls after it has refused 100 streams.
   maxSessionRejectedStreams: 2 ** 31 - 1,
 };
 const HTTP1_OPTIONS = {
@@ -95,7 +93,7 @@ const HTTP1_OPTIONS = {
   keepAliveTimeout: 75_000,
   /** The interval at which node:http checks timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // `http1Listener` checks the `Host` header. node:http would ignore a second `Host` header.
+  // `http1Listener` checks the `Host` header, because node:http ignores a second `Host` header.
   requireHostHeader: false,
   joinDuplicateHeaders: true,
 };
@@ -104,7 +102,7 @@ const HTTP1_OPTIONS = {
 export interface ServeOptions extends RouterOptions {
   /** Limits that replace the defaults. */
   readonly limits?: Partial<Limits>;
-  /** Called with unexpected errors. The client does not receive them. */
+  /** Called with unexpected errors, which the client does not receive. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -127,11 +125,11 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
 }
 
 /**
- * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if there is a certificate.
+ * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if `tls` is set.
  *
- * The HTTP/1.1 server listens. It passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an HTTP/2 server. On
- * Deno the HTTP/1.1 server must be the listener, because it drops connections of other listeners after one request. The
- * option `allowHTTP1` of node:http2 ignores the limits of HTTP/1.1.
+ * The HTTP/1.1 server listens. It passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an HTTP/2
+ * server. On Deno the HTTP/1.1 server must listen, because it drops the connections of another listener after one
+ * request. The option `allowHTTP1` of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
@@ -156,7 +154,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   server.on("request", http1Listener(context, "none"));
   server.on("checkContinue", http1Listener(context, "continue"));
   server.on("checkExpectation", http1Listener(context, "unknown"));
-  // A request that node:http refuses.
+  // Emitted for a request that node:http refuses.
   server.on("clientError", (error, socket: Socket) => {
     try {
       Http1Connection.of(socket).onClientError(error, context);
@@ -165,9 +163,9 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       onError?.(failure);
     }
   });
-  // Without a listener, node:http closes the connection before the requests ahead of a CONNECT are answered.
+  // Without this listener, node:http closes the connection before the requests ahead of a CONNECT are answered.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
-  // This server does not listen. The HTTP/1.1 server passes connections to this server.
+  // This server does not listen; the HTTP/1.1 server passes connections to it.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
   http2.on("stream", http2Listener(context));
@@ -210,7 +208,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     // The types of Node 20 do not have `reusePort`.
     server.listen({ host, port, reusePort, backlog: BACKLOG } as NetListenOptions, () => {
       server.off("error", reject);
-      // A connection that cannot be accepted, for example without free file descriptors, must not end the process.
+      // If a connection cannot be accepted, for example without free file descriptors, the process must not end.
       server.on("error", (error) => options.onConnectionError?.(error));
       resolve();
     });
@@ -219,13 +217,14 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     url: urlOf(server.address() as AddressInfo, options.tls !== undefined),
     drain: (quietMs = QUIET_MS) =>
       new Promise((resolve) => {
-        // node:http would close idle connections, whose next request may be in transit.
+        // node:http would close idle connections, but the next request may be in transit.
         server.closeIdleConnections = () => {};
         server.close(() => {
           stopChecks();
           resolve();
         });
-        // Deno destroys a connection after each response of a server that does not listen, also before pipelined requests.
+        // On Deno, a server that does not listen destroys each connection after a response, even if pipelined requests
+        // wait.
         Object.defineProperty(server, "listening", { value: true });
         const stopChecks = connections.drain(quietMs);
       }),
@@ -249,9 +248,9 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
         ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: true }),
       })
     : createServer(options);
-  // By default node:http responds to a failed handshake as to a malformed request.
+  // By default, node:http responds to a failed handshake as if it were a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
-  // `maxHeaderSize` is the limit. By default, node:http silently drops fields beyond a number.
+  // `maxHeaderSize` limits the headers. By default, node:http silently drops header fields beyond a number.
   server.maxHeadersCount = 0;
   return server;
 }
@@ -260,7 +259,7 @@ function secureContextOf({ cert, key, clientCa }: Certificates) {
   return { cert, key, ...(clientCa !== undefined && { ca: clientCa }) };
 }
 
-/** Removes the listeners of an event. Returns a function that calls them. */
+/** Removes the listeners of an event. Returns a function that calls these listeners. */
 function detachListeners(server: HttpServer, event: "connection" | "secureConnection"): (socket: Socket) => void {
   const taken = server.listeners(event) as ((socket: Socket) => void)[];
   server.removeAllListeners(event);
@@ -270,16 +269,16 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
 }
 
 /**
- * Lets node:http read a TLS connection as a stream. By default, the parser of node:http reads directly from the handle
- * of the socket. A request that arrives during the write of a response then pauses the parser but not the handle. The
- * next TLS record breaks the connection with "Parse Error: Paused".
+ * Makes node:http read a TLS connection as a stream. By default, the parser of node:http reads directly from the handle
+ * of the socket. If a request then arrives during the write of a response, node:http pauses the parser but not the
+ * handle. The next TLS record breaks the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
   // If the socket has another listener, node:http does not read from the handle.
   socket.on("data", () => {});
 }
 
-/** Detects HTTP/2 by the first bytes of a connection, and puts the bytes back. */
+/** Detects HTTP/2 by the first bytes of a connection. Puts the bytes back. */
 function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let seen: Buffer = Buffer.alloc(0);
   const giveUp = () => socket.destroy();

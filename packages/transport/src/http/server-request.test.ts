@@ -16,7 +16,7 @@ const collectGarbage: () => void = runInNewContext("gc");
 const MIB = 1024 * 1024;
 const REQUESTS = 48;
 
-/** The memory of the process in buffers, in MiB. */
+/** Returns the size of all buffers of the process, in MiB. */
 async function buffersMib(): Promise<number> {
   // Buffers are freed one turn after the garbage collection.
   for (let i = 0; i < 3; i++) {
@@ -26,7 +26,7 @@ async function buffersMib(): Promise<number> {
   return process.memoryUsage().arrayBuffers / MIB;
 }
 
-/** A request whose body comes from a stream. It discards its response. */
+/** A request whose body comes from a stream. Discards its response. */
 class SourceRequest extends ServerRequest {
   readonly httpMethod = "POST";
   readonly target = "/";
@@ -61,7 +61,6 @@ class SourceRequest extends ServerRequest {
   protected abandon(): void {}
 }
 
-/** A request with a response of a given length. */
 class AnsweredRequest extends SourceRequest {
   protected override readonly hasBody = false;
   isAbandoned = false;
@@ -84,7 +83,10 @@ class AnsweredRequest extends SourceRequest {
   }
 }
 
-/** Receives bodies of one client. `ends` has the result of each. */
+/**
+ * Creates a function that receives the body of a request, all for one client. `ends` contains the result of each
+ * request.
+ */
 function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budgets: Partial<RequestContext> = {}) {
   const ends: string[] = [];
   const response: HttpResponse = { status: 200, headers: {}, body: "" };
@@ -115,7 +117,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Sends only the first MiB of the body of many requests. Returns their results and the open sources. */
+/** Sends the first MiB of each of many bodies. Returns the results and the open sources. */
 async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
   const { ends, receive } = receiver(maxBytes, wantedBytes);
   const sources: PassThrough[] = [];
@@ -131,7 +133,7 @@ async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY
   return { ends, sources };
 }
 
-it("serves a request whose empty body ended before its route was found", async () => {
+it("serves a request whose empty body ends before its route is found", async () => {
   const source = new Readable({ read() {} });
   source.push(null);
   await once(source.resume(), "end");
@@ -167,23 +169,23 @@ it("frees the memory of a body that is too long before the rest of the body arri
   for (const source of sources) source.destroy();
 });
 
-it("abandons a response beyond the budget, but a short response only if the kernel does not accept it in time", async () => {
+it("abandons a response beyond the budget, except a short response that the kernel takes in time", async () => {
   const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), streams: new ClientBudget(4) });
   const charge = vi.spyOn(context.streams, "charge");
   const [long, taken, ...unread] = [UNIT_BYTES + 1, ...Array(10).fill(1)].map(
     (bytes) => new AnsweredRequest(bytes, context),
   );
   for (const each of [taken, ...unread, long]) each?.serve();
-  await waitFor("they have outlived their turn", () => charge.mock.calls.length === 10);
+  await waitFor("the short responses have outlived their turn", () => charge.mock.calls.length === 10);
   taken?.take();
   const abandoned = () => unread.filter(({ isAbandoned }) => isAbandoned).length;
   // The budget of streams allows four.
   expect(abandoned()).toBe(6);
-  await waitFor("the unread ones are abandoned", () => abandoned() === 9);
+  await waitFor("the unread responses are abandoned", () => abandoned() === 9);
   expect([taken, long].map((each) => each?.isAbandoned)).toEqual([false, true]);
 });
 
-it("calls outliveTurn once, at the end of the next turn", async () => {
+it("calls outliveTurn once for each request, at the end of the next turn", async () => {
   const turn = new Turn();
   const requested: number[] = [];
   const begin = (i: number, then = () => {}) =>

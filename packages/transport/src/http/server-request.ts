@@ -13,13 +13,12 @@ import type { Turn, Unfinished } from "./turn.ts";
 
 const EMPTY = Buffer.alloc(0);
 
-/** The time that a stream may exceed its deadline if the client does not read, in milliseconds. */
+/** The time that a stream may exceed its deadline while the client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
 
 /** The time in which the kernel must take a short response that exceeds the budget, in milliseconds. */
 const SHORT_WRITE_MS = 250;
 
-/** The functions that serve the requests of a port. */
 export interface RequestHandlers {
   /** Finds the route of a request. */
   readonly find: Find;
@@ -29,11 +28,9 @@ export interface RequestHandlers {
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
-/** The state that all requests of a port share. */
 export interface RequestContext extends RequestHandlers {
   readonly limits: Limits;
   readonly turn: Turn;
-  /** The open HTTP/2 connections. */
   readonly sessions: Set<Http2Session>;
   /** Limits the memory of slow bodies. */
   readonly bodies: ClientBudget;
@@ -41,18 +38,18 @@ export interface RequestContext extends RequestHandlers {
   readonly responses: ClientBudget;
   /**
    * Limits the number of open streams that need little memory: streaming calls, bodies of open methods, and answered
-   * requests whose bodies still arrive. A short response that does not fit into `responses` counts here for a short
-   * time.
+   * requests whose bodies still arrive. A short response beyond the budget of `responses` is charged here for
+   * `SHORT_WRITE_MS`.
    */
   readonly streams: ClientBudget;
 }
 
-/** The `error` listener of requests and responses. An `error` event means that the client has disconnected. */
+/** The `error` listener of requests and responses. The error means that the client has disconnected. */
 export function ignore(): void {}
 
 /**
- * A request of node:http or node:http2, and its response. The client is charged for a body, or for an unread response, that
- * outlives its turn of the event loop: see `Turn`.
+ * A request of node:http or node:http2, and its response. If the body or the response takes longer than its turn of the
+ * event loop, the client is charged for it: see `Turn`.
  */
 export abstract class ServerRequest<NodeResponse extends ServerResponse | ServerHttp2Stream = ServerHttp2Stream>
   implements HttpRequest, Holding, Unfinished
@@ -66,9 +63,9 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
-  /** The only charge of the request: first for the body, later for the response. */
+  /** The only charge of the request: first for the body, then for the response. */
   protected charge: Charge | undefined = undefined;
-  /** The route of the request. Unset before the router finds it, and after it begins to serve the request. */
+  /** The route, from its discovery until it serves the request. */
   private route: Route | undefined = undefined;
   /** The source of the body, until the body is complete, too long or abandoned. */
   private arriving: Readable | undefined = undefined;
@@ -85,36 +82,36 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract peerAddress(): string;
   abstract pauseConnections(caller: string, isFirst: boolean): (() => void)[];
   protected abstract get isEncrypted(): boolean;
-  /**
-   * Whether the client has disconnected. Later failures are a consequence of the disconnect, so they are not reported.
-   */
+  /** Whether the client has disconnected. Later failures are then not reported. */
   abstract get isDisconnected(): boolean;
   abstract get unreadBytes(): number;
   /** Whether the request has a body, which may be empty. */
   protected abstract readonly hasBody: boolean;
   /** Returns the body. Sends 100 Continue to a client that waits for it. */
   protected abstract openBody(): Readable;
-  /** Returns the request and response for Connect's adapter. After this, only the adapter may read and write. */
+  /** Returns the request and response for Connect's adapter. Afterwards, only the adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
   /**
-   * Writes the response, perhaps before the body is read. It discards up to 16 MiB of the unread body.
+   * Writes the response, even if the body is not read yet. Discards up to 16 MiB of the unread body.
    *
    * @throws if a header is not valid
    */
   protected abstract respond(response: HttpResponse): void;
-  /** Ends the request without a response. @param code the error code of HTTP/2 */
+  /** Ends the request without a response. @param code the HTTP/2 error code */
   protected abstract reset(code: number): void;
   /** Whether the kernel has taken the response. */
   protected abstract get isWritten(): boolean;
-  /** Ends a request whose client neither reads the response nor ends the request. */
+  /** Ends the request, because its client neither reads the response nor ends the request. */
   protected abstract abandon(reason: EvictionReason): void;
 
-  /** Whether the charge of the request can end. */
   isOver(): boolean {
     return this.isWritten;
   }
 
-  /** Finds the route, reads the body if the route needs one, and responds. Never throws, because an exception would end the process. */
+  /**
+   * Finds the route, reads the body if the route needs it, and responds. Never throws, because an exception would end
+   * the process.
+   */
   serve(route?: Route | StreamRoute): void {
     try {
       const found = route ?? this.context.find(this);
@@ -144,7 +141,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       void this.answer();
     };
     source.on("data", (chunk: Buffer) => {
-      // The rest of a body that is too long or abandoned is discarded.
+      // If the body is too long or abandoned, its rest is discarded.
       if (!this.arriving) return;
       const isFirst = this.body.byteLength === 0;
       this.body = isFirst ? chunk : append(this.body, chunk, this.isCopy);
@@ -153,17 +150,17 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       else if (this.charge) this.charge.resize(this.compactBody());
     });
     source.once("end", end);
-    // An empty body may have ended before its route was found.
+    // An empty body may end before the route is found.
     if (source.readableEnded) end();
     else this.context.turn.add(this);
   }
 
-  /** Serves a streaming call by Connect's own handler, unless too many streams are open. */
+  /** Serves a streaming call by Connect's own handler. Refuses the call if too many streams are open. */
   private serveStream({ handler, contextValues }: StreamRoute): void {
     const { streams, limits, refuse, onError } = this.context;
     const { lifetimeMs = Infinity } = limits.streams;
     const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
-    // The deadline ends a stream. The timeout ends a stream whose client does not read.
+    // The deadline ends the stream. If the client does not read, the timeout of the charge ends it.
     const timeoutMs = lifetimeMs + Math.min(UNREAD_MS, lifetimeMs);
     const charge = streams.charge(this.client, { evict }, { timeoutMs });
     if (!charge) {
@@ -176,7 +173,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     handler(universalRequestFromNodeRequest(req, res, undefined, contextValues))
       .then((response) => universalResponseToNodeResponse(response, res))
       .catch((reason: unknown) => {
-        // If the client has disconnected, a failed write is not an error of the server.
+        // If the client has disconnected, a failed write is no error of the server.
         if (ConnectError.from(reason).code !== Code.Aborted && !this.isDisconnected) onError?.(reason);
       });
   }
@@ -206,15 +203,15 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   private async answer(): Promise<void> {
     const { route } = this;
-    // node:http2 keeps a stream and its request in memory until the next major garbage collection. The request must not keep
-    // the call in memory for that time.
+    // node:http2 keeps a stream and its request in memory until the next major garbage collection. The request must not
+    // keep the call for that time.
     this.route = undefined;
     if (!route) return;
-    // A stream that the client has reset emits `end` although its body is incomplete.
+    // If the client has reset the stream, the stream emits `end` although its body is incomplete.
     if ("aborted" in this.response && this.response.aborted) return;
     try {
       const response = await route.serve(this);
-      // The rest of the request may still arrive, so release the memory of its body now.
+      // The rest of the request may still arrive, so release the memory of the body now.
       this.body = EMPTY;
       this.respond(response);
     } catch (error) {
@@ -225,8 +222,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Charges the client for the response. A long response is charged at once, because one turn of the event loop could
-   * create many long responses. A short response is charged if it outlives its turn.
+   * Charges the client for the response: a long response at once, because one turn of the event loop could create many;
+   * a short response if it is still unsent after its turn.
    */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
@@ -251,7 +248,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Copies a body that is a small part of a larger buffer, because the view keeps the whole buffer in memory.
+   * Copies a body that is a small part of a larger buffer. Otherwise, the body would keep the whole buffer in memory.
    *
    * @returns the size of the buffer, in bytes
    */
@@ -264,16 +261,16 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.body.buffer.byteLength;
   }
 
-  /** Charges the client for an unread response or, after it is sent, for the open stream of the request. */
+  /** Charges the client for an unsent response. If the response is sent, charges for the open stream of the request. */
   private hold(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;
     const { responses, streams, limits } = this.context;
-    // After the response is written, the rest of the request is discarded, so only its stream needs memory.
+    // The rest of the request is discarded, so a request with a sent response needs memory only for its stream.
     this.charge = this.isWritten
       ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
-    // On Deno, TLS passes even a short response to the kernel some turns later.
+    // On Deno over TLS, the kernel receives even a short response some turns later.
     if (!this.charge && !this.isWritten && bytes <= UNIT_BYTES)
       this.charge = streams.charge(this.client, this, { timeoutMs: SHORT_WRITE_MS });
     if (!this.charge) {
@@ -288,8 +285,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Refuses the request without waiting for its body, and closes an HTTP/1.1 connection. Never throws: an exception in an
-   * event listener would end the process or fail another request.
+   * Refuses the request without waiting for its body, and closes an HTTP/1.1 connection. Never throws, because an
+   * exception in an event listener would end the process or fail another request.
    */
   refuse(refusal: Refusal): void {
     try {
@@ -299,14 +296,14 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     }
   }
 
-  /** Ends the request because of an unexpected error. */
+  /** Ends the request after an unexpected error. */
   protected fail(error: unknown): void {
     const isConnected = !this.isDisconnected;
     this.reset(constants.NGHTTP2_INTERNAL_ERROR);
     if (isConnected) this.context.onError?.(error);
   }
 
-  /** A signal that aborts when the client disconnects before the response begins. */
+  /** Creates a signal that aborts if the client disconnects before the response begins. */
   requestSignal(): AbortSignal {
     const { response } = this;
     const controller = new AbortController();
@@ -327,13 +324,13 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 /** The refusal of an `Expect` other than `100-continue` (RFC 9110, 10.1.1). */
 export const EXPECTATION_FAILED: Refusal = { kind: "expectation-failed" };
 
-/** A host and a port, either of which may be empty (RFC 3986, 3.2.2 and 3.2.3). */
+/** A host and a port, each possibly empty (RFC 3986, 3.2.2 and 3.2.3). */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+\])(?::\d*)?$/i;
 
-/** The last valid host. Most requests have the same one, and the check costs 3 % of the CPU of a call. */
+/** The last valid host. Most requests have the same host, and the check costs 3 % of the CPU of a call. */
 let lastHost: string | undefined;
 
-/** Whether a URL can be built from a host. Connect's adapter throws on an invalid host. */
+/** Returns whether a URL can be built from a host. Connect's adapter throws on an invalid host. */
 export function isHost(text: string): boolean {
   if (text === lastHost) return true;
   if (!HOST.test(text) || !URL.canParse(`http://${text}`)) return false;
@@ -347,7 +344,7 @@ export const EVICTION_CODE: { readonly [reason in EvictionReason]: number } = {
   "over-budget": constants.NGHTTP2_ENHANCE_YOUR_CALM,
 };
 
-/** Removes the IPv6 prefix that a dual-stack socket adds to IPv4 addresses. Returns "" for an unknown address. */
+/** Removes the IPv6 prefix that a dual-stack socket adds to an IPv4 address. Returns "" for an unknown address. */
 export function plainAddress(address: string | undefined): string {
   return address?.replace(/^::ffff:(?=\d+\.)/i, "") ?? "";
 }

@@ -1,15 +1,15 @@
-/** A body or a response that is charged only if it is unfinished after its turn of the event loop. */
+/** A body or a response that is charged if it is unfinished after its turn of the event loop. */
 export interface Unfinished {
-  /** The number of times that this entry was added in this turn and the previous turn. */
+  /** The number of additions of this entry in this turn and the previous turn. */
   turns: number;
-  /** Charges the client for this entry, unless the body or response is finished. */
+  /** Charges the client for this entry, unless it has finished. */
   outliveTurn(): void;
 }
 
 /**
- * The bodies and responses that were added in this turn of the event loop and in the previous one. If an entry is unfinished at
- * the end of the next turn, the list charges it. Nearly all entries finish before that. A request is added for its body and
- * again for its response. If both entries are in the list, the request is checked only for the response.
+ * The bodies and responses that were added in this turn of the event loop and in the previous turn. An entry that is
+ * unfinished at the end of the next turn is charged. Nearly all entries finish before. A request is added once for its
+ * body and once for its response. If both entries are in the list, only the second one checks the request.
  */
 export class Turn {
   #added: Unfinished[] = [];
