@@ -8,22 +8,21 @@ import { headerValue } from "./headers.ts";
 import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
 
 /**
- * Admits a call by its headers alone. To deny it, throw or reject. The body of a denied call is neither read nor
+ * Admits a call by its headers alone. To deny the call, throw or reject. The body of a denied call is neither read nor
  * decompressed nor decoded.
  */
 export type Authorize = (call: CallHead) => void | Promise<void>;
 
-/** Options for the admission of calls. */
 export interface AdmissionOptions {
-  /** Default: all calls are admitted. */
+  /** Admits or denies each call. Default: admits all calls. */
   readonly authorize?: Authorize | undefined;
   /** Creates the initial context values of a call. Default: empty. */
   readonly contextValues?: ContextValuesOf | undefined;
   /** The queue of unary calls. Several ports may share a queue. Default: a queue without a limit. */
   readonly queue?: CallQueue | undefined;
   /**
-   * Methods that anyone may call. Their calls never wait and are not counted, and their bodies have less time to arrive.
-   * Default: none.
+   * Returns whether anyone may call a method. Calls of such a method never wait and are not counted, and their bodies
+   * have less time to arrive. Default: false.
    */
   readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;
@@ -37,7 +36,6 @@ export class Admission implements CallGate {
   readonly #options: AdmissionOptions;
   readonly queue: CallQueue;
   readonly contextValues: ContextValuesOf | undefined;
-  /** The served methods that anyone may call. */
   readonly openMethods = new Set<DescMethod>();
 
   constructor(options: AdmissionOptions) {
@@ -69,7 +67,7 @@ export class Admission implements CallGate {
     try {
       const decision = this.#options.authorize?.(call);
       if (decision === undefined) return call;
-      // The call counts during its authorization, so that a slow authorization does not accumulate requests.
+      // The call counts during its authorization, so that requests do not accumulate while authorization is slow.
       if (isQueued) queue.inFlight++;
       return Promise.resolve(decision)
         .then(() => call, deny)
@@ -86,7 +84,7 @@ export class Admission implements CallGate {
   }
 }
 
-/** The time until the deadline of a call, in milliseconds. Undefined without a valid deadline. */
+/** Returns the time until the deadline of a call, in milliseconds; undefined without a valid deadline. */
 function timeoutOf(protocolName: string, headers: HeaderRecord): number | undefined {
   const { timeoutHeader, parseTimeout } = protocolName.startsWith("grpc") ? grpcProtocol : connectProtocol;
   return parseTimeout(headerValue(headers, timeoutHeader), Number.POSITIVE_INFINITY).timeoutMs;

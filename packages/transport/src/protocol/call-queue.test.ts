@@ -9,7 +9,7 @@ afterEach(() => {
 
 const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnections: () => [] };
 
-/** A queue whose worker is busy: the maximum number of calls has begun in this turn. */
+/** Creates a queue whose worker is busy: in this turn, the maximum number of calls has begun. */
 function busyQueue(options: CallQueueOptions = {}) {
   const callerOf = ({ target }: RequestHead) => {
     const [group = "", name = ""] = target.split("/");
@@ -39,7 +39,7 @@ it("begins calls at once, up to a maximum in each turn of the event loop", async
   expect(queue.tryBegin()).toBe(true);
 });
 
-it("lets callers take turns, and begins the calls of each in their order", async () => {
+it("lets callers take turns, and begins the calls of each caller in order", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 100; i++) void wait("flood");
@@ -54,7 +54,7 @@ it("lets callers take turns, and begins the calls of each in their order", async
   expect([order.length, queue.length, queue.tryBegin()]).toEqual([103, 0, true]);
 });
 
-it("refuses a call only if the queue is full, and then the oldest call of the caller with the most calls", async () => {
+it("refuses calls only if the queue is full, first the oldest call of the caller with the most calls", async () => {
   const refused: string[] = [];
   const { order, wait } = busyQueue({ maxCalls: 3 });
   const calls = ["flood 1", "flood 2", "flood 3", "flood 4", "b", "c", "d"].map(async (name) => {
@@ -62,12 +62,13 @@ it("refuses a call only if the queue is full, and then the oldest call of the ca
   });
   await turns(2);
   await Promise.all(calls);
-  // The fourth call of the flood and the calls of b and c take places of the flood. Then each caller has one call.
+  // The fourth call of the flood and the calls of b and c each replace a call of the flood. Then each caller has one
+  // call.
   expect(refused.sort()).toEqual(["d", "flood 1", "flood 2", "flood 3"]);
   expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "c"]);
 });
 
-it("begins more calls after a turn that took long", async () => {
+it("begins more calls after a long turn", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { order, wait } = busyQueue();
   for (let i = 0; i < 1000; i++) void wait("a");
@@ -76,7 +77,7 @@ it("begins more calls after a turn that took long", async () => {
   expect(order).toHaveLength(300);
 });
 
-it("lets groups take turns, and the callers of a group within its turns", async () => {
+it("lets groups take turns, and lets the callers of a group share the turns of the group", async () => {
   const { order, wait } = busyQueue();
   for (let i = 0; i < 10; i++) for (const name of ["1", "2", "3"]) void wait(`many/${name}`);
   for (let i = 0; i < 3; i++) void wait("one/1");
@@ -84,7 +85,7 @@ it("lets groups take turns, and the callers of a group within its turns", async 
   expect(order.slice(0, 7)).toEqual(["many/1", "one/1", "many/2", "one/1", "many/3", "one/1", "many/1"]);
 });
 
-it("refuses a call of the largest group first, although each of its callers has few", async () => {
+it("refuses calls of the largest group first, even if each caller of the group has few calls", async () => {
   const { order, wait } = busyQueue({ maxCalls: 100 });
   for (let i = 0; i < 80; i++) void wait(`many/${i % 40}`);
   for (let i = 0; i < 20; i++) void wait("one/1");
@@ -94,27 +95,27 @@ it("refuses a call of the largest group first, although each of its callers has 
   expect(order.filter((text) => text.startsWith("one/1 "))).toEqual([]);
 });
 
-it("counts a call that uses much memory as several, and refuses calls of the caller that uses the most", async () => {
+it("counts a large call as several calls, and refuses calls of the caller that uses the most memory", async () => {
   const { queue, order, wait } = busyQueue({ maxCalls: 1000 });
   for (let i = 0; i < 200; i++) void wait("small");
-  // Each counts as 8 calls of 4 KiB.
+  // Each of these calls counts as 8 calls of 4 KiB.
   for (let i = 0; i < 150; i++) void wait("fat", { headers: { cookie: "x".repeat(32 * 1024 - 20) } });
   expect(queue.length).toBe(200 + 100);
   await turns(30);
   expect(new Set(order.filter((text) => text.endsWith("queue-full")))).toEqual(new Set(["fat queue-full"]));
 });
 
-it("makes room when bodies arrive for waiting calls", async () => {
+it("refuses calls when the bodies of waiting calls arrive and exceed the limit", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   vi.advanceTimersByTime(1000);
   const { queue, order, wait } = busyQueue({ maxCalls: 1000 });
   const fat = { ...IDLE, target: "fat" };
   for (let i = 0; i < 500; i++) void queue.wait(fat as unknown as RequestHead);
   for (let i = 0; i < 500; i++) void wait("small");
-  // Each counts as 16 calls of 4 KiB.
+  // Each of these calls counts as 16 calls of 4 KiB.
   fat.unreadBytes = 60 * 1024;
   await turns(1);
-  // The small calls leave room for 31 large ones. In this turn, 8 large and 8 small calls begin.
+  // The small calls leave room for 31 large calls. In this turn, 8 large and 8 small calls begin.
   expect(queue.length).toBe(500 + 31 - 16);
   await turns(100);
   expect(order).toEqual(Array(500).fill("small"));
@@ -150,7 +151,7 @@ it("refuses a limited number of late calls in one turn", async () => {
   expect([queue.length, order.length]).toEqual([0, 1000]);
 });
 
-it("counts calls in flight as well", async () => {
+it("counts calls in flight toward the maximum", async () => {
   const queue = new CallQueue({ maxCalls: 1 });
   queue.inFlight++;
   expect(queue.tryBegin()).toBe(false);
@@ -159,7 +160,7 @@ it("counts calls in flight as well", async () => {
   expect(queue.tryBegin()).toBe(true);
 });
 
-it("refuses calls that have waited for two seconds, and begins the newest instead", async () => {
+it("refuses calls that have waited for two seconds, and begins the newest call instead", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const waits: number[] = [];
   const { wait } = busyQueue({ onWaited: (seconds) => waits.push(seconds) });
@@ -186,7 +187,7 @@ it("derives Retry-After from the number of waiting calls and the rate of the que
   const { queue, wait } = busyQueue();
   expect(queue.retryAfterSeconds).toBe(1);
   for (let i = 0; i < 9000; i++) void wait("a");
-  // 150 calls in each turn of 50 ms: 3,000 calls a second.
+  // Each turn of 50 ms begins 150 calls: 3,000 calls a second.
   for (let i = 0; i < 12; i++) {
     vi.advanceTimersByTime(50);
     await nextTurn();
@@ -194,7 +195,7 @@ it("derives Retry-After from the number of waiting calls and the rate of the que
   expect([queue.length, queue.retryAfterSeconds]).toEqual([7200, 3]);
 });
 
-it("pauses the connections of a caller with many waiting calls, and reads at most four again in a turn", async () => {
+it("pauses the connections of a caller with many waiting calls, and resumes at most four in a turn", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, wait } = busyQueue();
   let paused = 0;
@@ -218,7 +219,7 @@ it("pauses the connections of a caller with many waiting calls, and reads at mos
   expect([queue.length, paused]).toEqual([180, 0]);
 });
 
-it("searches the connections of a caller only once if another caller has paused them", async () => {
+it("searches for the connections of a caller only once if another caller has paused these connections", async () => {
   const { wait } = busyQueue();
   const firsts: boolean[] = [];
   const pauseConnections = (_caller: string, isFirst: boolean) => {
@@ -229,7 +230,7 @@ it("searches the connections of a caller only once if another caller has paused 
   expect(firsts).toEqual([true, false, false, false]);
 });
 
-it("keeps no connection paused when no call of the caller waits any more", async () => {
+it("resumes all connections of a caller when none of its calls waits", async () => {
   const { queue, wait } = busyQueue();
   let paused = 0;
   const pauseConnections = () => {
@@ -242,11 +243,11 @@ it("keeps no connection paused when no call of the caller waits any more", async
   expect(paused).toBe(0);
 });
 
-it("reads a paused connection again although other calls of the caller keep arriving", async () => {
+it("resumes a paused connection although other calls of the caller keep arriving", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, wait } = busyQueue();
   let paused = 0;
-  // HTTP/1.1 cannot be paused. Each connection sends its next call after a response.
+  // HTTP/1.1 connections cannot be paused. Each of them sends its next call after a response.
   const flood = (): unknown => wait("flood").then(flood);
   for (let i = 0; i < 300; i++) flood();
   void wait("flood", { pauseConnections: () => [() => paused--] });
@@ -258,7 +259,7 @@ it("reads a paused connection again although other calls of the caller keep arri
   }
   expect(queue.length).toBeGreaterThan(256);
   expect(paused).toBe(0);
-  // Each turn begins 16 calls. The connection is read again after 100 calls, the maximum of one connection.
+  // Each turn begins 16 calls. The connection is resumed after 100 calls, the maximum of one connection.
   expect(turnsPaused).toBeGreaterThanOrEqual(7);
   expect(turnsPaused).toBeLessThanOrEqual(9);
 });
@@ -274,7 +275,7 @@ it("does not pause the connection of a caller with few waiting calls", async () 
   for (let i = 0; i < 300; i++) call("flood");
   call("other");
   expect([pauses.length, pauses.includes("other")]).toEqual([44, false]);
-  // Two callers share the limit.
+  // Each of the two callers may have half of the 256 waiting calls.
   for (let i = 0; i < 128; i++) call("other");
   expect(pauses.filter((caller) => caller === "other")).toHaveLength(1);
 });

@@ -13,47 +13,48 @@ const MAX_AT_ONCE = 64;
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of calls that may begin per millisecond of a turn. A long turn may begin more calls than `PER_TURN`. Refusals, or
- * requests that do not wait, can make a turn long.
+ * The number of waiting calls that may begin per millisecond of the last turn, if this is more than `PER_TURN`.
+ * Refusals, and requests that do not wait, can make a turn long.
  */
 const PER_MS = 3;
 
 /**
- * The number of waiting calls, in equal parts for the groups and the callers of a group. If a caller has more than its part, its
- * connections are not read, because each call that is read costs memory and garbage collections.
+ * The maximum number of waiting calls before connections are paused, divided equally among the groups and the callers
+ * of a group. If a caller has more waiting calls, its connections are not read, because each call that is read costs
+ * memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
 /**
- * The maximum number of paused connections that are read again in one turn. Each connection may have
- * `MAX_HTTP2_STREAMS` further calls.
+ * The maximum number of paused connections that are resumed in one turn. Each connection may have `MAX_HTTP2_STREAMS`
+ * further calls.
  */
 const RESUMED_PER_TURN = 4;
 
 /**
  * The maximum number of waiting calls that one turn takes from the queue, per call that may begin. Late calls are
- * refused, and a refusal costs about as much as the begin of a call.
+ * refused, and a refusal costs about as much CPU as the start of a call.
  */
 const TAKEN_PER_BEGUN = 4;
 
 /** The longest wait of a call without a deadline, in milliseconds. After this wait, the call is refused. */
 export const MAX_WAIT_MS = 2000;
 
-/** The bytes that a waiting call may use. A call that uses more bytes counts as several calls. */
+/** The maximum number of bytes of a waiting call that counts as one call. A larger call counts as several calls. */
 export const CALL_BYTES = 4096;
 
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. The client waits longer, instead of calling again after
- * a refusal.
+ * The longest wait of a call with a deadline, in milliseconds. Longer than `MAX_WAIT_MS`, because a client with a
+ * deadline waits. After a refusal it would call again.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
 
-/** The caller of a call. Groups take turns, and the callers of a group take turns within it. */
+/** The caller of a call. Groups take turns, and the callers of a group share the turns of the group. */
 export interface Caller {
   readonly group: string;
   /** The name of the caller within its group. */
@@ -62,27 +63,25 @@ export interface Caller {
 
 const SOLE_CALLER: Caller = { group: "", name: "" };
 
-/** The options of a queue of calls. */
 export interface CallQueueOptions {
-  /** The maximum number of calls that wait or are in flight. More are refused. Default: no limit. */
+  /** The maximum number of calls that wait or are in flight. Further calls are refused. Default: no limit. */
   readonly maxCalls?: number;
   /** Returns the caller of a request. Default: one caller. */
   readonly callerOf?: (request: RequestHead) => Caller;
-  /** Called when a call has waited. */
+  /** Called with the waiting time of a call when its wait ends. */
   readonly onWaited?: (seconds: number) => void;
 }
 
 interface Waiting {
   readonly request: RequestHead;
-  /** The size of its headers, in bytes. */
   readonly headerBytes: number;
   /** The memory of the call in units of `CALL_BYTES`, at least 1. */
   units: number;
-  /** The time at which the call began to wait, by `performance.now()`. */
+  /** The time at which the wait began, by `performance.now()`. */
   readonly since: number;
-  /** The time after which the call may not begin, by `performance.now()`. */
+  /** The time after which the call is refused, by `performance.now()`. */
   readonly until: number;
-  /** The cause of its refusal at that time. */
+  /** The cause of a refusal after `until`. */
   readonly lateCause: OverloadCause;
   /** @param refused undefined if the call begins */
   readonly end: (refused?: OverloadCause) => void;
@@ -92,11 +91,11 @@ interface Waiting {
 class Line {
   readonly key: string;
   readonly calls: Waiting[] = [];
-  /** Functions that resume reading its paused connections, oldest first. */
+  /** Functions that resume the paused connections of the caller, oldest first. */
   readonly paused: (() => void)[] = [];
-  /** Whether the other connections of the caller were paused with the first one. */
+  /** Whether all known connections of the caller were paused together with the first one. */
   hasPausedOthers = false;
-  /** The number of calls taken from the line since reading of a paused connection was last resumed. */
+  /** The number of calls taken from the line since a paused connection was last resumed. */
   taken = 0;
   units = 0;
 
@@ -105,12 +104,12 @@ class Line {
   }
 }
 
-/** The callers of a group that have waiting calls. The first is the next. */
+/** A group. `lines` contains its callers with waiting calls, in the order of their turns. */
 class Group {
   readonly key: string;
   readonly lines = new Map<string, Line>();
   units = 0;
-  /** The line with the most units, of those that have grown since the last measure. */
+  /** The line with the most units among the lines that have grown since the last `#measure`. */
   largest = new Line("");
 
   constructor(key: string) {
@@ -119,21 +118,21 @@ class Group {
 }
 
 /**
- * Begins calls in a fair order. While a worker has time, a call begins at once. Otherwise the call waits, and the callers take
- * turns: a caller with many waiting calls does not delay the calls of another.
+ * Begins calls in a fair order. While a worker has time, a call begins at once. Otherwise the call waits, and the
+ * callers take turns: a caller with many waiting calls does not delay the calls of other callers.
  *
  * A waiting call uses only the memory of its request: its headers, and the part of its body that has arrived.
  */
 export class CallQueue {
   readonly #options: CallQueueOptions;
   readonly #max: number;
-  /** The groups that have waiting calls. The first is the next. */
+  /** The groups with waiting calls, in the order of their turns. */
   readonly #groups = new Map<string, Group>();
-  /** The group with the most units, of those that have grown since the last measure. */
+  /** The group with the most units among the groups that have grown since the last `#measure`. */
   #largest = new Group("");
   #waiting = 0;
   #units = 0;
-  /** The rate at which waiting calls begin or are refused. Measured while calls wait. */
+  /** The number of waiting calls per second that begin or are refused. Measured while calls wait. */
   #perSecond = Number.POSITIVE_INFINITY;
   #measuredSince = 0;
   #ended = 0;
@@ -143,7 +142,7 @@ export class CallQueue {
   #resumed = 0;
   #isScheduled = false;
   #turnBegan = 0;
-  /** The number of calls in flight. The owner of a call counts it. */
+  /** The number of calls in flight. The owner of each call updates this number. */
   inFlight = 0;
 
   constructor(options: CallQueueOptions = {}) {
@@ -151,17 +150,17 @@ export class CallQueue {
     this.#max = options.maxCalls ?? Number.POSITIVE_INFINITY;
   }
 
-  /** The number of calls that wait. */
+  /** The number of waiting calls. */
   get length(): number {
     return this.#waiting;
   }
 
-  /** The time in which the waiting calls begin, in whole seconds, from 1 to 10. */
+  /** The expected time until all waiting calls have begun, in whole seconds from 1 to 10. */
   get retryAfterSeconds(): number {
     return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil(this.#waiting / Math.max(1, this.#perSecond))));
   }
 
-  /** Begins a call at once, unless it must wait. */
+  /** Begins a call at once. Returns false if the call must wait. */
   tryBegin(): boolean {
     if (this.#waiting > 0 || this.#begun >= MAX_AT_ONCE || this.inFlight >= this.#max) return false;
     this.#begin();
@@ -169,16 +168,16 @@ export class CallQueue {
   }
 
   /**
-   * Waits until a call begins or is refused. Resolves to undefined if the call begins. Does not resolve if the client
-   * disconnects, because nobody then needs the answer.
+   * Waits until a call begins or is refused. If the call begins, resolves to undefined. Never resolves if the client
+   * disconnects, because nobody needs the answer.
    *
-   * @param timeoutMs the time until the deadline of the call, in milliseconds. Undefined without one
+   * @param timeoutMs the time until the deadline of the call, in milliseconds; undefined without a deadline
    */
   wait(request: RequestHead, timeoutMs?: number): Promise<OverloadCause | undefined> {
     const { group: key, name } = this.#options.callerOf?.(request) ?? SOLE_CALLER;
     const headerBytes = sizeOf(request);
     const units = unitsOf(request, headerBytes);
-    // A call that uses much memory may need the room of many small calls.
+    // A large call may need the room of several small calls.
     while (this.#units + this.inFlight + units > this.#max) {
       const group = this.#groups.get(key);
       if (!this.#makeRoom(group, group?.lines.get(name))) return Promise.resolve("queue-full");
@@ -199,7 +198,7 @@ export class CallQueue {
     });
   }
 
-  /** Whether further calls of a caller should be read. */
+  /** Returns whether to read further calls of a caller. */
   #mayRead({ lines }: Group, { calls }: Line): boolean {
     return calls.length <= Math.max(1, READ_AHEAD / (this.#groups.size * lines.size));
   }
@@ -213,11 +212,12 @@ export class CallQueue {
   }
 
   /**
-   * Makes room for a new call: refuses the oldest call of the caller with the most calls. The clients of newer calls are more likely to
-   * wait for the answer. Returns false if the new call itself must be refused.
+   * Makes room for a new call: refuses the oldest call of the caller with the most calls. The clients of newer calls
+   * are more likely to wait for the answer. Returns false if the new call itself must be refused.
    *
-   * @param group the group of the new call, and its line. This line loses a call, unless another group or line is
-   * larger even with the new call counted
+   * @param group the group of the new call
+   * @param line the line of the new call. This line loses a call, unless another line is larger even if it does not
+   * count the new call
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -229,7 +229,7 @@ export class CallQueue {
     return true;
   }
 
-  /** @param line the line that loses a call. If this line is empty, the next line of the group loses a call */
+  /** @param line the line that loses a call; if it is empty, the next line of the group loses a call */
   #refuseOldest(group: Group, line: Line): void {
     const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
     this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
@@ -262,11 +262,11 @@ export class CallQueue {
     if (this.#waiting > 0) this.#schedule();
   };
 
-  /** Measures the rate of the queue, and the memory of the waiting calls, whose bodies arrive. */
+  /** Measures the rate of the queue, and the memory of the waiting calls, which grows while bodies arrive. */
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // After a pause without waiting calls, there is nothing to measure.
+    // After a pause without waiting calls, the time since the last measure says nothing about the rate.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
@@ -290,9 +290,9 @@ export class CallQueue {
   }
 
   /**
-   * Begins the oldest call of the next caller. If that call is too late, refuses it and begins the newest, because the other old
-   * calls would be too late. The group then waits for the turns of all other groups, and the caller for the turns of
-   * the other callers.
+   * Begins the oldest call of the next caller. If this call is too late, refuses it and begins the newest call of the
+   * caller, because the other old calls are probably too late. Afterwards, the other groups have their turns, and in
+   * this group the other callers.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;
@@ -316,9 +316,9 @@ export class CallQueue {
   }
 
   /**
-   * Resumes reading a paused connection if further calls should be read, or if the turns have taken as many calls as a connection
-   * may have. Otherwise, calls of other connections, such as those of HTTP/1.1, could keep it paused. If no call of the caller
-   * waits, resumes all its connections.
+   * Resumes a paused connection if further calls should be read, or if as many calls were taken as one connection may
+   * have. Without the second condition, calls of other connections, such as those of HTTP/1.1, could keep the
+   * connection paused. If no call of the caller waits, resumes all its connections.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;
@@ -348,12 +348,12 @@ function getOrCreate<Value>(map: Map<string, Value>, key: string, Type: new (key
   return value;
 }
 
-/** The number of calls that a waiting call counts as. */
+/** Returns the number of calls for which a waiting call counts. */
 function unitsOf({ unreadBytes }: RequestHead, headerBytes: number): number {
   return Math.max(1, Math.ceil((headerBytes + unreadBytes) / CALL_BYTES));
 }
 
-/** The size of the target and the headers of a request, in bytes. */
+/** Returns the size of the target and the headers of a request, in bytes. */
 function sizeOf({ target, headers }: RequestHead): number {
   let bytes = target.length;
   for (const name in headers) bytes += name.length + String(headers[name]).length;

@@ -22,7 +22,6 @@ const REQUEST: RequestHead = {
   requestSignal: () => new AbortController().signal,
 };
 
-/** The only method of the routes. */
 function methodOf(options: RpcOptions): UnaryMethod {
   return collectRpcs(options)[0]?.unary as UnaryMethod;
 }
@@ -87,7 +86,7 @@ describe("a call", () => {
     },
   );
 
-  it("passes url and signal on when an interceptor passes on a spread copy", async () => {
+  it("keeps url and signal when an interceptor passes on a spread copy", async () => {
     const seen: unknown[] = [];
     const copying: Interceptor = (next) => (req) => next({ ...req, header: new Headers({ "x-copy": "1" }) } as never);
     const looking: Interceptor = (next) => (req) => {

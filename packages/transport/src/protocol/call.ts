@@ -14,18 +14,18 @@ import { RecordHeaders } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 import type { Refusal, Refused, RefusedRequest } from "./refusals.ts";
 
-/** The part of a call that is known before its body is read. Call its methods on the object. */
+/** The part of a call that is known before its body is read. Do not detach its methods from the object. */
 export interface CallHead {
   readonly method: DescMethod;
-  /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
+  /** The protocol: `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
   readonly protocolName: string;
-  /** The headers of the request by lower-case name. `headerValue` reads one. */
+  /** The headers of the request, by lower-case name. `headerValue` returns a header. */
   readonly headers: HeaderRecord;
-  /** When the request arrived, in milliseconds of Unix time. */
+  /** The time at which the request arrived, in milliseconds of Unix time. */
   readonly arrived: number;
-  /** The context values of the call. Values that authorization stores here reach interceptors and handlers. */
+  /** The context values of the call. Interceptors and handlers receive the values that `authorize` sets. */
   readonly contextValues: ContextValues;
-  /** The IP address that the request came from; empty if it is not known. */
+  /** Returns the IP address of the peer; empty if the address is unknown. */
   peerAddress(): string;
 }
 
@@ -39,7 +39,6 @@ export interface CallGate {
   refuse(refusal: Refusal, request: RefusedRequest): Refused;
 }
 
-/** A request for a method, and whether anyone may call the method. */
 export interface CallInit {
   readonly method: DescMethod;
   readonly protocolName: string;
@@ -54,12 +53,11 @@ export class Call implements CallHead {
   readonly protocolName: string;
   readonly headers: HeaderRecord;
   readonly contextValues: ContextValues;
-  /** Whether anyone may make this call. */
   readonly isOpen: boolean;
-  /** Set by `enter`. */
+  /** Undefined before `enter`. */
   responseHeader!: Headers;
   responseTrailer!: Headers;
-  /** The reason why `invoke` rejected. */
+  /** The error with which `invoke` rejected. */
   failure: unknown = undefined;
   readonly request: RequestHead;
   private readonly gate: CallGate;
@@ -89,8 +87,8 @@ export class Call implements CallHead {
   }
 
   /**
-   * Counts the call among those in flight, unless anyone may make it, and prepares it for `invoke`. Call it when the
-   * body has arrived.
+   * Counts the call as in flight, unless its method is open, and prepares the call for `invoke`. Call this method when
+   * the body has arrived.
    *
    * @param method the method that `invoke` calls; undefined if the RPC is not served
    * @param header the initial response headers; modified in place, like `trailer`
@@ -119,15 +117,15 @@ export class Call implements CallHead {
     return this.gate.refuse(refusal, this);
   }
 
-  /** Sets the deadline, in milliseconds after the request arrived. */
+  /** Sets the deadline, in milliseconds after the arrival of the request. */
   expireAfter(timeoutMs: number): void {
     // Like Connect, round the nanoseconds of gRPC down to whole milliseconds.
     this.deadline = Math.trunc(this.arrived + timeoutMs);
   }
 
   /**
-   * Passes the message through the interceptors to the implementation. Call it once. Rejects with the error of an interceptor
-   * or of the implementation.
+   * Passes the message through the interceptors to the implementation. Call this method once. Rejects with the error of
+   * an interceptor or of the implementation.
    */
   async invoke(message: Message): Promise<Message> {
     const { unary } = this;
@@ -156,11 +154,11 @@ export class Call implements CallHead {
     this.controller?.abort(this.failure);
   }
 
-  /** Aborts when the client disconnects, when the deadline passes, and when the call has ended. */
+  /** A signal that aborts when the client disconnects, the deadline passes, or the call ends. */
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       const left = this.timeLeft();
-      // A longer timer would fire at once. No call lasts that long.
+      // A longer timer would fire at once. No call lasts as long as `MAX_TIMER_MS`.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.stopTimer = timer.cleanup;
       const { shutdownSignal } = this.unary?.options ?? {};
@@ -170,13 +168,13 @@ export class Call implements CallHead {
     return this.controller.signal;
   }
 
-  /** The time until the client's deadline, in milliseconds; undefined without a deadline. */
+  /** Returns the time until the client's deadline, in milliseconds; undefined without a deadline. */
   timeLeft(): number | undefined {
     return this.deadline === undefined ? undefined : this.deadline - Date.now();
   }
 }
 
-/** The request of a unary call, for interceptors. Its getters create what few calls need. */
+/** The request of a unary call, for interceptors. Getters create the values that few calls need. */
 class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly stream = false;
   readonly service: DescService;
@@ -185,7 +183,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly message: Message;
-  /** The call. A spread copy of the request also contains this property. */
+  /** No getter, so that a spread copy of the request also contains the call. */
   readonly call: Call;
 
   constructor(call: Call, { desc }: UnaryMethod, message: Message) {
@@ -207,13 +205,13 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   }
 }
 
-/** The context of an implementation. It reads the request that the last interceptor passed on. */
+/** The context of an implementation. Its values are those of the request that the last interceptor passed on. */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];
   readonly protocolName: string;
   readonly responseHeader: Headers;
   readonly responseTrailer: Headers;
-  // No `#` and no closures, because with them a gRPC call takes 12 % more CPU.
+  // Private names (`#`) and closures would take 12 % more CPU for a gRPC call.
   private readonly call: Call;
   private readonly request: UnaryRequest;
 
@@ -258,7 +256,7 @@ class CallHandlerContext implements HandlerContext {
 }
 
 /**
- * Wraps the interceptors around the implementation of a method, once for all calls: wrapping them for each call would take
+ * Wraps the interceptors around the implementation of a method, once for all calls. Wrapping for each call would take
  * 20 % more CPU. An interceptor may pass on a spread copy of its request.
  */
 function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Interceptor> {
@@ -276,7 +274,7 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
   );
 }
 
-/** Adds the values of getters to a spread copy of a request, which lacks them. */
+/** Adds the values of getters to a request if it is a spread copy, which has no getters. */
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;

@@ -6,7 +6,10 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { bodyBytes } from "../http-types.ts";
 import { asConnectError, RefusalError } from "./refusals.ts";
 
-/** The quality of Brotli, from 0 to 11. At 4 Brotli is as fast as gzip. At the default, 11, 10 KB take 10 ms and more. */
+/**
+ * The quality of Brotli, from 0 to 11. With 4, Brotli is as fast as gzip. With the default of 11, 10 KB take at least
+ * 10 ms.
+ */
 const BROTLI_QUALITY = 4;
 
 const compressBrotli = promisify(brotliCompress);
@@ -35,7 +38,6 @@ export function inflate(bytes: Uint8Array, { name, decompress }: Compression, ma
   });
 }
 
-/** Compresses a response. */
 export function compress(body: Uint8Array, compression: Compression): Promise<Uint8Array> {
   return compression.compress(body as Uint8Array<ArrayBuffer>);
 }

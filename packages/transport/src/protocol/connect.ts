@@ -72,7 +72,7 @@ function respond(
   return { status, headers, body };
 }
 
-/** Refuses a body that was not read to its end. The error contains the declared size, if there is one. */
+/** Creates the error for a body that was not read to its end. The message contains the declared size, if any. */
 function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";

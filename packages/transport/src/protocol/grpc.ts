@@ -10,11 +10,11 @@ import { messageTooLarge, type RefusalError } from "./refusals.ts";
 import type { UnaryExchange, UnaryProtocol } from "./unary-protocol.ts";
 import { decodeWebText } from "./web-text.ts";
 
-/** The length of the flags and the length field before the message of an envelope. */
+/** The length of an envelope's prefix, which consists of flags and the length of the message. */
 const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
-/** The bytes of a body beyond one message: the prefix of the message, and the prefix of a trailer or a second message. */
+/** The number of body bytes beyond one message: its prefix, and the prefix of a trailer or a second message. */
 const MORE_BYTES = 2 * PREFIX_BYTES;
 
 const EMPTY = Buffer.alloc(0);
@@ -34,11 +34,11 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // If a text is too long, it was not read to its end, so decoding may fail.
+    // A text that is too long was not read to its end, so decoding it may fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
-    // Most bodies are one uncompressed envelope.
+    // Most bodies consist of one uncompressed envelope.
     const isPlain =
       length >= 0 && length <= maxMessageBytes && bytes[0] === 0 && bytes.readUInt32BE(LENGTH_AT) === length;
     return isPlain ? exchange.parse(bytes.subarray(PREFIX_BYTES)) : onlyMessage(bytes, exchange);
@@ -54,10 +54,10 @@ export const grpcProtocol: UnaryProtocol = {
   },
 };
 
-/** The only message of a unary request. Rejects with RefusalError or ConnectError. */
+/** Decodes the only message of a unary request. Rejects with RefusalError or ConnectError. */
 async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Message> {
   const { format, maxMessageBytes, requestCompression } = exchange;
-  // If a body is too long, the number of bytes that were read varies. Truncate the body, so that the result does not
+  // If a body is too long, the number of bytes that were read varies. Truncate the body, so that the error does not
   // vary.
   const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
   let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
@@ -107,7 +107,7 @@ function seal(envelope: Buffer, exchange: UnaryExchange, flags = 0): Buffer | Pr
   return envelope;
 }
 
-/** Wraps data in an envelope, also for Connect's streams. */
+/** Wraps data in an envelope of gRPC or of Connect's streams. */
 export function envelopeOf(flags: number, data: Uint8Array): Buffer {
   const envelope = Buffer.concat([Buffer.alloc(PREFIX_BYTES), data]);
   envelope[0] = flags;
@@ -130,18 +130,20 @@ function respond(body: HttpResponse["body"], exchange: UnaryExchange): HttpRespo
   const trailer = Buffer.concat([Buffer.alloc(PREFIX_BYTES), grpcWeb.trailerSerialize(call.responseTrailer)]);
   return whenKnown(seal(trailer, exchange, grpcWeb.trailerFlag), (last) => {
     const envelopes = [bodyBytes(body), last];
-    // Each envelope is encoded separately.
+    // gRPC-Web text encodes each envelope separately.
     const text = () => Buffer.from(envelopes.map((envelope) => envelope.toString("base64")).join(""));
     return { status: 200, headers, body: format.isText ? text() : Buffer.concat(envelopes) };
   });
 }
 
-/** The trailers of an error. */
+/** Returns the trailers of an error. */
 export function errorTrailers(error: ConnectError): HeaderRecord {
   return recordOf(grpc.setTrailerStatus(new Headers(), wellFormed(error)));
 }
 
-/** The response for an error alone. gRPC sends its trailers as headers; gRPC-Web puts them in the body. */
+/**
+ * Creates a response that contains only an error. gRPC sends the trailers as headers; gRPC-Web puts them in the body.
+ */
 export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpResponse {
   const headers: HeaderRecord = { "content-type": format.responseType };
   if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...trailers }, body: "" };
@@ -150,7 +152,10 @@ export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpRe
   return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
-/** Replaces lone surrogates in the message, which percent-encoding refuses. Truncated quotes of input may contain one. */
+/**
+ * Replaces lone surrogates in the message, because percent-encoding refuses them. A truncated quotation may contain
+ * one.
+ */
 function wellFormed(error: ConnectError): ConnectError {
   const { rawMessage, code, metadata, details } = error;
   if (rawMessage.isWellFormed()) return error;

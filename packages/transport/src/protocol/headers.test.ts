@@ -39,7 +39,6 @@ const operation: fc.Arbitrary<[string, Operation]> = fc.oneof(
   ),
 );
 
-/** The result or the error of an operation. */
 function outcome(headers: Headers, run: Operation): unknown {
   try {
     return run(headers);
@@ -48,7 +47,7 @@ function outcome(headers: Headers, run: Operation): unknown {
   }
 }
 
-/** Records as node:http and node:http2 create them. */
+/** Generates records like those of node:http and node:http2. */
 const record: fc.Arbitrary<HeaderRecord> = fc
   .dictionary(
     fc.constantFrom("a", "b", "x-y", "content-type", "constructor", "x-bin"),

@@ -3,15 +3,15 @@ import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
 import type { HeaderRecord } from "../http-types.ts";
 
-/** `Headers.append` of an empty value leaves spaces at the ends. HTTP/2 drops headers with such a value. */
+/** Spaces that `Headers.append` of an empty value leaves at the ends. HTTP/2 drops a header with such a value. */
 const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;
 const PLAIN_NAME = /^[a-z0-9-]+$/;
 const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 /**
- * The fetch API's `Headers` (https://fetch.spec.whatwg.org/#headers-class) on top of a record. It reads and writes plain
- * headers in the record. For any other operation it copies the record to real `Headers`. It saves 7 % of the CPU of a
- * gRPC call.
+ * The fetch API's `Headers` (https://fetch.spec.whatwg.org/#headers-class), backed by a record. Reads and writes plain
+ * headers in the record. Any other operation first copies the record to real `Headers`. Saves 7 % of the CPU of a gRPC
+ * call.
  */
 export class RecordHeaders implements Headers {
   /** The record, until it is copied. */
@@ -91,7 +91,7 @@ export class RecordHeaders implements Headers {
   }
 }
 
-/** The value of a header, with repeated values joined; null if it is absent. */
+/** Returns the value of a header, with repeated values joined; null if the header is absent. */
 export function headerValue(headers: HeaderRecord, name: string): string | null {
   const value = headers[name];
   if (value === undefined) return null;
@@ -125,17 +125,16 @@ export type RpcProtocol = "grpc" | "grpc-web" | "connect";
 
 /** The format of a request, by its content type. */
 export interface CallFormat {
-  /** `connect` if the type belongs to no other protocol. */
+  /** The protocol; `connect` if the content type belongs to no other protocol. */
   readonly protocol: RpcProtocol;
-  /** Whether the protocol defines the type. For example, gRPC does not define `application/grpc+thrift`. */
+  /** Whether the protocol defines the content type. For example, gRPC does not define `application/grpc+thrift`. */
   readonly isKnown: boolean;
   /** Whether messages are binary, not JSON. */
   readonly isBinary: boolean;
   /** Whether the body is base64 (gRPC-Web text). */
   readonly isText: boolean;
-  /** Whether the format is Connect's format of streams. The other protocols use the same format for all calls. */
+  /** Whether the format is that of Connect's streams. The other protocols use the same format for all calls. */
   readonly isStream: boolean;
-  /** The content type of responses. */
   readonly responseType: string;
 }
 
@@ -149,13 +148,13 @@ const PARSERS = {
 
 const known = new Map<string, CallFormat>();
 
-/** The format of a content type. */
+/** Returns the format of a content type. */
 export function formatOf(contentType: HeaderRecord[string] | null): CallFormat {
   const type = String(contentType ?? "");
   const format = known.get(type);
   if (format) return format;
   const parsed = parse(type);
-  // Unknown types are not cached, because clients could fill the cache with unknown types.
+  // Unknown types are not cached, because clients could fill the cache.
   if (parsed.isKnown && known.size < MAX_KNOWN_TYPES) known.set(type, parsed);
   return parsed;
 }

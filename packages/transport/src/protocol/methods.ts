@@ -22,9 +22,9 @@ export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
   readonly options: UniversalHandlerOptions;
-  /** The interceptors around the implementation. Set at the first call. */
+  /** The implementation with its interceptors. Set at the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /** Compiled at the first call in the format. Compiling all encoders at the start would delay the start. */
+  /** The encoders and decoders. Created at the first call in the format, because creating all would delay the start. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -34,19 +34,16 @@ export interface UnaryMethod {
 export interface Rpc {
   /** Connect's own handler. */
   readonly handler: UniversalHandler;
-  /** The unary method; undefined for a streaming method. */
+  /** Undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
-  /** The size limit of a request message, in bytes. */
+  /** The maximum size of a request message, in bytes. */
   readonly readMaxBytes: number;
 }
 
-/** Routes and Connect's options for them. */
+/** The routes, and Connect's options for routes. */
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /**
-   * Ends streaming calls when it aborts, but not unary calls. Default: `shutdownSignal`, which ends streaming and unary
-   * calls.
-   */
+  /** A signal that ends only streaming calls. Default: `shutdownSignal`, which also ends unary calls. */
   readonly streamsSignal?: AbortSignal;
 }
 

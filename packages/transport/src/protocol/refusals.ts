@@ -3,7 +3,10 @@ import { Code, ConnectError, type ContextValues, createContextKey, type StreamRe
 import type { HeaderRecord, HttpResponse } from "../http-types.ts";
 import { formatOf } from "./headers.ts";
 
-/** Why a call is refused: too many calls wait or are in flight, it has waited for too long, or its deadline has passed. */
+/**
+ * The cause of a refusal under load: too many calls wait or are in flight, the call has waited for too long, or its
+ * deadline has passed.
+ */
 export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceeded";
 
 /** The reason for the refusal of a request. `error` is Connect's error, if there is one. */
@@ -50,13 +53,16 @@ export type Refusal =
 export interface RefusedRequest {
   /** The RPC of the request, if there is one. */
   readonly method?: DescMethod | undefined;
-  /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint; undefined if the request is not a call. */
+  /**
+   * The protocol: `grpc`, `grpc-web`, `connect`, or the name of an endpoint's protocol; undefined if the request is not
+   * a call.
+   */
   readonly protocolName?: string | undefined;
-  /** The headers of the request by lower-case name, as far as they are known. */
+  /** The known headers of the request, by lower-case name. */
   readonly headers: HeaderRecord;
-  /** The context values of the call; undefined if the request did not become a call. */
+  /** The context values of the call; undefined if the request is not a call. */
   readonly contextValues?: ContextValues;
-  /** When the request arrived, in milliseconds of Unix time. Default: now. */
+  /** The time at which the request arrived, in milliseconds of Unix time. Default: now. */
   readonly arrived?: number;
 }
 
@@ -68,7 +74,7 @@ export interface RefusedRequest {
  */
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
-/** Creates the error for the client of a refused request. Called once per refused request. */
+/** Creates the error that the client of a refused request receives. Called once per refused request. */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
 /** The HTTP status of a refusal outside of the RPC protocols, if it differs from the status of the error code. */
@@ -89,18 +95,19 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   overloaded: 503,
 };
 
-/** The response to a refused request without `onRefused`: a bare status. */
+/** Creates the default response to a refused request: a bare status. */
 export function bareRefusal({ kind }: Refusal): HttpResponse {
   return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
 }
 
-/** The error for the client of a refused request, and its HTTP status. Default: the status of the error code. */
+/**
+ * The error for the client of a refused request. If `status` is undefined, the error code determines the HTTP status.
+ */
 export interface Refused {
   readonly error: ConnectError;
   readonly status: number | undefined;
 }
 
-/** Refuses a request. */
 export function refuse(refusal: Refusal, request: RefusedRequest, onRefused: OnRefused | undefined): Refused {
   return { error: onRefused?.(refusal, request) ?? defaultError(refusal), status: REFUSAL_STATUS[refusal.kind] };
 }
@@ -134,15 +141,15 @@ export function messageTooLarge(maxBytes: number, text: string): RefusalError {
   return new RefusalError({ kind: "message-too-large", maxBytes, error });
 }
 
-/** The refusal for an error of a decoder. */
+/** Returns the refusal for an error of a decoder. */
 export function refusalOf(reason: unknown): Refusal {
   return reason instanceof RefusalError ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
 }
 
-/** The maximum size of the request messages of a stream, in bytes. Set by the transport. */
+/** The maximum size of a stream's request messages, in bytes. Set by the transport. */
 export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "maximum size of messages" });
 
-/** The refusal for an error of Connect's handler that occurred while it read the messages of a stream. */
+/** Returns the refusal for an error that Connect's handler threw while it read the messages of a stream. */
 export function streamRefusal(error: ConnectError, { header, contextValues }: StreamRequest): Refusal {
   if (error.code === Code.ResourceExhausted) {
     return { kind: "message-too-large", maxBytes: contextValues.get(kReadMaxBytes), error };

@@ -12,7 +12,6 @@ function prepared(headers: HeaderRecord, lifetimeMs = Infinity): HeaderRecord {
   return copy;
 }
 
-/** The prepared deadline of a gRPC request and of a Connect request. */
 const grpc = (timeout: string | undefined, lifetimeMs?: number) =>
   prepared({ ...GRPC, "grpc-timeout": timeout }, lifetimeMs)["grpc-timeout"];
 const connect = (timeout: string | undefined, lifetimeMs?: number) =>
@@ -23,7 +22,7 @@ describe("a deadline for Connect's handler", () => {
     expect(grpc(text)).toBe("2147483S");
   });
 
-  it("of ten digits of milliseconds is reduced to the longest timer", () => {
+  it("in milliseconds with ten digits is reduced to the longest timer", () => {
     expect([connect("9999999999"), connect("2147483648")]).toEqual(["2147483647", "2147483647"]);
   });
 

@@ -4,10 +4,13 @@ import { connectProtocol } from "./connect.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { formatOf, headerValue } from "./headers.ts";
 
-/** The first number of milliseconds that exceeds the eight digits of `grpc-timeout`. */
+/** The smallest number of milliseconds that exceeds the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/** Headers that Connect repeats in a response header if it refuses them. A repeated header of 24 KiB could not be sent. */
+/**
+ * Request headers that Connect repeats in a response header if it refuses their values. A repeated value of 24 KiB
+ * could not be sent.
+ */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",
@@ -17,11 +20,11 @@ const ECHOED = [
   "grpc-timeout",
 ] as const;
 
-/** The maximum length of valid values. Connect also refuses a truncated value. */
+/** The maximum length of a valid value. Connect also refuses a truncated value. */
 const MAX_ECHOED_LENGTH = 64;
 
 /**
- * Prepares request headers for Connect's own handler. Truncates the headers that Connect repeats, and limits the deadline,
+ * Prepares request headers for Connect's own handler. Truncates the headers that Connect repeats. Limits the deadline,
  * so that the stream ends with an error of its protocol.
  *
  * @param headers modified in place
@@ -36,7 +39,7 @@ export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number):
   const isGrpc = formatOf(headers["content-type"]).protocol !== "connect";
   const { timeoutHeader: name, parseTimeout } = isGrpc ? grpcProtocol : connectProtocol;
   const { timeoutMs = lifetimeMs, error } = parseTimeout(headerValue(headers, name), Infinity);
-  // Connect refuses a malformed deadline.
+  // Connect itself refuses a malformed deadline.
   if (error !== undefined || timeoutMs === Infinity) return;
   // Connect passes the deadline to setTimeout, which fires at once if the delay is too long.
   const ms = Math.min(timeoutMs, lifetimeMs, MAX_TIMER_MS);

@@ -8,42 +8,41 @@ import type { UnaryMethod } from "./methods.ts";
 
 export type Body = HttpResponse["body"];
 
-/** The part of a unary call that its protocol needs. */
+/** The data of a unary call that its protocol needs. */
 export interface UnaryExchange {
   readonly method: UnaryMethod;
   readonly format: CallFormat;
   readonly call: Call;
-  /** The size limit of the body, in bytes. */
+  /** The maximum size of the body, in bytes. */
   readonly maxBytes: number;
-  /** The size limit of the request message, in bytes. */
+  /** The maximum size of the request message, in bytes. */
   readonly maxMessageBytes: number;
   /** The compression of the request; null if it is not compressed. */
   readonly requestCompression: Compression | null;
-  /** The compression that the client accepts; null if the response is not to be compressed. */
+  /** A compression that the client accepts; null if the response must not be compressed. */
   responseCompression: Compression | null;
   /** Decodes the request message. @throws RefusalError */
   parse(bytes: Buffer): Message;
 }
 
-/** A protocol of unary calls. */
 export interface UnaryProtocol {
   readonly timeoutHeader: string;
   readonly encodingHeader: string;
   readonly acceptHeader: string;
   parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
-  /** The maximum number of bytes by which a body may be longer than its message. */
+  /** The maximum number of bytes of a body in addition to its message. */
   readonly moreBytes: number;
-  /** The trailers of a success. */
+  /** The trailers of a successful response. */
   readonly trailers: HeaderRecord;
   /** Whether a response names its compression even if it is too short to be compressed. */
   readonly alwaysNamesEncoding: boolean;
   /** Decodes the only message of a request. */
   decode(request: HttpRequest, exchange: UnaryExchange): Message | Promise<Message>;
-  /** The number of bytes to leave free before the response message. */
+  /** The number of free bytes that `seal` needs before the response message. */
   readonly headroom: number;
   /** Completes an encoded message, for example by its envelope. Default: adds nothing. */
   readonly seal?: (encoded: Buffer, exchange: UnaryExchange) => Body | Promise<Body>;
-  /** The response with an encoded message. */
+  /** Creates the response with an encoded message. */
   respond(body: Body, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
   respondError(error: ConnectError, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
 }

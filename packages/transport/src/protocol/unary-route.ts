@@ -11,7 +11,6 @@ import type { UnaryMethod } from "./methods.ts";
 import { asConnectError, type Refusal, RefusalError, refusalOf } from "./refusals.ts";
 import type { Body, UnaryExchange, UnaryProtocol } from "./unary-protocol.ts";
 
-/** The route of an admitted unary call. */
 export class UnaryRoute implements Route, UnaryExchange {
   readonly method: UnaryMethod;
   readonly format: CallFormat;
@@ -35,7 +34,7 @@ export class UnaryRoute implements Route, UnaryExchange {
     else this.serialization = method.json ??= jsonSerialization(desc, options);
     this.protocol = format.protocol === "connect" ? connectProtocol : grpcProtocol;
     const bytes = this.maxMessageBytes + this.protocol.moreBytes;
-    // In base64 four characters stand for three bytes.
+    // In base64, four characters represent three bytes.
     this.maxBytes = format.isText ? Math.ceil(bytes / 3) * 4 + 8 : bytes;
   }
 

@@ -11,7 +11,7 @@ import { formatOf } from "./headers.ts";
 const SPACES = /[\t\n\r ]+/g;
 const TEXT = /^[A-Za-z0-9+/_=-]*$/;
 
-/** Decodes base64 that may be split at any character, in linear time for any number of pieces. */
+/** Decodes base64 that may be split at any character. The time is linear for any number of pieces. */
 export class WebTextDecoder {
   /** The characters of an incomplete group of four. */
   #rest = "";
@@ -46,7 +46,7 @@ export function decodeWebText(text: Uint8Array): Buffer {
   return rest.byteLength === 0 ? bytes : Buffer.concat([bytes, rest]);
 }
 
-/** Adds gRPC-Web text to a handler of gRPC-Web. */
+/** Adds support for gRPC-Web text to a gRPC-Web handler. */
 export function withWebText(handler: UniversalHandler): UniversalHandler {
   if (!handler.protocolNames.includes("grpc-web")) return handler;
   const serve = async (request: UniversalServerRequest) => {
