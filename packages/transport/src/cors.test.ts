@@ -8,7 +8,6 @@ const ORIGIN = "https://app.example";
 const JSON_TYPE = "application/json";
 const MESSAGES = "00000000027b7d";
 
-/** Both methods set headers of their own. */
 const talk: Partial<ServiceImpl<typeof TalkService>> = {
   say: (_request, { responseHeader }) => {
     responseHeader.set("vary", "accept-language");
@@ -44,7 +43,7 @@ describe("the response of a method that sets Vary itself", () => {
   });
   afterAll(() => port.destroy());
 
-  it.each(CALLS)("keeps its Vary and that of CORS over HTTP/1.1: %s", async (_what, method, type, body) => {
+  it.each(CALLS)("has the Vary of the method and of CORS over HTTP/1.1: %s", async (_what, method, type, body) => {
     const response = await fetch(`${port.url}/talk.v1.TalkService/${method}`, {
       method: "POST",
       headers: { "content-type": type, origin: ORIGIN },
@@ -60,7 +59,7 @@ describe("the response of a method that sets Vary itself", () => {
     ]);
   });
 
-  it.each(CALLS)("keeps its Vary and that of CORS over HTTP/2: %s", async (_what, method, type, body) => {
+  it.each(CALLS)("has the Vary of the method and of CORS over HTTP/2: %s", async (_what, method, type, body) => {
     const session = connect(port.url);
     const path = `/talk.v1.TalkService/${method}`;
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": type, origin: ORIGIN });

@@ -8,19 +8,18 @@ import { headerValue } from "./protocol/headers.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
 import { asConnectError, messageTooLarge, type Refusal, RefusalError, type Refused } from "./protocol/refusals.ts";
 
-/** An HTTP endpoint at a path, beside the RPCs. */
 export interface Endpoint {
-  /** The protocol name of its calls, such as `rest`; undefined if none of its methods is a call. */
+  /** The protocol name of the calls, such as `rest`. Omit it if no method makes a call. */
   readonly protocolName?: string;
-  /** The handler of each HTTP method. Other methods are refused. */
+  /** The handler of each HTTP method. Requests with other methods are refused. */
   readonly methods: ReadonlyMap<string, EndpointMethod>;
 }
 
 /** The handler of one HTTP method of an endpoint. */
 export interface EndpointMethod {
   /**
-   * The RPC of the request. The request is authorized and limited like a call of the RPC. Undefined if the request is not
-   * a call and needs no authorization.
+   * The RPC that the request calls. The request is authorized and limited like any call of this RPC. Omit it if
+   * requests make no call and need no authorization.
    */
   readonly rpc?: DescMethodUnary;
   /**
@@ -28,29 +27,29 @@ export interface EndpointMethod {
    * unread.
    */
   readonly maxBytes?: number;
-  /** The minimum size of a response that is compressed, in bytes. Default: no response is compressed. */
+  /** The minimum size of a compressed response, in bytes. Default: responses are not compressed. */
   readonly compressMinBytes?: number;
   /**
-   * Serves a request with a decompressed body. The transport adds the content length. May throw RefusalError. Any other
-   * thrown error becomes the refusal `endpoint`, unless it is the error of the call.
+   * Serves a request, whose body is already decompressed. The transport adds the content length. May throw
+   * RefusalError, or rethrow an error of `invoke`. Any other error becomes the refusal `endpoint`.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/** The call of the endpoint's RPC. Call its methods on the object, do not detach them. */
+/** The call of the endpoint's RPC. Do not detach its methods from the object. */
 export interface EndpointCall {
   /**
-   * Passes a message through the interceptors to the RPC. Call it once. Rejects with the error of the interceptors, or with
-   * a TypeError if the RPC is not served.
+   * Passes a message through the interceptors to the RPC. Call this method once. Rejects with an error of the
+   * interceptors or the RPC, or with a TypeError if the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
-  /** The response headers of the RPC, after `invoke`. `recordOf` returns them as a record that may be modified. */
+  /** The response headers of the RPC, set by `invoke`. `recordOf` converts the headers to a modifiable record. */
   readonly responseHeader: Headers;
-  /** The values that authorization and the interceptors stored. */
+  /** The values that `authorize` and the interceptors have stored. */
   readonly contextValues: ContextValues;
 }
 
-/** An endpoint for GET and HEAD. */
+/** Creates an endpoint for GET and HEAD. */
 export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
   return {
     methods: new Map([
@@ -60,13 +59,15 @@ export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpRespon
   };
 }
 
-/** Whether `If-None-Match` contains the entity tag or `*`, so that the client needs no body (RFC 9110, 13.1.2). */
+/**
+ * Returns whether `If-None-Match` contains the entity tag or `*`. If so, the client needs no body (RFC 9110, 13.1.2).
+ */
 export function isKnown(etag: string, request: HeaderRecord): boolean {
   const known = headerValue(request, "if-none-match")?.split(",") ?? [];
   return known.some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
 }
 
-/** Creates an error response outside of the RPC protocols. @param status the HTTP status of the error */
+/** Creates the error response of a request that is not an RPC. @param status the HTTP status of the error */
 export type HttpError = (error: ConnectError, status: number) => HttpResponse;
 
 /** The options that all endpoint routes share. */
@@ -78,7 +79,6 @@ export interface EndpointOptions {
   readonly compressions: readonly Compression[];
 }
 
-/** The route of a request to an endpoint. */
 export class EndpointRoute implements Route {
   readonly maxBytes: number | undefined;
   readonly isOpen: boolean;
@@ -88,8 +88,8 @@ export class EndpointRoute implements Route {
   private readonly rpc: UnaryMethod | undefined;
 
   /**
-   * @param call the call of the request, if it is a call
-   * @param rpc the RPC of the call, if it is served
+   * @param call undefined if the request is not a call
+   * @param rpc undefined if the RPC is not served
    */
   constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
     this.method = method;
@@ -112,10 +112,10 @@ export class EndpointRoute implements Route {
       const response = await method.serve(request, call ?? NO_CALL);
       const { status, headers } = response;
       const bytes = Buffer.byteLength(response.body);
-      // In a 304, `content-length` would refer to the response that the client has (RFC 9110, 8.6).
+      // In a 304, `content-length` would be the length of the client's copy (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // A short response that no cache stores needs no `vary`, because it is never compressed (RFC 9110, 12.5.5).
+      // A short response is never compressed, so it needs no `vary` if no cache stores it (RFC 9110, 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
@@ -125,7 +125,7 @@ export class EndpointRoute implements Route {
   }
 
   private refused(failure: unknown, request: HttpRequest): Refused {
-    // The interceptors have already converted, counted and logged the failure of the call.
+    // The interceptors have already converted, counted and logged an error of the call.
     const isOfCall = failure !== undefined && failure === this.call?.failure && !(failure instanceof RefusalError);
     if (isOfCall) return { error: asConnectError(failure), status: undefined };
     const refusal: Refusal = failure instanceof RefusalError ? failure.refusal : { kind: "endpoint", error: failure };
@@ -145,7 +145,7 @@ const NO_CALL: EndpointCall = {
  * Content encodings of requests and responses that are not RPCs (RFC 9110, 8.4 and 12.5.3).
  */
 
-/** Whether `Accept-Encoding` contains an encoding without `q=0`. */
+/** Returns whether `Accept-Encoding` contains an encoding without `q=0`. */
 export function acceptsEncoding(request: HeaderRecord, encoding: string): boolean {
   return (headerValue(request, "accept-encoding") ?? "").split(",").some((item) => {
     const [name = "", ...parameters] = item.split(";");
@@ -167,7 +167,7 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/** Compresses a response with the first encoding of the server that the client accepts. */
+/** Compresses a response with the server's first encoding that the client accepts. */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

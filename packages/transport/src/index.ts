@@ -1,4 +1,7 @@
-/* The public interface of the transport; see README.md. Only tests and the benchmark import its other files. */
+/*
+ * The public interface of the transport; see README.md. Only tests and the benchmark import other files of the
+ * transport.
+ */
 export { requireStrictJson } from "./codec/strict-json.ts";
 export {
   acceptsEncoding,

@@ -13,7 +13,6 @@ const kCaller = createContextKey("nobody");
 const PATH = "/talk.v1.TalkService/Say";
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** Authorizes callers by name, and stores the name in the context values. */
 function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Authorize {
   return ({ headers, contextValues }) => {
     const name = String(headers["x-caller"] ?? "");
@@ -25,7 +24,10 @@ function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Autho
   };
 }
 
-/** A router with one method, and the calls of the method. The method awaits the promises in `waiting`. */
+/**
+ * Creates a router with one method. `seen` contains the calls of the method. The method awaits the promises in
+ * `waiting`.
+ */
 function routerWith(options: Partial<RouterOptions> = {}) {
   const seen: string[] = [];
   const waiting: Promise<unknown>[] = [];
@@ -121,7 +123,10 @@ describe("an endpoint", () => {
     methods: new Map([["PUT", { ...method, serve }]]),
   });
 
-  it.each([undefined, TalkService.method.say])("limits its body with the RPC %s", async (rpc) => {
+  it.each([
+    ["without an RPC", undefined],
+    ["with an RPC", TalkService.method.say],
+  ])("limits its body %s", async (_title, rpc) => {
     const endpoints = new Map([
       ["/any", endpointOf({ ...(rpc && { rpc }) })],
       ["/some", endpointOf({ ...(rpc && { rpc }), maxBytes: 10 })],
@@ -154,7 +159,7 @@ describe("an endpoint", () => {
       ["BR", brotliCompressSync, "gzip;q=0, br"],
       ["identity", (text: string) => Buffer.from(text), "deflate, GZIP ; q=0.5"],
     ])(
-      "of %s decompresses them, and compresses the response with an accepted encoding",
+      "decompresses a body of %s, and compresses the response with an accepted encoding",
       async (name, compress, accepted) => {
         const fields = { "content-encoding": name, "accept-encoding": accepted };
         const { headers, body } = await put(compress("some longer text"), fields);
@@ -170,7 +175,7 @@ describe("an endpoint", () => {
       ["x", "no-store", undefined],
       ["x", "max-age=60", "accept-encoding"],
       ["x".repeat(50), "no-store", "accept-encoding"],
-    ])("sets Vary of an answer %j with %s to %s", async (body, cached, vary) => {
+    ])("sets Vary of a response %j with Cache-Control %s to %s", async (body, cached, vary) => {
       const answering: EndpointMethod = {
         compressMinBytes: 10,
         serve: async () => ({ status: 200, headers: { "cache-control": cached }, body }),
@@ -199,16 +204,16 @@ describe("an endpoint", () => {
 
     it.each([
       ["an unknown encoding", Buffer.from("a"), "zip", 415],
-      ["another encoding than declared", Buffer.from("a"), "gzip", 400],
-      ["more than the limit", Buffer.alloc(101), "identity", 413],
-      ["more than the limit once decompressed", gzipSync(Buffer.alloc(101)), "gzip", 413],
+      ["a body that is not in its declared encoding", Buffer.from("a"), "gzip", 400],
+      ["a body longer than the limit", Buffer.alloc(101), "identity", 413],
+      ["a body longer than the limit after decompression", gzipSync(Buffer.alloc(101)), "gzip", 413],
     ])("refuses %s", async (_title, body, encoding, status) => {
       expect((await put(body, { "content-encoding": encoding })).status).toBe(status);
       expect(bodies).toEqual([]);
     });
   });
 
-  it("that throws has an error response", async () => {
+  it("responds with an error if its method throws", async () => {
     const failing: Endpoint = { methods: new Map([["PUT", { serve: () => Promise.reject(new Error("inner")) }]]) };
     const { route } = routerWith({ endpoints: new Map([["/fails", failing]]) });
     const { status, body } = await (await route("", "/fails", "PUT")).serve(request("", "/fails"));
@@ -216,7 +221,7 @@ describe("an endpoint", () => {
   });
 });
 
-it("awaits a thenable decision of another library", async () => {
+it("awaits a thenable that authorize returns", async () => {
   // biome-ignore lint/suspicious/noThenProperty: a thenable is an object with this property
   const authorize = () => ({ then: (_resolve: unknown, reject: (reason: unknown) => void) => reject(new Error("no")) });
   const { route, seen } = routerWith({ authorize: authorize as never });
@@ -233,7 +238,7 @@ describe("the limit of calls", () => {
   const limited = (maxCalls: number, options: Partial<RouterOptions> = {}) =>
     routerWith({ ...options, queue: new CallQueue({ maxCalls }) });
 
-  it("counts calls whose body has arrived, and releases each place once", async () => {
+  it("counts calls whose body has arrived, and stops counting each call once", async () => {
     const { route, waiting } = limited(1);
     let answer = () => {};
     const [first, second] = [await route(), await route()];
@@ -265,7 +270,7 @@ describe("the limit of calls", () => {
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 
-  it("releases the place of a call that is denied later", async () => {
+  it("does not count a call that was denied asynchronously", async () => {
     let deny = (_: Error) => {};
     let decision: Promise<void> | undefined = new Promise((_, reject) => (deny = reject));
     const { router, route } = limited(1, { authorize: () => decision });
@@ -307,7 +312,7 @@ describe("a refusal", () => {
     ["not-found", "", "/nowhere", "POST", {}],
     ["not-found", "", "/a.B/C", "POST", {}],
     ["malformed-http", "", "/caf\u00e9", "POST", {}],
-  ])("says why: %s", async (kind, body, path, httpMethod, fields) => {
+  ])("passes its reason to onRefused: %s", async (kind, body, path, httpMethod, fields) => {
     const { message, heard } = await refusal(body, path, httpMethod);
     expect([message, heard?.[0]]).toEqual([kind, expect.objectContaining({ kind, ...fields })]);
     if (path === PATH) expect(heard?.[1]).toBe("Say");
@@ -329,7 +334,7 @@ describe("a refusal", () => {
     ]);
   });
 
-  it("of a stream contains its metadata once", async () => {
+  it("of a stream contains the metadata of the error once", async () => {
     const error = new ConnectError("no", Code.PermissionDenied, { "x-why": "because" });
     const router = new Router({
       routes: ({ rpc }) => rpc(TalkService.method.watch, async function* () {}),
@@ -344,7 +349,7 @@ describe("a refusal", () => {
     expect(textOf(body)).not.toContain("because, because");
   });
 
-  it("is readable by pages of other origins", () => {
+  it("is readable by pages from other origins", () => {
     const cors = { origins: "*", requestHeaders: [], responseHeaders: [] } as const;
     const { router } = routerWith({ ...options, cors });
     const response = router.refuse({ kind: "too-many-streams" }, { origin: "https://a.example" });

@@ -25,11 +25,11 @@ import { withWebText } from "./protocol/web-text.ts";
 export interface RouterOptions extends RpcOptions, AdmissionOptions {
   /** The path prefix of all RPCs. Default: none. */
   readonly requestPathPrefix?: string;
-  /** HTTP endpoints beside the RPCs, by path. Default: none. */
+  /** HTTP endpoints by path. Default: none. */
   readonly endpoints?: ReadonlyMap<string, Endpoint>;
   /** Finds the endpoint of a path that is in neither `routes` nor `endpoints`. Default: finds none. */
   readonly endpointAt?: (path: string) => Endpoint | undefined;
-  /** The access of pages of other origins to the RPCs. Default: none. */
+  /** The access of web pages from other origins to the RPCs. Default: none. */
   readonly cors?: CorsOptions;
   /** Creates the error response of requests that are not RPCs. Default: the error response of Connect's unary calls. */
   readonly httpError?: HttpError;
@@ -80,7 +80,7 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // Pages of other origins send OPTIONS first, and an Origin header with every other request.
+    // A page from another origin sends OPTIONS first, and sends an Origin header with each further request.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
@@ -136,7 +136,10 @@ export class Router {
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }
 
-  /** The response to a request that is refused before it is routed. Pages of other origins may read it. */
+  /**
+   * Creates the response to a request that is refused before it is routed. Pages from other origins may read the
+   * response.
+   */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
     const request = { headers, method, protocolName: method && format.protocol };
@@ -150,7 +153,7 @@ export class Router {
     return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
-  /** The response to a refused request. Without `onRefused` the response is a bare status, as from Connect. */
+  /** Creates the response to a refused request: without `onRefused` a bare status, as from Connect. */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);
     const refused = this.#admission.refuse(refusal, request);

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import { CallQueue, type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 
-it("counts a call in flight until it ends, also if its client has disconnected", async () => {
+it("counts a call in flight until it ends, even if the client has disconnected", async () => {
   let begun = 0;
   let finish = () => {};
   const finished = new Promise<void>((resolve) => (finish = resolve));
@@ -43,12 +43,12 @@ it("counts a call in flight until it ends, also if its client has disconnected",
   };
   expect(await statusOfAnother()).toBe(429);
   finish();
-  await waitFor("there is a place again", async () => (await statusOfAnother()) === 200);
+  await waitFor("another call is accepted", async () => (await statusOfAnother()) === 200);
   session.destroy();
   server.destroy();
 });
 
-it("answers an open connection before it has served all new connections that send requests at once", async () => {
+it("answers an open connection before it has served all of many new connections", async () => {
   const routes: ServeOptions["routes"] = ({ service }) => service(TalkService, { watch: async function* () {} });
   const server = await serveNode({ routes }, { host: "127.0.0.1", port: 0, tls: undefined });
   const session = connectHttp2(server.url);
@@ -64,7 +64,7 @@ it("answers an open connection before it has served all new connections that sen
   server.destroy();
 });
 
-it("frees an answered request without a body while its connection is idle", async () => {
+it("frees the memory of an answered request without a body while the connection is idle", async () => {
   const server = await serveNode(
     { routes: ({ service }) => service(TalkService, { watch: async function* () {} }) },
     { host: "127.0.0.1", port: 0, tls: undefined },
