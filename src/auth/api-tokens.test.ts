@@ -20,17 +20,16 @@ function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
   };
 }
 
-/** The key of an API token of the environment. */
 const keyOf = (digest: string): ApiTokenKey => ({ number: ENVIRONMENT.number, digest });
 
-/** Creates `IssuedTokens` with a store. The test resolves the reads of the store in their order. */
+/** Creates `IssuedTokens` with a store. `reads` contains the reads of the store, which the test resolves. */
 function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>
     new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
   const note = vi.fn(async (_environment: Environment, _id: string) => {});
   const issued = new IssuedTokens({ store: { find, noteUse: note }, cacheMs });
-  /** Authenticates a token. If this reads the store, the read resolves to `found`. */
+  /** Authenticates a token. If this call reads the store, the read resolves to `found`. */
   const call = async (digest: string, found?: ValidApiToken) => {
     const before = reads.length;
     const known = issued.cached(digest) ?? issued.find(keyOf(digest));
@@ -44,7 +43,7 @@ describe("IssuedTokens", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("caches a token for cacheMs after it was read", async () => {
+  it("caches a token for cacheMs after its read", async () => {
     const { issued, reads, call } = open();
     const first = issued.find(keyOf("d"));
     vi.advanceTimersByTime(1000);
@@ -97,7 +96,7 @@ describe("IssuedTokens", () => {
     const { length } = reads;
     expect(await call("guess10000")).toBeUndefined();
     expect(reads).toHaveLength(length);
-    // The number of cached tokens is limited.
+    // The number of cached unknown tokens is limited, so the first guess is no longer cached.
     await call("guess0", undefined);
     expect(reads).toHaveLength(length + 1);
     vi.advanceTimersByTime(CACHE_MS);
@@ -112,7 +111,7 @@ describe("IssuedTokens", () => {
     expect(issued.cached("known1")).toBeDefined();
   });
 
-  it.each(["revoked", "missed", "deleted"] as const)("forgets tokens when the feed reports: %s", async (how) => {
+  it.each(["revoked", "missed", "deleted"] as const)("removes cached tokens when the feed reports: %s", async (how) => {
     const { issued, call } = open();
     await call("d", valid());
     await call("other", valid());
@@ -127,13 +126,12 @@ describe("IssuedTokens", () => {
   });
 
   it.each(["revoked", "missed"] as const)(
-    "does not cache a token whose read was in flight when the feed reports: %s",
+    "does not cache a token if the feed reports during its read: %s",
     async (how) => {
       const { issued, reads } = open();
       const before = issued.find(keyOf("d"));
       if (how === "revoked") issued.revoked("d");
       else issued.missed();
-      // A later call does not wait for the earlier read.
       const after = issued.find(keyOf("d"));
       expect(reads).toHaveLength(2);
       reads[0]?.answer(valid());
@@ -172,7 +170,7 @@ describe("IssuedTokens", () => {
     issued.cached("d");
     issued.cached("d");
     expect(note).toHaveBeenCalledTimes(2);
-    // Another worker has recorded a use half a minute ago.
+    // The store returns that another worker has recorded a use half a minute ago.
     await call("e", valid({ unusedForMs: 30_000 }));
     vi.advanceTimersByTime(29_999);
     issued.cached("e");
@@ -193,7 +191,7 @@ describe("IssuedTokens", () => {
 });
 
 describe("ApiTokens", () => {
-  it("checks tokens of the settings first, and reads no malformed token", async () => {
+  it("checks the tokens of the settings first, and does not read the store for a malformed token", async () => {
     const { issued, reads } = open();
     const own = newApiToken(1);
     const tokens = new ApiTokens(issued);

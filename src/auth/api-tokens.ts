@@ -5,23 +5,22 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domain/token.ts";
 
-/** The identity of an authenticated caller, for logs and audit events. Not secret. */
+/** The identity of an authenticated caller, for logs and audit events. The fields are not secret. */
 interface Identity {
   /** The id of the caller's API token; `static-NAME` for an entry of `API_TOKENS`; `root` for `ADMIN_TOKEN`. */
   readonly id: string;
   readonly displayName: string;
 }
 
-/** The bearer of an API token. Its calls act only on the environment of the token. */
+/** The bearer of an API token. The bearer's calls act only on the environment of the token. */
 export interface BoundPrincipal extends Identity {
   readonly role: Role;
   readonly environment: Environment;
   /** The expiry time of the API token, in milliseconds since 1970; undefined if the API token does not expire. */
   readonly expireTime: number | undefined;
   /**
-   * Looks up the environment of a token of the settings again, after that environment was deleted. Resolves to
-   * undefined if no other environment has the same name. Rejects like `StaticToken.lookUp`. Only tokens of the settings
-   * have this function.
+   * Looks up the environment again after its deletion. Only tokens of the settings have this function. Resolves to
+   * undefined if no new environment has the same name. Rejects like `StaticToken.lookUp`.
    */
   readonly lookUpAgain?: () => Promise<BoundPrincipal | undefined>;
 }
@@ -35,27 +34,27 @@ export const ROOT = {
   expireTime: undefined,
 } as const satisfies Identity & { readonly [name in keyof BoundPrincipal]: unknown };
 
-/** The authenticated caller. */
 export type Principal = BoundPrincipal | typeof ROOT;
 
-/** The principal of an API token; undefined if the token is unknown. */
 export type Authenticated = Principal | undefined;
 
 /** A token of the settings, and its owner. */
 export interface StaticToken {
   readonly token: string;
-  /** The cached owner. Undefined until `lookUp` has found the owner. */
+  /** The cached owner; undefined until `lookUp` has found the owner. */
   principal: Principal | undefined;
-  /** Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound if its environment is deleted. */
+  /**
+   * Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound if the owner's environment is deleted.
+   */
   readonly lookUp: () => Promise<Principal>;
 }
 
 /**
- * Authenticates API tokens: tokens of the settings first, then issued tokens. Tokens are compared by their SHA-256 digests, so
- * that the time of a lookup reveals nothing about a token.
+ * Authenticates API tokens: tokens of the settings first, then issued tokens. Tokens are compared by SHA-256 digests,
+ * so that the duration of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  /** Undefined until the first `use`. Until then no token is valid. */
+  /** The tokens of the settings by digest; undefined until the first `use`. Until then no token is valid. */
   #static: ReadonlyMap<string, StaticToken> | undefined;
   #staticLengths: ReadonlySet<number> = new Set();
   readonly #issued: IssuedTokens;
@@ -70,19 +69,19 @@ export class ApiTokens {
     this.#staticLengths = new Set(tokens.map(({ token }) => token.length));
   }
 
-  /** Whether a string is a token of the settings. A string of another length is not hashed. */
+  /** Returns whether a string is a token of the settings. Hashes only a string with the length of such a token. */
   isOfSettings(text: string): boolean {
     return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }
 
-  /** The owner of a token of the settings; undefined for any other string. */
+  /** Returns the cached owner of a token of the settings; undefined for any other string. */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
   /**
-   * Returns the environments of the tokens in the settings. An environment is missing until one of its tokens has a
-   * cached owner.
+   * The environments of the tokens in the settings. An environment is missing until one of its tokens has a cached
+   * owner.
    */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
@@ -91,7 +90,8 @@ export class ApiTokens {
   }
 
   /**
-   * Removes the cached owners of an environment's tokens of the settings. The next use of a token looks up its owner.
+   * Removes the cached owners of all tokens of the settings in an environment. The next use of such a token looks up
+   * its owner.
    *
    * @returns whether an owner was cached
    */
@@ -105,13 +105,19 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** The last known owner of a token. The token may have been revoked since. Undefined if no owner is cached. */
+  /**
+   * Returns the cached owner of a token, even if the token was revoked in the meantime; undefined if no owner is
+   * cached.
+   */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
   }
 
-  /** Returns a promise only if the store must be read. Rejects with StoreUnavailable or RecordUnreadable. */
+  /**
+   * Returns the principal of a token; undefined if the token is unknown. Returns a promise only if the store must be
+   * read. The promise rejects with StoreUnavailable or RecordUnreadable.
+   */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)
       return Promise.reject(new StoreUnavailable(new Error("not opened yet"), "not_made", "not_connected"));
@@ -121,7 +127,7 @@ export class ApiTokens {
     if (fixed !== undefined) return fixed.principal ?? lookUpOwner(fixed);
     const known = this.#issued.cached(digest);
     if (known !== undefined) return known;
-    // A malformed token cannot be an issued token, so the store is not read.
+    // A malformed token is never an issued token, so the store need not be read.
     const number = environmentNumberOf(token);
     return number === undefined ? undefined : this.#issued.find({ number, digest });
   }
@@ -132,45 +138,45 @@ async function lookUpOwner(fixed: StaticToken): Promise<Principal> {
   return fixed.principal;
 }
 
-/** The maximum number of cached API tokens, and of cached digests of unknown tokens. */
+/** The maximum number of cached API tokens. The same maximum applies to cached digests of unknown tokens. */
 const MAX_CACHED = 10_000;
 
 const MAX_EXPIRING = 100;
 
-/** A cached API token. Times are by `performance.now()`. */
+/** A cached API token. Its times are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** The time when the cached token expires, so that the store must be read again. */
+  /** The time at which the entry expires, so that the store must be read again. */
   readonly until: number;
-  /** The earliest time at which a use is written again. */
+  /** The time from which the next use is written to the store. */
   noteAt: number;
 }
 
 interface IssuedTokensDeps {
   readonly store: Pick<ApiTokenStore, "find" | "noteUse">;
-  /** Called before a token counts as unknown. Rejects if the store may have lost data. Default: never rejects. */
+  /** Confirms that a token is unknown. Rejects if the store may have lost data. Default: never rejects. */
   readonly confirmMissing?: () => Promise<void>;
-  /** The time for which results of the store are cached, in milliseconds. 0 disables the cache. */
+  /** The maximum age of a cached result of the store, in milliseconds. 0 disables the cache. */
   readonly cacheMs: number;
 }
 
 /**
- * Authenticates issued API tokens by their digests. Results of the store are cached for `cacheMs`, or until a revocation.
- * Unknown tokens have a cache of their own, so that guesses evict no valid token.
+ * Authenticates issued API tokens by their digests. Caches results of the store for `cacheMs`, or until a revocation.
+ * Unknown tokens have a separate cache, so that guesses evict no valid token.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
   readonly #known = new Map<string, Entry>();
-  /** Digests of unknown tokens, and the time until which the store is not read again for them. */
+  /** The digests of unknown tokens, each with the time from which the store is read again. */
   readonly #unknown = new Map<string, number>();
-  /** Reads in flight. A revocation removes reads that may be outdated. */
+  /** The reads in flight. A revocation removes reads whose result may be outdated. */
   readonly #readings = new Map<string, Promise<Authenticated>>();
 
   constructor(deps: IssuedTokensDeps) {
     this.#deps = deps;
   }
 
-  /** The principal of a cached API token; undefined if the store must be read. */
+  /** Returns the principal of a cached API token; undefined if the store must be read. */
   cached(digest: string): BoundPrincipal | undefined {
     const entry = this.#known.get(digest);
     if (entry === undefined) return undefined;
@@ -180,12 +186,12 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** The principal of a cached API token, even if its cache entry has expired; undefined if it has no entry. */
+  /** Returns the principal of a cached API token, even if the cache entry has expired; undefined without an entry. */
   lastOwner(digest: string): BoundPrincipal | undefined {
     return this.#known.get(digest)?.principal;
   }
 
-  /** Reads the principal of an API token that is not cached. Concurrent calls share one read. Rejects like the store. */
+  /** Reads the principal of an API token that is not cached. Concurrent calls share a read. Rejects like the store. */
   find(key: ApiTokenKey): Authenticated | Promise<Authenticated> {
     const { digest } = key;
     const until = this.#unknown.get(digest);
@@ -195,7 +201,9 @@ export class IssuedTokens implements RevocationListener {
     return reading ?? this.#share(key);
   }
 
-  /** The cached API token that expires first, for each environment. At most 100, in the order of expiry. */
+  /**
+   * Returns the cached API token that expires first in each environment. Returns at most 100, in the order of expiry.
+   */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();
@@ -234,7 +242,7 @@ export class IssuedTokens implements RevocationListener {
     return reading;
   }
 
-  /** @param isFresh reports whether no revocation arrived since the read began */
+  /** @param isFresh returns whether no revocation has arrived since the read began */
   async #read(key: ApiTokenKey, isFresh: () => boolean): Promise<Authenticated> {
     const { digest } = key;
     const started = performance.now();
@@ -257,14 +265,14 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Writes the use of a token in the background. If the write fails, a later use is written. */
+  /** Writes a use of a token in the background. If the write fails, the next interval writes a later use. */
   #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#deps.store.noteUse(entry.principal.environment, entry.principal.id).catch(() => {});
   }
 }
 
-/** The expiry time of an API token, in milliseconds since 1970; Infinity if it does not expire. */
+/** Returns the expiry time of an API token, in milliseconds since 1970; Infinity if the token does not expire. */
 function expiryOf({ expireTime = Number.POSITIVE_INFINITY }: BoundPrincipal): number {
   return expireTime;
 }

@@ -4,7 +4,7 @@ import { RateLimiter } from "./rate-limiter.ts";
 
 const LIMIT = { max: 3, windowSeconds: 10 };
 
-/** Creates a rate limiter with a counter. The test resolves the requests to the counter in their order. */
+/** Creates a rate limiter with a counter. `counts` contains the requests to the counter, which the test answers. */
 function open(maxKeys?: number) {
   const counts: { key: string; amount: number; answer(count: Count): Promise<void>; fail(): Promise<void> }[] = [];
   const counter = {
@@ -25,7 +25,7 @@ function open(maxKeys?: number) {
   return { limiter, counts };
 }
 
-/** Takes several uses. Returns for each use whether it was allowed. */
+/** Takes several uses. Returns whether each use was allowed. */
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
@@ -37,14 +37,14 @@ describe("RateLimiter", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
-    // The limiter sends the first use at once, and the others after the answer.
+    // The limiter sends the first use of a key at once, and later uses after the answer.
     expect(counts.map(({ key, amount }) => [key, amount])).toEqual([
       ["a", 1],
       ["b", 1],
     ]);
   });
 
-  it("sends uses that arrive during a round trip together, with the next command", async () => {
+  it("sends all uses that arrive during a round trip in the next command", async () => {
     const { limiter, counts } = open();
     takes(limiter, "a", 3);
     await counts[0]?.answer({ total: 1, resetMs: 10_000 });
@@ -60,7 +60,6 @@ describe("RateLimiter", () => {
     expect(limiter.take("a")).toEqual({ limit: LIMIT, retryAfterMs: 4000 });
     vi.advanceTimersByTime(3999);
     expect(limiter.take("a")).toEqual({ limit: LIMIT, retryAfterMs: 1 });
-    // Refused uses are not counted.
     expect(counts).toHaveLength(1);
     vi.advanceTimersByTime(1);
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
@@ -87,12 +86,12 @@ describe("RateLimiter", () => {
     vi.advanceTimersByTime(4000);
     expect(takes(limiter, "a", 2)).toEqual([true, true]);
     await counts[3]?.fail();
-    // The uses during the outage are counted afterwards.
+    // After the outage, the limiter sends the uses that the counter has missed.
     await counts[4]?.answer({ total: 2, resetMs: 9000 });
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });
 
-  it("limits the uses in a window without a shared counter", () => {
+  it("limits the uses in each window without a shared counter", () => {
     const limiter = new RateLimiter({ limit: LIMIT, counter: undefined });
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -102,19 +101,19 @@ describe("RateLimiter", () => {
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
   });
 
-  it("replaces the key with the oldest window at the maximum number of keys", async () => {
+  it("replaces the key with the oldest window if there are too many keys", async () => {
     const { limiter, counts } = open(2);
     takes(limiter, "a", 3);
     limiter.take("b");
     expect(limiter.take("a")).toBeDefined();
     limiter.take("c");
-    // The next answer contains the total of all workers.
+    // The new entry for a begins at 0. The next answer contains the total of all workers.
     expect(limiter.take("a")).toBeUndefined();
     await counts.at(-1)?.answer({ total: 4, resetMs: 10_000 });
     expect(limiter.take("a")).toBeDefined();
   });
 
-  it("keeps a key with a new window when it replaces the key with the oldest window", () => {
+  it("does not replace an old key that has a new window", () => {
     const { limiter } = open(2);
     takes(limiter, "a", 3);
     vi.advanceTimersByTime(5000);

@@ -4,12 +4,12 @@ import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 /** The maximum number of keys. A new key replaces the key with the oldest window, whose count stays in Redis. */
 export const MAX_KEYS = 10_000;
 
-/** The count of one key in this process. While the counter fails, the process continues from the last total. */
+/** The count of one key in this process. */
 interface Usage {
   readonly key: string;
-  /** The last total of the counter, plus uses that the counter has failed to count. */
+  /** The last total of the counter, plus the uses that the counter has failed to count. */
   counted: number;
-  /** The uses in the request that is in flight to the counter. Each key has at most one such request. */
+  /** The uses in the request to the counter that is in flight. Each key has at most one such request. */
   sent: number;
   /** The uses for the next request to the counter. */
   waiting: number;
@@ -18,9 +18,9 @@ interface Usage {
 }
 
 /**
- * Limits the uses of a key. A call does not wait for Redis: the process decides by its own count, and adds its uses to
- * the count in Redis in the background. One worker never exceeds the limit. Several workers together may exceed the
- * limit by the uses during a round trip. While Redis fails, each worker continues from the last total.
+ * Limits the uses of each key. A call does not wait for Redis: the process decides by its own count, and adds its uses
+ * to the count in Redis in the background. A single worker never exceeds the limit. Several workers together may exceed
+ * the limit by the uses during a round trip. While Redis fails, each worker continues from the last total.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
@@ -39,7 +39,9 @@ export class RateLimiter {
     this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
-  /** Counts one use of a key, unless its limit is reached. A refused use is not counted and not sent to Redis. */
+  /**
+   * Counts one use of a key, unless the key has reached the limit. A refused use is neither counted nor sent to Redis.
+   */
   take(key: string): Limited | undefined {
     const now = performance.now();
     const usage = this.#usageOf(key, now);
@@ -60,15 +62,15 @@ export class RateLimiter {
     if (known && now < known.resetAt) return known;
     const { windowSeconds } = this.#limit;
     const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0 };
-    // If a request is in flight, its response replaces the count and the end of the window.
+    // The response to a request in flight replaces the count and the end of the window.
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
-    // Insert it last, so that the first key has the oldest window.
+    // Insert the key last, so that the first key has the oldest window.
     setBounded(this.#usages, key, usage, this.#maxKeys);
     return usage;
   }
 
-  /** Sends the waiting uses in this turn of the event loop, together with the commands of the call. */
+  /** Sends the waiting uses in this turn of the event loop, together with the other commands of the call. */
   #send(counter: RateCounter, usage: Usage): void {
     usage.sent = usage.waiting;
     usage.waiting = 0;
