@@ -36,23 +36,22 @@ import { malformed, notJson, refusedJson } from "../rpc/refusal-errors.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** The minimum size of a compressed response, in bytes. */
 const COMPRESS_MIN_BYTES = 1024;
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;
 
-/** An HTTP method of a REST endpoint. It maps JSON to an RPC and back. */
+/** Creates an HTTP method of a REST endpoint that calls an RPC. The response is compressed from 1024 bytes. */
 export function jsonMethod(rpc: DescMethodUnary, serve: EndpointMethod["serve"]): EndpointMethod {
   return { rpc, maxBytes: MAX_MESSAGE_BYTES, compressMinBytes: COMPRESS_MIN_BYTES, serve };
 }
 
-/** A REST endpoint, by HTTP method. */
+/** Creates a REST endpoint from its HTTP methods. */
 export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointMethod }): Endpoint {
   return { protocolName: "rest", methods: new Map(Object.entries(methods)) };
 }
 
-/** A JSON response with a line break at the end, for terminals. Changes `headers`. */
+/** Creates a JSON response with a line break at the end, for terminals. Changes `headers`. */
 export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse {
   headers["content-type"] = "application/json";
   return { status: 200, headers, body: `${text}\n` };
@@ -61,8 +60,8 @@ export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse 
 /**
  * Parses the body of a request as a JSON object. An empty body is an empty object. The default content type is JSON.
  *
- * @throws RefusalError for another content type; ConnectError InvalidArgument if the body is not a JSON object in UTF-8, or has a
- *   duplicate key
+ * @throws RefusalError for another content type; ConnectError InvalidArgument if the body is not UTF-8, not a JSON
+ * object, or has a duplicate key
  */
 export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
   const contentType = headerValue(headers, "content-type");
@@ -77,16 +76,16 @@ export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body"
   return parseObject(text);
 }
 
-/** Whether the body of a request is `application/x-www-form-urlencoded`. */
+/** Returns whether the body of a request is `application/x-www-form-urlencoded`. */
 export function isForm({ headers }: Pick<HttpRequest, "headers">): boolean {
   return FORM_TYPE.test(headerValue(headers, "content-type") ?? "");
 }
 
 /**
- * Parses URL-encoded fields of a form or a query.
+ * Parses the URL-encoded fields of a form or a query.
  *
  * @param what the name of the input in an error message
- * @throws ConnectError InvalidArgument if they are not UTF-8; the parser would replace invalid bytes
+ * @throws ConnectError InvalidArgument if a field is not UTF-8, because URLSearchParams would replace invalid bytes
  */
 export function parseFields(encoded: string | Uint8Array, what: string): URLSearchParams {
   try {
@@ -98,7 +97,10 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/** The value of a field; undefined if it is missing. @throws ConnectError InvalidArgument if the field occurs twice */
+/**
+ * Returns the value of a field; undefined if the field is missing. @throws ConnectError InvalidArgument if it occurs
+ * twice
+ */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -106,7 +108,7 @@ export function oneOf(fields: URLSearchParams, name: string): string | undefined
   return value;
 }
 
-/** Parses a text as a JSON object without duplicate keys. @throws ConnectError InvalidArgument */
+/** Parses a JSON object without duplicate keys. @throws ConnectError InvalidArgument */
 export function parseObject(text: string): JsonObject {
   let value: Json;
   try {
@@ -117,9 +119,9 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // Rejects duplicate keys, and also nesting that overflows the stack in this code but not in JSON.parse.
+  // Rejects duplicate keys. Also rejects nesting that overflows the stack here, although JSON.parse accepts it.
   try {
-    // If the value serializes to the same text, it had no duplicate key.
+    // A value that serializes to the same text had no duplicate key.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);
@@ -127,7 +129,7 @@ export function parseObject(text: string): JsonObject {
   return value;
 }
 
-/** Picks the fields that are present and not null. In proto messages, null means absent. */
+/** Returns the fields that are present and not null. In proto messages, null means absent. */
 export function pick(body: JsonObject, names: readonly string[]): JsonObject {
   const picked: JsonObject = {};
   for (const name of names) {
@@ -137,7 +139,7 @@ export function pick(body: JsonObject, names: readonly string[]): JsonObject {
   return picked;
 }
 
-/** Parses JSON as a request message. @throws ConnectError InvalidArgument with the invalid field */
+/** Converts JSON to a request message. @throws ConnectError InvalidArgument with the invalid field */
 export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
   try {
     return fromJson(desc, fields as JsonValue);
@@ -155,34 +157,31 @@ export function requireStrict({ input }: DescMethodUnary, body: JsonObject): voi
   }
 }
 
-/** A time in RFC 3339. */
 export function timeText(time: Timestamp | undefined): string | undefined {
   return time && timestampDate(time).toISOString();
 }
 
-/** Whether a call failed because the etag of the group did not match. */
 function isEtagMismatch(failure: unknown): boolean {
   return failure instanceof ConnectError && failure.cause instanceof EtagMismatch;
 }
 
-/** Whether a call failed because the group is suspended. */
 export function isSuspended(failure: unknown): failure is ConnectError & { readonly cause: UserGroupSuspended } {
   return failure instanceof ConnectError && failure.cause instanceof UserGroupSuspended;
 }
 
-/** Whether a call failed because the user group token or viewer session is not valid. */
+/** Returns whether a call failed because a user group token or viewer session is not valid. */
 export function isNotActive(failure: unknown): failure is ConnectError {
   return failure instanceof ConnectError && NOT_ACTIVE.some((each) => failure.cause instanceof each);
 }
 
 const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
 
-/** The response for an error over plain HTTP. */
+/** Creates the response for an error over plain HTTP. */
 export const errorResponse: HttpError = (error, httpStatus) => {
-  // `toCallError` has added a reason to every error.
+  // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-  // Only requests with `If-Match` have an etag. Status 412 means that the condition failed (RFC 9110, 15.5.13).
+  // Only a request with `If-Match` can have this error, so its precondition failed (RFC 9110, 15.5.13).
   const status = isEtagMismatch(error) ? 412 : isSuspended(error) ? 403 : httpStatus;
   const text = JSON.stringify({
     success: 0,

@@ -10,14 +10,14 @@ import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } fro
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
 
 /*
- * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed. docs/legacy-paths.md
- * maps each field, and lists what is missing.
+ * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed.
+ * docs/legacy-paths.md maps each field and lists the missing features.
  */
 
-/** A name of user groups in the hosted service: older documents use `user_group`, newer documents use `customer`. */
+/** A name for user groups in the hosted service: `user_group` in older documents, `customer` in newer documents. */
 interface Noun {
   readonly noun: string;
-  /** The request field with the id. */
+  /** The name of the request field that contains the group id. */
   readonly idField: string;
   readonly bodyOf: (group: UserGroup) => object;
 }
@@ -51,7 +51,10 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/** Fields that change the id of a group or the view of a viewer. This service does not support them, so it rejects them. */
+/**
+ * Fields that change the id of a group or the view of a viewer. This service rejects these fields, because it does not
+ * support them.
+ */
 const REFUSED = {
   new_provided_id:
     "must be absent: the id of a group cannot change; create a group with the new id, and delete this group",
@@ -59,10 +62,13 @@ const REFUSED = {
     "must be absent: groups have no parents; set the properties and the mapping of the parent on the group itself",
 } as const;
 
-/** The paths of the hosted service. Each has one method. @param sessionMaxMs the maximum lifetime of a viewer session */
+/**
+ * Creates the endpoints for the paths of the hosted service. @param sessionMaxMs the maximum lifetime of a viewer
+ * session
+ */
 export function legacyEndpoints(sessionMaxMs: number): { readonly [path: string]: Endpoint } {
   const endpoints = NOUNS.flatMap(({ noun, idField, bodyOf }) => {
-    /** Serves a verb of `/api/user` for a request with other field names. */
+    /** Serves a verb of `/api/user` with other field names. */
     const served = ({ method, toRequest }: Verb, fieldsOf: (body: JsonObject) => JsonObject) =>
       methodOf({
         method,
@@ -96,10 +102,10 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
   return jsonResponse(recordOf(call.responseHeader), '{"success":1}');
 });
 
-/** Fields that control the dashboard. The dashboard host finds them in the claims of the session. */
+/** Fields that control the dashboard. The session contains them as claims for the dashboard host. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
-/** Creates a viewer session for the dashboard `embed_id`. Limits its lifetime to the maximum. */
+/** Creates a viewer session for the dashboard `embed_id`, with at most the maximum lifetime. */
 function sessionMethod(maxSeconds: number): EndpointMethod {
   return jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);
@@ -134,7 +140,10 @@ function secondsOf(expiration: Json): number {
   return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
 }
 
-/** The fields of a group for REST. A null field counts as missing, so that it does not clear a filter by mistake. */
+/**
+ * Returns the fields of a group for `/api/user`. A null field counts as missing, so that it does not clear a filter by
+ * mistake.
+ */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {
     if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);

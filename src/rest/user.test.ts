@@ -5,7 +5,6 @@ import { type GetUserGroupRequest, GetUserGroupRequestSchema } from "../../gen/u
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { VERBS } from "./user.ts";
 
-/** Any JSON value for a field of a GET, mostly strings. */
 const value: fc.Arbitrary<Json> = fc.oneof(
   { weight: 4, arbitrary: fc.string({ unit: "binary" }) },
   fc.constantFrom<Json>("", "\ud800", "a\udc00b", 1, true, {}, { a: "b" }, { a: 1 }, [], ["a"]),
@@ -25,7 +24,7 @@ function outcomeOf(make: () => unknown): GetUserGroupRequest | "refused" {
   }
 }
 
-it("parses or rejects the request of a GET like protobuf-es", () => {
+it("parses or rejects the fields of a GET as protobuf-es does", () => {
   let texts = 0;
   fc.assert(
     fc.property(body, (fields: JsonObject) => {

@@ -31,15 +31,14 @@ import {
 
 interface VerbRequest {
   readonly body: JsonObject;
-  /** Undefined if the request has no query. */
   readonly query: URLSearchParams | undefined;
-  /** The required etag, of `If-Match`. Undefined: any etag matches. */
+  /** The etag in `If-Match`; undefined if any etag matches. */
   readonly ifMatch: string | undefined;
   /** The value of `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined;
 }
 
-/** One verb of `/api/user`: its RPC, and the mapping between JSON and messages. */
+/** A verb of `/api/user`: its RPC, and the mapping between JSON and messages. */
 export interface Verb {
   readonly method: DescMethodUnary;
   /** Creates the request of the RPC. @throws ConnectError InvalidArgument with the invalid field */
@@ -55,21 +54,21 @@ export const MASKABLE = CHANGEABLE.map(({ name }) => name);
 
 const GROUP_FIELDS = ["user_group_id", ...MASKABLE];
 
-/** The fields that are JSON text in a query. */
+/** The fields whose value in a query is JSON. */
 const JSON_FIELDS: ReadonlySet<string> = new Set(
   CHANGEABLE.filter(
     ({ fieldKind, message }) => fieldKind !== "scalar" && message?.typeName !== TimestampSchema.typeName,
   ).map(({ name }) => name),
 );
 
-/** Gets a group, or creates it. */
+/** Gets a group, or creates the group if it does not exist. */
 export const GET: Verb = {
   method: getUserGroup,
   toRequest: getRequest,
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
-    // The response repeats the values of the request, although an existing group keeps its own.
+    // The response repeats the name and the properties of the request, although an existing group keeps its own values.
     user_group: {
       team_id: Number(group.teamId),
       token: group.token,
@@ -81,7 +80,6 @@ export const GET: Verb = {
   }),
 };
 
-/** Changes a group. */
 export const PUT: Verb = {
   method: updateUserGroup,
   toRequest: ({ body, ifMatch }) => {
@@ -98,7 +96,6 @@ export const PUT: Verb = {
   },
 };
 
-/** Rotates the token of a group. */
 export const POST: Verb = {
   method: rotateUserGroupToken,
   toRequest: ({ body, idempotencyKey }) =>
@@ -112,10 +109,9 @@ export const POST: Verb = {
   }),
 };
 
-/** The verbs of `/api/user`. */
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
-/** The request of a GET. A field can be in the body, in the query, or in both with the same value. */
+/** Creates the request of a GET. A field can be in the body, in the query, or in both with the same value. */
 function getRequest({ body, query }: VerbRequest): Message {
   const fields = pick(body, GROUP_FIELDS);
   let known = 0;
@@ -132,7 +128,7 @@ function getRequest({ body, query }: VerbRequest): Message {
   return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
 }
 
-/** Rejects a part of a field, such as `properties[plan]=free`. Ignores other names in the query. */
+/** Rejects a part of a field in the query, such as `properties[plan]=free`. Ignores unknown names. */
 function refuseParts(query: URLSearchParams): void {
   for (const key of query.keys()) {
     const name = GROUP_FIELDS.find((each) => key.startsWith(`${each}[`) || key.startsWith(`${each}.`));
@@ -149,8 +145,8 @@ function wrongQuery(field: string, description: string, cause?: unknown): Connec
 }
 
 /**
- * Creates the request of a GET that has only an id and perhaps a name, as most requests do. Without the decoder of
- * protobuf-es, a GET takes 5 % less CPU. Undefined for all other requests, which the decoder checks.
+ * Creates the request of a GET that has only an id and perhaps a name, as most requests do. This saves the decoder of
+ * protobuf-es, and 5 % of the CPU of a GET. Returns undefined for any other request, which the decoder must check.
  */
 function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
   for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
@@ -169,7 +165,10 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** The fields of the response of a change. JSON omits undefined fields. The token of a suspended group is an empty string. */
+/**
+ * Returns the response fields that all changes have. JSON omits undefined fields. The token of a suspended group is an
+ * empty string.
+ */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
   return {
     // Team ids are below 2^53.
@@ -186,7 +185,7 @@ function suspensionBody({ reason, message, suspendTime, until }: Suspension) {
   return { reason, message, suspend_time: timeText(suspendTime), until: timeText(until) };
 }
 
-/** The tag of the environment of a group; null if the environment has no tag. */
+/** Returns the tag of a group's environment; null if the environment has no tag. */
 export function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
   return tagFromMessage(apiEnvironmentTag) ?? null;
 }
@@ -196,12 +195,12 @@ const ETAG = /^(W\/)?"([\x21\x23-\x7e]*)"$/;
 
 const EMPTY_KEY = "Idempotency-Key is empty: send a value, or remove the header";
 
-/** The REST shim `/api/user`: each verb is one RPC. */
+/** Creates the endpoint `/api/user`, where each verb is one RPC. */
 export function userEndpoint(): Endpoint {
   return restEndpoint(Object.fromEntries([...VERBS].map(([httpMethod, verb]) => [httpMethod, methodOf(verb)])));
 }
 
-/** Serves a verb at a path. */
+/** Creates the HTTP method that serves a verb. */
 export function methodOf(verb: Verb): EndpointMethod {
   return jsonMethod(verb.method, async (request, call) => {
     const { headers, target } = request;
@@ -211,15 +210,15 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // A client that sends an empty key would assume that a retry is safe.
+    // A client that sends an empty key would assume that it can retry safely.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // The token of a suspended group is empty, and a client could store the empty token. After an error, the client
-    // keeps its token.
+    // The token of a suspended group is empty. Without an error, a client could replace its stored token with the empty
+    // token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);
@@ -230,15 +229,15 @@ export function methodOf(verb: Verb): EndpointMethod {
 }
 
 /**
- * Parses `If-Match`; undefined if any etag matches. Lists are not supported, because a group has one etag.
+ * Parses `If-Match`. Returns undefined if any etag matches. Lists are not supported, because a group has one etag.
  *
- * @throws ConnectError InvalidArgument if it is neither an entity tag nor `*`
+ * @throws ConnectError InvalidArgument if the value is neither an entity tag nor `*`
  */
 function etagOf(value: string): string | undefined {
   if (value === "*") return undefined;
   const [isTag, weak, etag] = ETAG.exec(value) ?? [];
   if (isTag === undefined) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches (RFC 9110, 13.1.1). It keeps its `W/`, so it differs from every stored etag: no stored
+  // A weak tag never matches (RFC 9110, 13.1.1). With its `W/` it differs from every stored etag, because no stored
   // etag contains a slash.
   return weak || !etag ? `W/${etag}` : etag;
 }

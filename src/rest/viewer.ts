@@ -31,8 +31,9 @@ type CreatedSession = MessageShape<typeof createViewerSession.output>;
 const INACTIVE = '{"active":false}';
 
 /**
- * `/api/viewer`: ResolveViewer as token introspection (RFC 7662), for back ends without gRPC and Connect. The request is a form
- * or JSON. All invalid tokens have the same response (section 2.2), except those of suspended groups.
+ * Creates the endpoint `/api/viewer`: ResolveViewer as token introspection (RFC 7662), for back ends without gRPC and
+ * Connect. The request is a form or JSON. All invalid tokens have the same response (section 2.2), except tokens of
+ * suspended groups.
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
@@ -54,14 +55,14 @@ export function viewerEndpoint(): Endpoint {
 }
 
 /**
- * The response for a token of a suspended group. The caller has an API token, and only the caller can show the message
- * to the viewer.
+ * Returns the response for a token of a suspended group. The caller has an API token, and only the caller can show the
+ * message to the viewer.
  */
 function suspendedText({ reason, suspensionMessage }: UserGroupSuspended): string {
   return JSON.stringify({ active: false, reason, suspension_message: suspensionMessage });
 }
 
-/** A field without a value counts as missing, as in OAuth (RFC 6749, 3.2). */
+/** Returns the fields of a form. A field without a value counts as missing, as in OAuth (RFC 6749, 3.2). */
 function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
   const fields = parseFields(body, "the form");
   return { token: oneOf(fields, "token") || null, audience: oneOf(fields, "audience") || null };
@@ -69,7 +70,7 @@ function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
 
 const SESSION_FIELDS = createViewerSession.input.fields.map(({ name }) => name);
 
-/** `/api/viewer/session`: CreateViewerSession. */
+/** Creates the endpoint `/api/viewer/session`: CreateViewerSession. */
 export function viewerSessionEndpoint(): Endpoint {
   const POST = jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);
@@ -83,8 +84,9 @@ export function viewerSessionEndpoint(): Endpoint {
 }
 
 /**
- * `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662; the last three only for viewer sessions. The other
- * fields are specific to this service. Times are in seconds since 1970, rounded down.
+ * Returns the response for a valid token. `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662; `aud`, `jti` and
+ * `iat` exist only for viewer sessions. All other fields except `active` are specific to this service. Times are in
+ * seconds since 1970, rounded down.
  */
 function textOf(viewer: Viewer, environment: Environment): string {
   const { tokenExpireTime, session } = viewer;

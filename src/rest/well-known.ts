@@ -13,16 +13,17 @@ import { callError } from "../rpc/errors.ts";
 import { DOCUMENT_MAX_AGE_S } from "../sessions/documents.ts";
 import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 
-/** The public paths to verify sessions of an environment, such as `/e/ENV/TAG/.well-known/jwks.json`. */
+/** The public paths for verifying viewer sessions of an environment, such as `/e/ENV/TAG/.well-known/jwks.json`. */
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
- * Returns the endpoint of a path with published keys; undefined for other paths. It needs no token, and pages of any origin can
- * read it. The response is the same for a missing environment and an environment without keys.
+ * Creates a function that finds the endpoint of a path with published keys; undefined for any other path. The endpoint
+ * needs no token, and pages of any origin can read its response. The response is the same for a missing environment and
+ * for an environment without keys.
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };
-  /** The number of requests that wait for the store. They do not count as calls in flight. */
+  /** The number of requests that wait for the store. These requests do not count as calls in flight. */
   let waiting = 0;
 
   const documentsOf = async (environment: EnvironmentName) => {

@@ -4,8 +4,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
 
 /**
- * The encodings of files, in the order of preference. A file is compressed only once, so the compression level is high: 0.1 s of
- * CPU saves 10 % of each response.
+ * The encodings of files, in the order of preference. Each file is compressed only once, so the compression level is
+ * high: 0.1 s of CPU saves 10 % of each response.
  */
 const ENCODINGS = {
   br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),
@@ -18,14 +18,12 @@ type Encoding = keyof typeof ENCODINGS;
 const COMPRESS_MIN_BYTES = 1024;
 
 interface EncodedFile {
-  /** Undefined if the file is not encoded. */
   readonly encoding: Encoding | undefined;
-  /** The ETag of the file in this encoding. */
   readonly etag: string;
   readonly body: Buffer;
 }
 
-/** A file that is read with the first request. Each requested encoding is cached. */
+/** A file that is read at the first request. Caches the file in each requested encoding. */
 export class CachedFile {
   private readonly read: () => Promise<Buffer>;
   private readonly encoded = new Map<Encoding | undefined, Promise<EncodedFile>>();
@@ -34,7 +32,10 @@ export class CachedFile {
     this.read = read;
   }
 
-  /** The file in the preferred accepted encoding. Rejects with the error of the read; the next call reads again. */
+  /**
+   * Returns the file in the preferred encoding that the client accepts. Rejects if the file cannot be read; then the
+   * next call reads the file again.
+   */
   encodedFor(request: HeaderRecord): Promise<EncodedFile> {
     const encoding = (Object.keys(ENCODINGS) as Encoding[]).find((name) => acceptsEncoding(request, name));
     const known = this.encoded.get(encoding);

@@ -1,11 +1,13 @@
-/* The endpoints of the console. Its page begins in packages/console/src/main.tsx, which the build bundles with console.css. */
+/*
+ * The endpoints of the console. The build bundles its script from packages/console/src/main.tsx, with console.css.
+ */
 import { readFile } from "node:fs/promises";
 import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page can only load its own files and call its own service, so that it cannot send the token to another host. No
- * text can become a script (https://www.w3.org/TR/trusted-types/).
+ * The page can load only its own files and call only its own service, so that it cannot send the token to another host.
+ * No text can become a script (https://www.w3.org/TR/trusted-types/).
  */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -28,15 +30,16 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// The build creates these files. From sources, the service reads the files of the last build.
+// The build creates these files. When the service runs from sources, it reads the files of the last build.
 const SCRIPT = pathOf("dist/console.js");
 const STYLE = pathOf("dist/console.css");
 
-/** The paths of the files. Deno needs a permission to read them. */
+/** The paths of the files. Deno needs permission to read these paths. */
 export const CONSOLE_FILES: readonly string[] = [SCRIPT, STYLE];
 
 /**
- * The endpoints of the console, by path. The files are public. All data in the console needs the token of its user.
+ * Returns the endpoints of the console, by path. The files are public; all data in the console requires the token of
+ * its user.
  */
 export function consoleEndpoints(): { readonly [path: string]: Endpoint } {
   return {

@@ -3,8 +3,8 @@ import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page can only load its own files and the images in its style sheet, and call its own service. So it cannot send the token to
- * another host.
+ * The page can load only its own files and the images in its style sheet, and call only its own service. So it cannot
+ * send the token to another host.
  */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -32,7 +32,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// Swagger UI must not use its validator, which is on another site, or options from the URL.
+// Swagger UI must not use its validator, which runs on another site, or options from the URL.
 const START = `/* Masks API tokens in their fields, and in the command that repeats a call. */
 const masked = ({ React }) => ({
   wrapComponents: {
@@ -82,10 +82,10 @@ const DOCUMENT = pathOf("gen/openapi.json");
 const STYLE = pathOf(`${SWAGGER_UI}/swagger-ui.css`);
 const SCRIPT = pathOf(`${SWAGGER_UI}/swagger-ui-bundle.js`);
 
-/** The paths of the files. Deno needs a permission to read them. */
+/** The paths of the files. Deno needs permission to read these paths. */
 export const DOCS_FILES: readonly string[] = [DOCUMENT, STYLE, SCRIPT];
 
-/** The endpoints of the OpenAPI document and its page, by path. */
+/** Returns the endpoints of the OpenAPI document and its page, by path. */
 export function docsEndpoints(): { readonly [path: string]: Endpoint } {
   const { css, html, json, script } = CONTENT_TYPES;
   return {

@@ -3,10 +3,9 @@ import { fileURLToPath } from "node:url";
 import { type Endpoint, isKnown, readEndpoint } from "@user-group-service/transport";
 import { CachedFile } from "./cached-file.ts";
 
-/** The `Content-Security-Policy` of files that are not pages. */
+/** The default `Content-Security-Policy`, for files that are not pages. */
 const POLICY = "default-src 'none'; frame-ancestors 'none'";
 
-/** The values of `Content-Type`. */
 export const CONTENT_TYPES = {
   css: "text/css; charset=utf-8",
   html: "text/html; charset=utf-8",
@@ -15,7 +14,8 @@ export const CONTENT_TYPES = {
 } as const;
 
 /**
- * The path of a file that the build copies next to the bundle. From sources, it is the path in the repository.
+ * Returns the path of a file. The build copies the file next to the bundle. From sources, the file is in the
+ * repository.
  *
  * @param source the path in the repository
  */
@@ -26,8 +26,8 @@ export function pathOf(source: string): string {
 }
 
 /**
- * An endpoint that serves a file without a token. The first request reads and compresses the file. Further requests use the
- * cache.
+ * Creates an endpoint that serves a file without a token. The first request reads and compresses the file; further
+ * requests use the cache.
  *
  * @param policy the `Content-Security-Policy`; default: the file may load nothing
  */
@@ -42,7 +42,7 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
       "referrer-policy": "no-referrer",
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-resource-policy": "same-origin",
-      // The browser must revalidate the file, because the next request may reach another release.
+      // The browser must revalidate the file, because another release may answer the next request.
       "cache-control": "no-cache",
       vary: "accept-encoding",
       etag,
@@ -52,7 +52,7 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
   });
 }
 
-/** An endpoint with a permanent redirect. @param location relative to its own path */
+/** Creates an endpoint with a permanent redirect. @param location relative to the path of the endpoint */
 export function redirectEndpoint(location: string): Endpoint {
   return readEndpoint(async () => ({ status: 308, headers: { location }, body: "" }));
 }
