@@ -29,11 +29,7 @@ const MAX_BYTES_EACH = 1024;
  */
 const TIMES = { node: { before: 2, counted: 3 }, deno: { before: 4, counted: 6 } };
 
-/**
- * Measures the memory that leaked connections leave behind.
- *
- * @param connect opens and abandons `count` connections
- */
+/** Measures the memory that leaked connections leave behind. @param connect opens and abandons `count` connections */
 async function leavesNothing(
   runtime: Runtime,
   { port, heldBytes }: WatchedPort,
@@ -50,11 +46,7 @@ async function leavesNothing(
   expect(each, "bytes leaked per connection").toBeLessThan(MAX_BYTES_EACH);
 }
 
-/**
- * Waits until the port has closed its connections.
- *
- * @param open number of open descriptors before the connections
- */
+/** Waits until the port has closed its connections. @param open number of open descriptors before the connections */
 async function closed({ pid }: WatchedPort["port"], open: number): Promise<void> {
   // The runtime opens some descriptors for itself at first use.
   await waitFor("the connections are closed", () => descriptorsOf(pid) <= open + 4);

@@ -6,11 +6,7 @@ export interface Results {
   readonly failures: readonly string[];
 }
 
-/**
- * Parses the suite's output.
- *
- * @throws if a case has no outcome
- */
+/** Parses the suite's output. @throws if a case has no outcome */
 export function parseResults(output: string): Results {
   const summary = /^Total cases: (\d+)\n(\d+) passed, (\d+) failed$/m.exec(output);
   if (!summary) throw new Error(`the conformance suite did not come to its end:\n${output}`);

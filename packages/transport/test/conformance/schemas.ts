@@ -67,11 +67,7 @@ export interface Schemas {
   readonly serverResponse: DescMessage;
 }
 
-/**
- * Reads the suite's definitions.
- *
- * @param path path of a serialized FileDescriptorSet
- */
+/** Reads the suite's definitions. @param path path of a serialized FileDescriptorSet */
 export function readSchemas(path: string): Schemas {
   const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(path)));
   const message = (name: string) => found(registry.getMessage(`connectrpc.conformance.v1.${name}`));

@@ -40,11 +40,7 @@ export function installSuite(folder: string): Suite {
   };
 }
 
-/**
- * Returns the output of a program with any exit code.
- *
- * @throws if the program does not exit in time
- */
+/** Returns the output of a program with any exit code. @throws if the program does not exit in time */
 function outputOf(program: string, args: readonly string[]): Promise<string> {
   return new Promise((resolveWith, reject) => {
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });

@@ -18,11 +18,7 @@ export interface OwnPortOptions {
   readonly proxy?: string;
 }
 
-/**
- * A port of the transport alone, for a suite.
- *
- * @param heapMib maximum heap size, in MiB
- */
+/** A port of the transport alone, for a suite. @param heapMib maximum heap size, in MiB */
 export function suitePort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): OwnPort {
   const nodeFlags = [`--max-old-space-size=${heapMib}`, "--expose-gc"];
   return forSuite(

@@ -31,11 +31,7 @@ export interface WatchedPort {
   heldBytes(): Promise<number>;
 }
 
-/**
- * Starts a port for a suite. After each test it must still answer.
- *
- * @param heapMib maximum heap size, in MiB
- */
+/** Starts a port for a suite. After each test it must still answer. @param heapMib maximum heap size, in MiB */
 export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib = 128): WatchedPort {
   const port = suitePort(runtime, options, heapMib);
   const raws: Wire[] = [];
