@@ -3,10 +3,7 @@ import type { Environment } from "./environment.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type { Role } from "./role.ts";
 
-/**
- * An issued API token, without its secret. Only the digest of the secret is stored. Times are in milliseconds since
- * 1970.
- */
+/** An issued API token. Redis stores digests of its secrets only. Times are in milliseconds since 1970. */
 export interface ApiToken {
   /** The id, which is not secret. */
   readonly id: string;
@@ -38,7 +35,6 @@ export interface ApiTokenChange {
 export interface ApiTokenRotation {
   /** The grace period of the former secret, in milliseconds. 0 revokes this secret at once. */
   readonly graceMs: number;
-  /** The id of the principal that rotates the API token. */
   readonly rotator: string;
   /** The latest allowed expiry time of the API token, in milliseconds since 1970. Undefined for no limit. */
   readonly notBeyond: number | undefined;

@@ -1,8 +1,8 @@
 import type { Role } from "./role.ts";
 
 /**
- * The author of a change, and values of the call. None of these values is secret, because audit events contain them.
- * The properties can be getters, which only run for changes.
+ * The author of a change, and values of the call. Audit events contain these values, so none of them is secret. Getters
+ * can compute the values, because only changes read them.
  */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
@@ -56,13 +56,10 @@ export interface AuditedApiToken {
 export interface ExportedUserGroups {
   /** The required prefix of the exported ids. */
   readonly prefix: string;
-  /** The number of exported groups. */
   readonly count: number;
 }
 
-/**
- * Returns whether a text is the number of an environment, a dot, and the id of an event: the key of a page of events.
- */
+/** Returns whether a text has the form of a key of a page of events: an environment number, a dot, and an event id. */
 export function isAuditEventKey(text: string): boolean {
   return /^\d{1,7}\.\d{1,16}$/.test(text);
 }

@@ -3,10 +3,7 @@ import ipaddr from "ipaddr.js";
 /** An IP address or network: its address, and the length of its prefix in bits. */
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
-/**
- * The number of 16-bit groups that identify an IPv6 network. A host can choose the other 64 bits of its address freely
- * (RFC 4291, 2.5.1).
- */
+/** The number of 16-bit groups of an IPv6 network. A host can choose its other 64 bits freely (RFC 4291, 2.5.1). */
 export const IPV6_PREFIX_HEXTETS = 4;
 
 /** The form of an address with a port, which some proxies write to `X-Forwarded-For`. */
@@ -36,8 +33,7 @@ export interface Origin {
 }
 
 /**
- * Returns the key under which failures and resources of a client are counted: the IPv4 address, or the IPv6 network of
- * 64 bits.
+ * Returns the key by which failures and resources of a client are counted: the IPv4 address, or the IPv6 /64 network.
  */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);

@@ -3,10 +3,7 @@ export type EnvironmentTag = "Customer" | "Testing";
 
 /** An isolated namespace of user groups. */
 export interface Environment {
-  /**
-   * 1 to 64 letters, digits, `.`, `_` or `-`. The first character is not a dot, because URL parsers remove the segments
-   * `.` and `..`.
-   */
+  /** 1 to 64 letters, digits, `.`, `_` or `-`, but no dot at the start, because URL parsers remove `.` and `..`. */
   readonly name: string;
   /** Undefined for an environment without a tag. */
   readonly tag: EnvironmentTag | undefined;

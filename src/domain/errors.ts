@@ -20,16 +20,13 @@ type FailureKind =
  */
 export type ChangeOutcome = "not_made" | "unknown";
 
-/** An expected failure of the domain. */
 export abstract class DomainError extends Error {
   abstract readonly kind: FailureKind;
   /** The stable name of the error, for programs. */
   abstract readonly reason: string;
   /** The invalid field of the request. Undefined if the field varies, or if no field is invalid. */
   abstract readonly field: string | undefined;
-  /**
-   * The outcome of the change. Undefined if the call makes no change, or if the class of the error implies the outcome.
-   */
+  /** The outcome of the change. Undefined without a change, or if the class of the error implies the outcome. */
   readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
@@ -61,10 +58,7 @@ export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND
   text: "the environment of the API token has no user group with this user_group_id; GetUserGroup creates it for an API token with the role manage",
 }) {}
 
-/**
- * No group of the environment has this token as its current token. A viewer may also present a token in its grace
- * period.
- */
+/** No group has this token as its current token. For viewers, a token in its grace period is also valid. */
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed
@@ -233,7 +227,6 @@ export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_U
   field: "token_key_id",
 }) {}
 
-/** The service cannot use the data in the store. */
 export class DataNotAcceptable extends failure("FailedPrecondition", "DATA_NOT_ACCEPTABLE", {
   text: (why: string) => why,
 }) {}
@@ -255,7 +248,6 @@ const STORE_FAULTS = {
   refused: "Redis refused a command",
 } as const;
 
-/** The reason why the store is unavailable. */
 export type StoreFault = keyof typeof STORE_FAULTS;
 
 /**
@@ -291,10 +283,7 @@ export class EnvironmentFull extends failure("ResourceExhausted", "ENVIRONMENT_F
   text: "the environment has used all its team ids; use another environment",
 }) {}
 
-/**
- * A stored record cannot be read, because it was changed outside of the service, or because its encryption key is
- * missing.
- */
+/** A stored record was changed outside of the service, or its encryption key is missing. */
 export class RecordUnreadable extends failure("DataLoss", "RECORD_UNREADABLE", {
   text: "a stored record cannot be read; ask the operator to check TOKEN_KEYS and the store",
 }) {

@@ -1,9 +1,6 @@
 import type { AuditEvent } from "./audit.ts";
 
-/**
- * The types of events in the feed and in webhooks. Consumers must ignore unknown types, because later releases add
- * types.
- */
+/** The types of events in the feed and in webhooks. Later releases add types, which consumers must ignore. */
 export const EVENT_TYPES = [
   "user_group.created",
   "user_group.updated",
@@ -31,9 +28,7 @@ export const EVENT_TYPES = [
 
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/**
- * The type of an event for each RPC. The creation of a group is not in this table, because several RPCs create groups.
- */
+/** The type of an event, by its RPC. Creations of groups are not in this table, because several RPCs create groups. */
 const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   UpdateUserGroup: "user_group.updated",
   ImportUserGroups: "user_group.updated",
@@ -93,10 +88,7 @@ export interface EventPosition {
   readonly id: number;
   /** A time at which no event existed after the position, in milliseconds since 1970 by the store's clock. */
   readonly time: number;
-  /**
-   * The key of the next page of a snapshot of groups, which the reader reads before the events. Undefined without a
-   * snapshot.
-   */
+  /** The key of the next page of a snapshot of groups, which precedes the events. Undefined without a snapshot. */
   readonly snapshotAfter?: string | undefined;
 }
 
@@ -115,7 +107,6 @@ export interface EventPage {
   readonly hasMore: boolean;
 }
 
-/** Returns the position after an event of a page. */
 export function positionAfter({ id, time }: FeedEvent, { number }: Pick<EventPosition, "number">): EventPosition {
   return { number, id: Number(id), time };
 }

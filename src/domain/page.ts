@@ -1,4 +1,3 @@
-/** A page of a list. */
 export interface Page<T> {
   readonly items: readonly T[];
   /** The key of the next page. Undefined on the last page. */

@@ -69,9 +69,7 @@ export interface UserGroupStore {
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
   /**
-   * Returns the group of a current token, or of a token in its grace period, even if the group is suspended.
-   *
-   * @throws TokenNotFound
+   * Returns the group of a current token or a token in its grace period, even if it is suspended. @throws TokenNotFound
    */
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
@@ -86,10 +84,7 @@ export interface UserGroupSearch extends UserGroupRange {
   readonly nameContains: string;
 }
 
-/**
- * The administration of user groups. The store throws the errors of a `UserGroupStore`, and writes audit events in the
- * same way.
- */
+/** The administration of user groups, with the errors and the audit events of a `UserGroupStore`. */
 export interface UserGroupAdminStore {
   /**
    * Lists groups in the order of the UTF-8 bytes of their ids, which are the keys of the pages. A group that exists
@@ -99,7 +94,7 @@ export interface UserGroupAdminStore {
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
   /**
-   * Lists groups with all their values, in the order of `list`. A page has at most about 1 MiB, but at least one group.
+   * Lists groups with all their values, in the order of `list`. A page has about 1 MiB at most, or one larger group.
    */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
@@ -194,13 +189,9 @@ interface ExportedPage extends Page<UserGroup> {
   readonly snapshotTime: number;
 }
 
-/**
- * A store of environments. The store throws the errors of a `UserGroupStore`, and writes audit events in the same way.
- */
+/** A store of environments, with the errors and the audit events of a `UserGroupStore`. */
 export interface EnvironmentStore {
-  /**
-   * Returns the environment with this name, or creates it. @throws EnvironmentNotFound if the environment was deleted
-   */
+  /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound if it was deleted */
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
@@ -301,7 +292,6 @@ export interface Count {
   readonly resetMs: number;
 }
 
-/** Counters with time windows. */
 export interface RateCounter {
   /** Adds `amount` to the counter of a key. Rejects if the store is unavailable. */
   add(key: string, amount: number): Promise<Count>;

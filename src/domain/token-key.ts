@@ -9,9 +9,7 @@ export interface TokenKey {
   readonly isPrimary: boolean;
   /** Whether `TOKEN_KEYS` of this process contains the key. */
   readonly isHeld: boolean;
-  /**
-   * Whether data may be encrypted with the key: true from the first use of the key by any process until its retirement.
-   */
+  /** Whether data may be encrypted with the key: true from its first use by any process until its retirement. */
   readonly isRecorded: boolean;
   /** The time of the last report by a process that encrypts with the key. Undefined without a report. */
   readonly lastEncryptTime: number | undefined;
@@ -19,7 +17,7 @@ export interface TokenKey {
 
 /** The result of encrypting a page of groups again. */
 export interface Reencryption {
-  /** The number of groups for each key, by the id of the key with which their tokens were encrypted before the call. */
+  /** For each id of a key: the number of groups whose tokens were encrypted with this key before the call. */
   readonly uses: ReadonlyMap<string, number>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
@@ -27,18 +25,15 @@ export interface Reencryption {
   readonly failed: readonly string[];
   /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
-  /**
-   * The number of signing keys for each key, by the id of the key with which they were encrypted before the call. Only
-   * the first page has this number and the following values.
-   */
+  /** For each id of a key: the number of signing keys that were encrypted with it. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
   /**
-   * The number of webhooks for each key, by the id of the key with which their secrets were encrypted before the call.
+   * For each id of a key: the number of webhooks whose secrets were encrypted with it. Empty except on the first page.
    */
   readonly webhookUses: ReadonlyMap<string, number>;
-  /** The ids of webhooks whose secrets cannot be decrypted. */
+  /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
   readonly failedWebhooks: readonly string[];
-  /** The ids of signing keys that cannot be decrypted. */
+  /** The ids of signing keys that cannot be decrypted. Empty except on the first page. */
   readonly failedSigningKeys: readonly string[];
 }
 

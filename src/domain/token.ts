@@ -5,10 +5,7 @@ import { ENVIRONMENT_NUMBERS } from "./environment.ts";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
-/**
- * The number of base62 characters between the prefix and the checksum of a user group token, with about 190 random
- * bits.
- */
+/** The number of base62 characters between the prefix and the checksum of a user group token: about 190 random bits. */
 const BODY_LENGTH = 32;
 /**
  * The number of base62 characters of the environment number, at the start of the body of an API token. The body
@@ -115,7 +112,6 @@ export function randomBase62(length: number): string {
 /** The length of an id, which has about 95 random bits. */
 const ID_LENGTH = 16;
 
-/** Generates the id of an API token or a webhook. */
 export function newResourceId(): string {
   return randomBase62(ID_LENGTH);
 }

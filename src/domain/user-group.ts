@@ -55,7 +55,6 @@ export interface Viewer
     Pick<UserGroup, "teamId" | "providedId" | "environmentTag" | "suspension"> {
   /** The expiry time of the presented token, in milliseconds since 1970. Undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
-  /** The last day of a resolve, as in `ListedUserGroup`. */
   readonly lastResolveDay?: number | undefined;
 }
 
@@ -63,17 +62,13 @@ export interface NewUserGroup extends GroupFields {
   readonly providedId: string;
 }
 
-/**
- * A partial update. A given value replaces the whole field, and `null` clears an optional field. An omitted field does
- * not change.
- */
+/** A partial update. A value replaces the whole field, `null` clears an optional field, an omitted field stays. */
 export type UserGroupChange = {
   readonly [field in keyof GroupFields]?:
     | Exclude<GroupFields[field], undefined>
     | (undefined extends GroupFields[field] ? null : never);
 };
 
-/** The group to change, by its id or by its current token. */
 export type UserGroupTarget =
   | { readonly by: "token"; readonly token: string }
   | { readonly by: "id"; readonly providedId: string };
@@ -123,9 +118,7 @@ export interface ListedUserGroup
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 export interface ImportedUserGroup extends NewUserGroup {
-  /**
-   * The token in the source system. If undefined, an existing group keeps its token, and a new group gets a new token.
-   */
+  /** The token in the source system. If undefined, an existing group keeps its token, and a new group gets one. */
   readonly token: string | undefined;
   /** The suspension for a group that is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;
@@ -146,8 +139,5 @@ export interface ImportOptions {
   readonly validateOnly?: boolean;
 }
 
-/**
- * The effect of an import on a group that exists with other values: `create-only` does not change the group, `upsert`
- * does.
- */
+/** The effect on an existing, different group: `create-only` does not change the group, `upsert` does. */
 export type ImportMode = "create-only" | "upsert";

@@ -24,7 +24,6 @@ export interface SessionReference {
   readonly viewerId: string | undefined;
 }
 
-/** The owner of the viewer sessions to revoke. */
 export interface SessionOwner {
   readonly providedId: string;
   /** The id of the person within the group. Undefined for all sessions of the group. */

@@ -12,10 +12,7 @@ export function isVisible(text: string): boolean {
   return !INVISIBLE.test(text);
 }
 
-/**
- * Returns the first fault of a text, such as `must not end with U+0020 SPACE`. Returns undefined for a text without a
- * fault.
- */
+/** Returns the first fault of a text, such as `must not end with U+0020 SPACE`. Returns undefined without a fault. */
 export function hiddenFault(text: string): string | undefined {
   const found = INVISIBLE.exec(text);
   if (!found) return undefined;

@@ -25,10 +25,7 @@ const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["[::1]", ["::1"]],
 ]);
 
-/**
- * Returns the addresses of a loopback host, because the DNS server may have no record of `localhost`. Returns undefined
- * for any other host.
- */
+/** Returns the addresses of a loopback host, because DNS may not have `localhost`. Undefined for any other host. */
 export function loopbackAddresses(host: string): readonly string[] | undefined {
   return LOOPBACK.get(host);
 }

@@ -21,9 +21,7 @@ export const DISABLE_AFTER_MS = 3 * DAY_MS;
 /** The prefix of secrets in the form of Standard Webhooks. */
 export const WEBHOOK_SECRET_PREFIX = "whsec_";
 
-/**
- * The stored states of a webhook. `failed`: the service has disabled the webhook after failures for `DISABLE_AFTER_MS`.
- */
+/** The stored states of a webhook. `failed`: disabled by the service after failures for `DISABLE_AFTER_MS`. */
 export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 
 /** The state of a webhook. `unreadable`: the webhook is enabled, but its current secret cannot be decrypted. */
@@ -62,16 +60,12 @@ export interface Webhook {
   readonly previousSecretExpireTime: number | undefined;
   /** The position up to which all events are delivered: the id of an event, or a time in microseconds since 1970. */
   readonly cursor: number;
-  /**
-   * A time at which no event existed after the cursor. Undefined if `cursor` is a time; the events since this time are
-   * then delivered.
-   */
+  /** A time at which no event existed after the cursor. Undefined if `cursor` is a time. */
   readonly cursorTime: number | undefined;
   /** The time of the last successful delivery. Undefined before this delivery. */
   readonly lastSuccessTime: number | undefined;
   /** The time of the first of consecutive failures. Undefined after a success, or after a change of the webhook. */
   readonly failingSince: number | undefined;
-  /** The number of consecutive failed attempts. */
   readonly failedAttempts: number;
   /** The earliest time of the next attempt. Undefined without `failingSince`. */
   readonly nextAttemptTime: number | undefined;

@@ -31,7 +31,6 @@ const MAX_FEED_EVENTS = 250;
 /** The maximum number of days that one script reads for the feed. Without events, the script then takes 0.6 ms. */
 const MAX_FEED_DAYS = 200;
 
-/** The number of days whose events are read at the same time. */
 const DAYS_AT_ONCE = 8;
 
 const STREAMS: readonly EventStream[] = ["events", "updates"];
@@ -72,8 +71,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
     const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
-    // A stream that returned `count` events may have older events. So events that are older than its last event are
-    // unknown.
+    // If a stream returned `count` events, its older events are unknown.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
     const events = streams.flat().filter(({ id }) => Number(id) >= known);
@@ -177,7 +175,6 @@ function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilt
   );
 }
 
-/** An entry of a Redis stream of events. */
 type Entry = readonly [streamId: string, fields: readonly string[]];
 
 function eventFrom(entry: Entry): AuditEvent {

@@ -17,10 +17,7 @@ const SPREAD_MS = HOUR_MS;
 const MAX_UPDATES = 100_000;
 
 interface AuditOptions {
-  /**
-   * The maximum number of group updates that an environment keeps per day. So callers cannot fill the store. Default:
-   * 100,000.
-   */
+  /** The maximum number of group updates that an environment keeps per day, against full memory. Default: 100,000. */
   readonly maxUpdates?: number;
   /** Receives the number of removed updates when the limit is reached. Default: no effect. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
@@ -28,7 +25,6 @@ interface AuditOptions {
 
 /** The settings of the audit trail, which are arguments of the scripts that write events. */
 export class Audit {
-  /** The retention of events, in milliseconds. */
   readonly retentionMs: number;
   readonly onDropped: NonNullable<AuditOptions["onDropped"]>;
   readonly #maxUpdates: number;
@@ -59,10 +55,7 @@ interface EnvironmentChange {
   readonly by: ChangeBy;
 }
 
-/**
- * Returns the answer of a script, or throws the error of a refusal. The first element of a refusal is the name of its
- * error.
- */
+/** Returns the answer of a script, or throws the error of a refusal, whose name is the first element of the answer. */
 export function requireNoRefusal(answer: string[]): string[] {
   const [outcome = "", , detail = ""] = answer;
   if (outcome === "gone") throw new errors.EnvironmentNotFound();
@@ -74,17 +67,10 @@ export function requireNoRefusal(answer: string[]): string[] {
   return answer;
 }
 
-/**
- * The arguments of a script that changes an environment, without its keys and without the arguments of its audit
- * events.
- */
+/** The arguments of a script that changes an environment, without the keys and the arguments of audit events. */
 type ChangeArgs<Arg extends string> = ScriptArgs<never, Exclude<Arg, EventArg>>;
 
-/**
- * Sends a script that changes an environment, and returns the answer, which may be a refusal.
- *
- * @throws the errors of `StoreClient.change`
- */
+/** Sends a script that changes an environment, and returns the answer, which may be a refusal. */
 export function sendChange<Arg extends string>(
   { client, audit, environment: { number }, by }: EnvironmentChange,
   operation: string,

@@ -29,9 +29,7 @@ export interface RingKey {
   readonly secret: Uint8Array;
 }
 
-/** A token in its stored form. */
 export interface EncryptedToken {
-  /** The id of the encryption key. */
   readonly keyId: string;
   /** The encrypted bytes and the authentication tag, in base64url. */
   readonly text: string;
@@ -42,10 +40,7 @@ export interface EncryptedToken {
 /** A stored secret that is not a token. `text` also contains the nonce. */
 type SealedSecret = Omit<EncryptedToken, "isPacked">;
 
-/**
- * The number of an environment, which is a part of the encryption. A later environment with the same name has another
- * number.
- */
+/** The number of an environment, which differs from that of a deleted environment with the same name. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
 /** Returns the SHA-256 of a text, in base64url. */
@@ -80,7 +75,6 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
   #keyIdList = "";
-  /** The keys for the tokens of each environment, by the ids of the ring. */
   #keys = new WeakMap<EnvironmentNumber, ReadonlyMap<string, KeyObject>>();
 
   /** @param ring at least one key */
@@ -96,12 +90,10 @@ export class TokenCipher {
     this.#keys = new WeakMap();
   }
 
-  /** The keys in use. The first key encrypts. */
   get ring(): readonly RingKey[] {
     return this.#ring;
   }
 
-  /** The id of the key that encrypts. */
   get currentKeyId(): string {
     return (this.#ring[0] as RingKey).id;
   }
@@ -210,10 +202,7 @@ function nonceOf(digest: string): Buffer {
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
-/**
- * Returns the error for a record whose key is not in the ring. @param outcome the outcome of a change. Undefined for a
- * read
- */
+/** Returns the error for a record whose key is not in the ring. @param outcome undefined for a read */
 export function keyMissing(keyId: string, outcome?: ChangeOutcome): RecordUnreadable {
   const cause = new Error(`a record is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
   return new RecordUnreadable(cause, outcome);

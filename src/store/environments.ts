@@ -40,9 +40,7 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
 /** The number of candidates that are read at the same time, after the first candidate. */
 const CANDIDATES_AT_ONCE = 16;
 
-/**
- * The maximum number of candidates of a name. This limits how often an environment with the name can be created again.
- */
+/** The maximum number of candidates of a name, and so of the environments that ever had the name. */
 const MAX_CANDIDATES = 10_000;
 
 /** The limits of a deletion: groups or API tokens per script, groups per call, and milliseconds per call. */
@@ -278,7 +276,6 @@ function isBeingDeleted(record: StoredRecord): boolean {
   return record["state"] === "deleting";
 }
 
-/** Returns undefined for EnvironmentNotFound, and throws any other error. */
 function unlessNotFound(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
 }

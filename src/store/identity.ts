@@ -23,21 +23,18 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 const MAX_LOSS_MS = 60_000;
 
 /**
- * The number of further keys in a Cluster. If the Cluster has at most this number of shards of equal size, each shard
- * has at least one key.
+ * The number of further keys in a Cluster. With at most as many equal shards, each shard has at least one of the keys.
  */
 const SLOT_PARTS = 16;
 
 interface Identity {
   readonly layout: string;
   readonly id: string;
-  /** The number of times that operators accepted the data. */
   readonly accepted: number;
   /** The id of the data that was replaced at the last acceptance. */
   readonly replaced: string;
 }
 
-/** The state of a key with an identity, in this process. */
 interface Mark {
   /** The id of the data that this process uses. Undefined before the first read. */
   id: string | undefined;
@@ -215,7 +212,6 @@ function partKeys(): string[] {
   return [...keys.values()];
 }
 
-/** Returns undefined if another node of the Cluster has the key, and throws any other error. */
 function unlessOtherNode(error: Error): undefined {
   if (redirectionOf(error) === undefined) throw error;
 }

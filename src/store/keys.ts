@@ -21,9 +21,7 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/**
- * 256 hashes: from the digests of user group tokens, without their first two characters, to the ids of their groups.
- */
+/** 256 hashes: the digests of user group tokens, without their first two characters, with the ids of the groups. */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
@@ -41,7 +39,7 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
-/** Hash: from the digests of the secrets of API tokens to the ids of the API tokens. */
+/** Hash: the digests of the secrets of API tokens, with the ids of the API tokens. */
 export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 
 /** Hash: the keys that sign viewer sessions, by their ids; and `version`, which increases with each change. */
@@ -65,7 +63,6 @@ export const webhookTimesKey = (number: number) => `ug:{${number}}:webhook-times
 /** Stream: the last attempts to deliver events to a webhook. */
 export const deliveriesKey = (number: number, id: string) => `ug:{${number}}:deliveries:${id}`;
 
-/** The arguments of scripts that select keys. */
 export interface KeyArgs {
   readonly id: string;
   readonly digest: string;
@@ -94,16 +91,10 @@ export const KEYS = {
 
 export type KeyName = keyof typeof KEYS;
 
-/**
- * Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. Workers find
- * undelivered events through this list.
- */
+/** Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. */
 export const WEBHOOK_ENVIRONMENTS_KEY = "ug:webhook-environments";
 
-/**
- * Sorted set, all scores 0: the environments, each as an `environmentMember`. An entry is only a hint: the record of
- * the environment decides.
- */
+/** Sorted set, all scores 0: the environments, each as an `environmentMember`. The records of environments decide. */
 export const ENVIRONMENTS_KEY = "ug:environments";
 
 export function environmentMember(path: string, number: number | ""): string {

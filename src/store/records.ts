@@ -1,12 +1,8 @@
 import { RecordUnreadable } from "../domain/errors.ts";
 
-/** A Redis hash. */
 export type StoredRecord = Record<string, string | undefined>;
 
-/**
- * Returns the record in an answer of the form field, value, field, value. @param start default: 2, after the outcome
- * and the clock
- */
+/** Returns the record in an answer: field, value, … @param start default: 2, after the outcome and the clock */
 export function recordFromAnswer(answer: readonly string[], start = 2): StoredRecord {
   const record: StoredRecord = {};
   for (let i = start; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
@@ -19,10 +15,7 @@ export function isEmpty(record: StoredRecord): boolean {
   return true;
 }
 
-/**
- * Returns the text of a field. @param what the name of the record for the log. @throws RecordUnreadable if the field is
- * missing
- */
+/** Returns the text of a field. @param what the name of the record for the log. @throws RecordUnreadable */
 export function textOf(record: StoredRecord, field: string, what = "a record"): string {
   const value = record[field];
   if (value === undefined) throw new RecordUnreadable(new Error(`${what} has no field ${field}`));
@@ -39,18 +32,12 @@ export function integerOf(record: StoredRecord, field: string, what = "a record"
   return value;
 }
 
-/**
- * Returns the integer of a field, or undefined if the field is missing. @throws RecordUnreadable if it is not an
- * integer
- */
+/** Returns the integer of a field, or undefined if the field is missing. @throws RecordUnreadable */
 export function optionalIntegerOf(record: StoredRecord, field: string, what?: string): number | undefined {
   return record[field] === undefined ? undefined : integerOf(record, field, what);
 }
 
-/**
- * Decodes a record after a change. @throws RecordUnreadable with the outcome `unknown`, because the change may be
- * committed
- */
+/** Decodes a record after a change. @throws RecordUnreadable with the outcome `unknown` */
 export function afterChange<T>(read: () => T): T {
   try {
     return read();
@@ -60,8 +47,7 @@ export function afterChange<T>(read: () => T): T {
 }
 
 /**
- * Processes items in concurrent batches, and yields the results of each batch. If an item fails, throws after the end
- * of its batch.
+ * Processes items in concurrent batches, and yields the results. If an item fails, throws after its batch has ended.
  */
 export async function* inBatches<T, R>(
   items: readonly T[],

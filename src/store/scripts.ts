@@ -44,8 +44,7 @@ import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
 
 /*
- * All scripts of the store, with the names of their keys and arguments. The first lines of each script describe its
- * effect and its results.
+ * All scripts of the store. The first lines of each script describe its effect and its results.
  */
 
 export const READ = defineScript("read", read, { keys: "key" });
@@ -122,10 +121,7 @@ interface EnvironmentScriptDefinition<Args extends string> extends Partial<Scrip
   readonly stream?: EventStream;
 }
 
-/**
- * Defines a script that changes an environment, and that writes its events with the function `audit`. The keys must be
- * in `KEYS`.
- */
+/** Defines a script that changes an environment, and writes its events with `audit`. Its keys must be in `KEYS`. */
 function environmentScript<const Args extends string = "">(
   lua: string,
   { keys = "", args, state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Args>,
@@ -168,7 +164,7 @@ export const DELETE_GROUP = environmentScript(deleteGroup, {
   allowOom: true,
 });
 
-/** Suspends a group even if Redis' memory is full, because this ends the access of viewers. */
+/** Runs even if Redis' memory is full, because a suspension ends the access of viewers. */
 export const SUSPEND_GROUP = environmentScript(suspendGroup, {
   keys: "group",
   args: "id reason message untilTime",
@@ -184,7 +180,7 @@ const rotation = {
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
 
-/** Works like `ROTATE_TOKEN`, but even if Redis' memory is full, because the change revokes a leaked token. */
+/** The same script as `ROTATE_TOKEN`. Runs even if Redis' memory is full, because it revokes a leaked token. */
 export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
 
 export const END_SESSIONS = environmentScript(endSessions, {
@@ -214,7 +210,7 @@ export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
   allowOom: true,
 });
 
-/** Works even if Redis' memory is full, because a replacement of leaked keys revokes sessions. */
+/** Runs even if Redis' memory is full, because a replacement of leaked keys revokes sessions. */
 export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
   keys: "signingKeys",
   args: "expectedVersion message",

@@ -25,10 +25,8 @@ import {
 } from "../scripts.ts";
 import { apiTokenFrom, matches, secretFrom } from "./api-token-record.ts";
 
-/** The number of records that are read at the same time. */
 const READ_AT_ONCE = 50;
 
-/** The number of API tokens that one script revokes. */
 const REVOKED_AT_ONCE = 50;
 
 /**
@@ -40,19 +38,14 @@ const PAUSE_MS = 5000;
 
 interface ApiTokenDeps {
   readonly client: StoreClient;
-  /**
-   * Receives the digests of API tokens that this process changes. `followRevocations` reports the changes by all
-   * processes.
-   */
+  /** Receives the digests of API tokens that this process changes. `followRevocations` reports all changes. */
   readonly listener: Pick<RevocationListener, "revoked">;
   readonly audit: Audit;
 }
 
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
   /**
-   * Decodes the API token in the answer of a change, and reports its digests to the listener.
-   *
-   * @throws ApiTokenNotFound if the API token has expired
+   * Decodes the API token in the answer of a change, and reports its digests to the listener. @throws ApiTokenNotFound
    */
   const changedToken = (id: string, answer: readonly string[]): ApiToken => {
     const [state, now, digests = ""] = answer;
@@ -83,8 +76,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
   /**
-   * Throws ApiTokenNotFound if the id is malformed. The caller may have sent a secret by mistake, so the id must not be
-   * logged.
+   * Throws ApiTokenNotFound for a malformed id, which must not be logged: it may be a secret that was sent by mistake.
    */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();

@@ -11,9 +11,7 @@ import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 /** The delay before a lost subscription is replaced, in milliseconds. */
 const RETRY_MS = 100;
 
-/**
- * The delay after Redis refused a subscription, in milliseconds. An operator must then grant rights to the Redis user.
- */
+/** The delay after Redis refused a subscription because the user lacks a right, in milliseconds. */
 const REFUSED_MS = 10_000;
 
 /** The interval of checks of the subscription, in milliseconds. */
@@ -24,17 +22,13 @@ const SILENCE_MS = 1000;
 
 export interface FeedListener extends RevocationListener {
   signingKeysChanged(environment: Environment): void;
-  /**
-   * The Redis user lacks the right to subscribe or publish. No revocations are reported until the next call of
-   * `missed`.
-   */
+  /** The Redis user lacks the right to subscribe or publish. No revocations are reported until `missed` is called. */
   refused(error: Error): void;
 }
 
 /**
  * Reports the API tokens that any worker revokes, through a separate connection that subscribes at a random primary.
- * Redis does not store messages, so after each new subscription any API token may have been revoked: the listener
- * receives `missed`.
+ * Each new subscription calls `missed`, because Redis does not store messages.
  *
  * @returns a function that ends the subscription
  */
@@ -67,8 +61,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
-      // This call fails if the user lacks the right to publish, because scripts ignore that error. An empty message has
-      // no effect.
+      // Checks the right to publish, because scripts ignore an error of PUBLISH. An empty message has no effect.
       await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();

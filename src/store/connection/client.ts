@@ -61,10 +61,7 @@ const CHANGE_SHARE = 0.9;
 /** The number of checks for expired calls per timeout. The interval is at least 5 ms and at most 50 ms. */
 const CHECKS = 20;
 
-/**
- * The maximum number of attempts of a change. A change that reached Redis after its deadline is sent again while the
- * call has time.
- */
+/** The maximum number of attempts of a change. A change that was late is sent again while the call has time. */
 const MAX_ATTEMPTS = 3;
 
 /** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
@@ -90,7 +87,6 @@ export class StoreClient implements StoreProbe {
     this.#shared = { timeouts: new Timeouts(timeoutMs), observe, traceOf };
   }
 
-  /** Returns a client with other options on the same connections. */
   with(changed: Partial<StoreClientOptions>): StoreClient {
     return new StoreClient(this.nodes, { ...this.#options, ...changed });
   }
@@ -281,10 +277,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome, "timeout"));
   }
 
-  /**
-   * Ends the round trip, and reports it to the observers. Returns false if the round trip has already ended, for
-   * example at its timeout.
-   */
+  /** Ends the round trip, and reports it to the observers. Returns false if it has already ended, as at the timeout. */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;
@@ -401,7 +394,6 @@ export function send<T>(
 }
 
 export interface TimedCall {
-  /** The neighbors in the list of `Timeouts`. */
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
   /** The time of the timeout, by the clock of `Timeouts`. */
@@ -456,9 +448,7 @@ export class Timeouts {
     call.next = undefined;
   }
 
-  /**
-   * Returns the remaining time of an added call, in milliseconds. The time in which the process is busy does not count.
-   */
+  /** Returns the remaining time of an added call, in milliseconds. The busy time of the process does not count. */
   left(call: TimedCall): number {
     return call.end - (performance.now() - this.#busyMs);
   }

@@ -24,28 +24,21 @@ const PAUSE_MS = 25;
 /** The maximum wait of a redirected call for the connection to its new node, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 500;
 
-/** The interval between two checks for the connection of a redirected call, in milliseconds. */
 const CONNECT_CHECK_MS = 5;
 
-/**
- * The maximum number of commands that wait for one node: an eighth of a worker's calls, so that a slow node leaves room
- * for other nodes.
- */
+/** The maximum number of commands that wait for one node. A slow node must leave room for calls to other nodes. */
 const MAX_WAITING = MAX_CALLS / 8;
 
-/** The timeout of CLUSTER SLOTS, in milliseconds. */
 const SLOTS_TIMEOUT_MS = 300;
 
 /** The pause before a CLUSTER SLOTS, in milliseconds, so that calls that fail at the same time share one query. */
 const REFRESH_DELAY_MS = 20;
 
-/** The minimum interval between two CLUSTER SLOTS, in milliseconds. */
 const REFRESH_INTERVAL_MS = 500;
 
 /** The number of nodes that are queried with CLUSTER SLOTS at the same time. */
 const QUERIED_NODES = 3;
 
-/** A range of slots, and the node that has these slots. */
 interface Range {
   readonly first: number;
   readonly last: number;
@@ -66,7 +59,6 @@ export class ClusterNodes implements StoreNodes {
   #isCovered = false;
   #isRefreshing = false;
   #isRefreshRequested = false;
-  /** The time of the last CLUSTER SLOTS, by `performance.now()`. */
   #lastQuery = Number.NEGATIVE_INFINITY;
   #queries = 0;
   #isClosed = false;
@@ -138,9 +130,7 @@ export class ClusterNodes implements StoreNodes {
     }
   }
 
-  /**
-   * Returns the node to which a call is redirected. Waits until the node is ready, but at most `CONNECT_TIMEOUT_MS`.
-   */
+  /** Returns the node to which a call is redirected. Waits up to `CONNECT_TIMEOUT_MS` until the node is ready. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
     // The redirection contains no host if both nodes have the same host.
     const host = to.host || (from?.reads.redis.options.host ?? "");
@@ -243,10 +233,7 @@ async function readSlots({ reads: { redis } }: StoreNode): Promise<readonly Rang
   return answer && rangesOf(answer, redis.options.host ?? "");
 }
 
-/**
- * Parses the answer of CLUSTER SLOTS. Each row contains the first and the last slot of a range, and then its nodes, the
- * master first.
- */
+/** Parses the answer of CLUSTER SLOTS: for each range its first and last slot, and its nodes, the master first. */
 function rangesOf(answer: unknown, queriedHost: string): readonly Range[] {
   const rows = answer as [number, number, [string | null, number], ...unknown[]][];
   return rows

@@ -10,16 +10,12 @@ import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 export interface NodeOptions {
   /**
-   * The timeout of a call, in milliseconds. If commands wait for this time without any answer, the connection is
-   * closed.
+   * The timeout of a call, in milliseconds. If commands wait this long without any answer, the connection is closed.
    */
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /**
-   * Receives connection errors, at most one per attempt. StoreMisconfigured means that Redis cannot be used with this
-   * configuration.
-   */
+  /** Receives connection errors, at most one per attempt. With StoreMisconfigured, Redis cannot be used. */
   readonly onError: (error: Error) => void;
   /** Checks the Redis of a new connection. Changes are sent after the end of this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
@@ -40,7 +36,6 @@ export interface StoreConnection {
   readonly redis: ScriptedRedis;
   /** The clock of Redis. Undefined while the connection is not ready. */
   clock: RedisClock | undefined;
-  /** The number of times that the connection was lost. */
   losses: number;
   replace(): void;
   close(): void;

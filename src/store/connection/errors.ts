@@ -2,15 +2,11 @@ import type { HostPort } from "./url.ts";
 
 /* No other file parses the error messages of Redis and ioredis. */
 
-/**
- * The error for a Redis that cannot be used with this configuration. The message contains the remedy. A retry does not
- * help.
- */
+/** Redis cannot be used with this configuration. The message contains the remedy. A retry does not help. */
 export class StoreMisconfigured extends Error {
   override readonly name = "StoreMisconfigured";
 }
 
-/** The error of a command that was not sent to Redis. */
 export class NotSent extends Error {
   override readonly name: string = "NotSent";
 }
@@ -55,18 +51,14 @@ export function isRefusal(error: unknown): error is Error {
 }
 
 /**
- * The error codes of Redis. Scripts, proxies and managed services write other words before a code: `ERR MOVED 1
- * HOST:PORT`.
+ * The error codes of Redis. Scripts, proxies and managed services write words before a code: `ERR MOVED 1 HOST:PORT`.
  */
 const CODES = [
   ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/**
- * Matches the first of these codes, otherwise the first word. Codes after a quotation mark do not count, because they
- * may be input of a caller.
- */
+/** Matches one of these codes, otherwise the first word. A code after a quotation mark may be input of a caller. */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
 /** Returns the code of a Redis error, such as NOAUTH. Returns undefined for any other error. */
@@ -75,17 +67,14 @@ export function errorCodeOf(error: unknown): string | undefined {
   return known ?? first;
 }
 
-/** Returns whether an error is the answer to the command with this name. */
 export function isAnswerTo(command: string, error: Error): boolean {
   return (error as { command?: { name?: string } }).command?.name === command;
 }
 
-/** Returns whether Redis answered that it is not a node of a Cluster. */
 export function isNoCluster(error: unknown): boolean {
   return isRefusal(error) && error.message.includes("cluster support disabled");
 }
 
-/** Returns whether Redis refused a connection because the password is wrong or missing. */
 export function isPasswordRefusal(error: Error): boolean {
   const code = errorCodeOf(error);
   return code === "WRONGPASS" || code === "NOAUTH";
@@ -114,21 +103,14 @@ const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
 
-/** A part of the error of a command in a script. */
 const IN_SCRIPT = "@user_script";
 
-/**
- * Returns whether a script failed because its slot is migrating. The script reads its keys before it writes, so it has
- * not written yet.
- */
+/** Returns whether a script failed because its slot is migrating. This happens before any write of the script. */
 function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
-/**
- * Returns whether an error proves that the command or script changed nothing. After any other error, a script may have
- * written.
- */
+/** Returns whether an error proves that the command or script changed nothing. */
 export function changedNothing(error: Error): boolean {
   const code = errorCodeOf(error);
   if (!error.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(code);
@@ -140,7 +122,6 @@ export function showsOutdatedSlots(error: unknown): boolean {
   return ELSEWHERE.has(errorCodeOf(error));
 }
 
-/** Returns whether a command or script did not run because its slot is migrating. */
 export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }

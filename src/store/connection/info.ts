@@ -3,7 +3,6 @@ import type { StoreClient } from "./client.ts";
 import { errorCodeOf } from "./errors.ts";
 
 export interface NodeMemory {
-  /** The name of the node in the log. */
   readonly name: string;
   /** The memory that counts against the limit, in bytes. */
   readonly usedBytes: number;

@@ -139,7 +139,6 @@ describe("the connectors of ioredis:", () => {
   });
 });
 
-/** A connector like that of `connectorOptions` in options.ts. */
 class Connector extends AbstractConnector {
   readonly #port: number;
 
@@ -182,7 +181,6 @@ interface FakeRedis {
   /** The received commands, without CLIENT. */
   readonly commands: string[][];
   connections: number;
-  /** Whether the server keeps back its answers until `speak`. */
   isSilent: boolean;
   speak(): void;
 }
@@ -224,7 +222,6 @@ async function fakeRedis(answers: Readonly<Record<string, string>> = {}): Promis
   return fake;
 }
 
-/** Returns the complete commands, and the remaining text. */
 function parse(text: string): { readonly commands: string[][]; readonly rest: string } {
   const commands: string[][] = [];
   let lines = text.split("\r\n");

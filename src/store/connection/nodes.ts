@@ -4,7 +4,6 @@ import { NotConfirmed } from "./errors.ts";
 import type { RedisDestination } from "./options.ts";
 
 export interface NodeCall<T> {
-  /** Whether enough time remains to send the call again. */
   readonly hasTime: boolean;
   /** @param asking whether the slot of the key is migrating to the node (see `send`) */
   sendTo(node: StoreNode, asking: boolean): Promise<T>;
@@ -19,11 +18,9 @@ export interface StoreNodes {
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */
   at<T>(key: string, call: NodeCall<T>): Promise<T>;
-  /** Returns the nodes that have slots. */
   masters(): readonly StoreNode[];
   /** Returns a key that begins with `base`, and whose slot the node has. */
   keyOf(node: StoreNode, base: string): string;
-  /** Returns whether all nodes are known and connected. */
   isReady(): boolean;
   close(): void;
 }
@@ -31,20 +28,14 @@ export interface StoreNodes {
 /** The share of the timeout for which one WAIT may delay later changes. */
 const WAIT_SHARE = 0.8;
 
-/** A master, with its connections. */
 export class StoreNode {
   /** The address of the master, or its name at the Sentinels, for the log. */
   readonly name: string;
   /** The connection for reads. Without `minReplicas`, also for changes. */
   readonly reads: StoreConnection;
-  /**
-   * The connection for changes. With `minReplicas`, a separate connection, because WAIT delays all later commands of
-   * its connection.
-   */
+  /** The connection for changes. With `minReplicas`, a separate connection, because WAIT delays all later commands. */
   readonly changes: StoreConnection;
-  /** The different connections: `reads` and `changes`. */
   readonly connections: readonly StoreConnection[];
-  /** Undefined if changes do not wait for replicas. */
   readonly replicas: Replicas | undefined;
 
   constructor(name: string, reads: StoreConnection, replicas?: Replicas) {
@@ -67,8 +58,8 @@ export class StoreNode {
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  // The connection for reads sends no changes, so Redis never answers it with READONLY. It is replaced when the
-  // connection for changes is.
+  // The connection for reads never receives READONLY, because it sends no changes. So it is replaced together with the
+  // connection for changes.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);

@@ -13,9 +13,7 @@ export interface OpenOptions
   extends StoreClientOptions,
     Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">>,
     Partial<Readonly<RedisSecrets>> {
-  /**
-   * The time after which the service starts without the missing shards of a Cluster, in milliseconds. Default: 5000.
-   */
+  /** The time after which a Cluster is used without its missing shards, in milliseconds. Default: 5000. */
   readonly shardsMs?: number;
 }
 
@@ -29,7 +27,6 @@ export interface Opening {
   readonly opened: Promise<void>;
 }
 
-/** The interval of checks whether Redis is ready, in milliseconds. */
 const CHECK_MS = 5;
 
 /**

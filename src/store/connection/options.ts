@@ -84,10 +84,7 @@ export function newRedis(options: RedisOptions, passwordOf: () => string | undef
   return redis;
 }
 
-/**
- * Returns the error for the operator if a new connection failed because of the configuration. Returns undefined for any
- * other error.
- */
+/** Returns the error for the operator if the configuration made a connection fail. Undefined for any other error. */
 export function configurationFault(
   error: Error,
   { db, secrets: { password } }: RedisLogin,
@@ -106,7 +103,6 @@ export function configurationFault(
   );
 }
 
-/** The timeout of a Sentinel, in milliseconds. */
 const SENTINEL_TIMEOUT_MS = 500;
 
 /** The channel for failovers, with messages of the form NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
@@ -126,9 +122,7 @@ export class Sentinels {
   readonly #subscribers: Redis[];
   /** The Sentinels in the order of the queries. The Sentinel that answered last is the first. */
   readonly #hosts: HostPort[];
-  /** The errors of subscriptions, by the name of the Sentinel. */
   readonly #faults = new Map<string, Error>();
-  /** The open connections to the master, with their addresses. */
   readonly #streams = new Map<Stream, HostPort>();
   #known: HostPort | undefined;
 
@@ -183,10 +177,7 @@ export class Sentinels {
       : new Error(text);
   }
 
-  /**
-   * Moves the first Sentinel to the end of the order, because it did not answer, or returned a Redis that is not the
-   * master.
-   */
+  /** Moves the first Sentinel to the end: it did not answer, or returned a Redis that is not the master. */
   tryNextFirst(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }

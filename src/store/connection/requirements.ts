@@ -47,17 +47,13 @@ for i = 1, #ARGV do
 end
 return failed`;
 
-/** The digest of a script that does not exist. */
 const NO_SCRIPT = "0".repeat(40);
 
-/**
- * The first words of the error for a command that the user may not run in a script, in Redis 7.0, and in 7.2 and later.
- */
+/** The first words of the error for a denied command in a script, in Redis 7.0, and in 7.2 and later. */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 interface RequirementOptions {
   readonly isCluster: boolean;
-  /** Whether changes wait for replicas. */
   readonly waits: boolean;
 }
 

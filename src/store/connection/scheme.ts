@@ -3,7 +3,6 @@ import { connect as connectTls } from "node:tls";
 import { StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
-/** The timeout of a host, in milliseconds. */
 const TIMEOUT_MS = 500;
 
 /**

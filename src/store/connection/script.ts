@@ -19,7 +19,6 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
  * fails there during a migration.
  */
 
-/** A script in Lua, with the names of its arguments. */
 export interface Script<Key extends string = string, Arg extends string = string> {
   /** The SHA-1 of the script's text, for EVALSHA. */
   readonly name: string;
@@ -28,9 +27,7 @@ export interface Script<Key extends string = string, Arg extends string = string
   readonly keys: readonly Key[];
   /** The other arguments. Each argument is a local variable of the script. */
   readonly args: readonly Arg[];
-  /** Whether the script has a deadline. */
   readonly isChange: boolean;
-  /** Whether the script uses only its first key. */
   readonly singleKey: boolean;
 }
 
@@ -44,13 +41,9 @@ export type ScriptArgs<Key extends string = string, Arg extends string = string>
   readonly extraArgs?: readonly string[];
 };
 
-/**
- * `read`: writes nothing. `change`: writes, with a deadline. `count`: writes values that may be lost, without a
- * deadline.
- */
+/** `read`: writes nothing. `change`: writes, with a deadline. `count`: writes disposable values, without a deadline. */
 type ScriptKind = "read" | "change" | "count";
 
-/** The words of a text. */
 export type Words<Text extends string> = Text extends `${infer First} ${infer Rest}`
   ? First | Words<Rest>
   : Text extends ""
@@ -60,11 +53,9 @@ export type Words<Text extends string> = Text extends `${infer First} ${infer Re
 /** The definition of a script. Keys and arguments are names, separated by spaces. */
 export interface ScriptDefinition<Keys extends string, Args extends string> {
   readonly keys: Keys;
-  /** Default: no arguments. */
   readonly args?: Args;
   /**
-   * Whether the script uses only its first key. Default: true with one key. Set to false if the script builds names of
-   * further keys.
+   * Whether the script uses only its first key. Default: true with one key. False if it builds names of further keys.
    */
   readonly singleKey?: boolean;
   /** Whether Redis runs the script with full memory, because the script revokes or deletes. Default: false. */
@@ -116,10 +107,7 @@ export function defineScript<const Keys extends string, const Args extends strin
   return { name: hash("sha1", lua), lua, keys, args, isChange, singleKey };
 }
 
-/**
- * Returns the arguments of EVAL: the number of keys, the keys, and the other arguments. @param deadline the deadline of
- * a change
- */
+/** Returns the arguments of EVAL: the number of keys, the keys, and the other arguments. */
 export function argumentsOf<Key extends string, Arg extends string>(
   { keys, args: names, isChange }: Script<Key, Arg>,
   args: ScriptArgs<Key, Arg>,

@@ -8,10 +8,7 @@ export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
 }
 
-/**
- * Joins the strings that are written to a connection in one event loop turn. Other writes keep their place between
- * these strings.
- */
+/** Joins the strings that are written in one event loop turn. Other writes keep their place between these strings. */
 function joinWrites(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
   const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;

@@ -19,7 +19,6 @@ export interface RedisLogin {
   readonly secrets: RedisSecrets;
 }
 
-/** The addresses of Redis, its topology, and its login. */
 export interface RedisTarget extends RedisLogin {
   readonly topology: "node" | "sentinel" | "cluster";
   /** The node, the Sentinels, or the first nodes of the Cluster. */
@@ -121,7 +120,6 @@ function decoded(text: string): string | null {
   }
 }
 
-/** Formats a host and port for the operator. */
 export function nameOf({ host, port }: HostPort): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

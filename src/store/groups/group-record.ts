@@ -21,7 +21,6 @@ import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryptio
 import { groupKey } from "../keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
-/** An answer with the record of a group. */
 export interface GroupAnswer {
   readonly record: StoredRecord;
   readonly providedId: string;
@@ -61,7 +60,6 @@ export const FIELD = {
   token: "t",
   /** The current token, encrypted, if the token has another format. */
   foreignToken: "f",
-  /** The version of the creation. */
   createVersion: "c",
   /** The version of the last change. Missing if this is `createVersion`. */
   version: "u",
@@ -73,10 +71,7 @@ export const FIELD = {
   /** The digest of the last token with a grace period, even if this period has ended. */
   graceDigest: "x",
   graceUntil: "y",
-  /**
-   * The generation of new viewer sessions: the time of the last revocation of sessions. Missing before the first
-   * revocation.
-   */
+  /** The generation of new viewer sessions: the time of the last revocation. Missing before the first revocation. */
   generation: "s",
   /** The oldest valid generation of viewer sessions. Missing if all generations are valid. */
   firstGeneration: "b",
@@ -84,7 +79,6 @@ export const FIELD = {
   lastResolveDay: "l",
 } as const;
 
-/** The fields that store the current token. */
 export const TOKEN_FIELDS = [FIELD.keyId, FIELD.digest, FIELD.token, FIELD.foreignToken] as const;
 
 /** Returns the encrypted token of a record. @throws RecordUnreadable */
@@ -94,7 +88,6 @@ export function encryptedFromRecord(record: StoredRecord): EncryptedToken {
   return { keyId: textOf(record, FIELD.keyId), text, isPacked: packed !== undefined };
 }
 
-/** The encoding of the fields that callers set. */
 const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = {
   name: "text",
   mapping: "json",
@@ -236,10 +229,7 @@ export function viewerFromRecord(
 /** The first day of the year 10000, in days since 1970. Earlier dates have at most four digits for the year. */
 const MAX_DAY = 2_932_897;
 
-/**
- * Returns the day of the last resolve. Returns undefined for an invalid day, because this error must not prevent a
- * resolve.
- */
+/** Returns the day of the last resolve. Returns undefined for an invalid day, which must not prevent a resolve. */
 function resolveDayOf(record: StoredRecord): number | undefined {
   const day = Number(record[FIELD.lastResolveDay]);
   return day > 0 && day < MAX_DAY ? day : undefined;
@@ -255,7 +245,6 @@ export function infoFromRecord(answer: GroupAnswer): UserGroupInfo {
   return { ...listedFromRecord(answer), ...fieldsFromRecord(answer.record) };
 }
 
-/** The fields that lists read. */
 export const LISTED_FIELDS = [
   FIELD.teamId,
   FIELD.name,
@@ -298,9 +287,7 @@ export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/**
- * The names of changed fields in the proto files, and the fields of the hash: `set` (field, value, …) and `removed`.
- */
+/** The names of changed fields in the proto files, and the hash fields to set (field, value, …) and to remove. */
 export interface ChangedFields {
   readonly names: string[];
   readonly set: string[];
@@ -329,7 +316,6 @@ export function setToken({ set, removed }: ChangedFields, token: EncryptedToken)
   removed.push(token.isPacked ? FIELD.foreignToken : FIELD.token);
 }
 
-/** Returns the script arguments for changed fields. */
 export function changeArgs({ names, set, removed }: ChangedFields) {
   return { changedFields: names.join(","), removed: removed.join(""), extraArgs: set };
 }
@@ -352,9 +338,7 @@ export function digestOf(token: string): string {
   return tokenDigest(token);
 }
 
-/**
- * Returns the arguments for scripts that find a target. @throws TokenNotFound if the token of the target is malformed
- */
+/** Returns the arguments for scripts that find a target. @throws TokenNotFound if its token is malformed */
 export function targetArgs(target: UserGroupTarget) {
   if (target.by === "id") return { id: target.providedId, currentDigest: "" };
   return { id: "", currentDigest: digestOf(target.token) };
@@ -365,7 +349,6 @@ interface RecordReading {
   readonly operation: string;
   /** The number of records that are read at the same time. The limit leaves time for other callers of Redis. */
   readonly atOnce: number;
-  /** Default: all fields. */
   readonly fields?: readonly string[];
 }
 

@@ -39,7 +39,6 @@ interface Import extends GroupDeps, ImportOptions {
   readonly by: ChangeBy;
 }
 
-/** The planned change of a group, after a comparison of the import with the record. */
 interface Plan {
   readonly outcome: Exclude<ImportOutcome["outcome"], "failed">;
   readonly fields: ChangedFields;
@@ -54,10 +53,7 @@ interface GivenToken {
   readonly digest: string;
 }
 
-/**
- * Imports groups independently of each other, and returns the outcomes in the order of the groups. Ids and tokens must
- * be unique.
- */
+/** Imports groups, and returns the outcomes in the order of the groups. Ids and tokens must be unique. */
 export async function importGroups(groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {

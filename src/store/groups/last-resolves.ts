@@ -9,10 +9,7 @@ import { NOTE_RESOLVES } from "../scripts.ts";
 /** The time between the first note and the write of the notes, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;
 
-/**
- * The maximum number of notes that wait for the next write. Further notes are dropped, because the next resolve adds
- * them again.
- */
+/** The maximum number of waiting notes. Further notes are dropped, because the next resolve adds them again. */
 const MAX_NOTES = 5000;
 
 /** The maximum number of groups of one script, which takes Redis less than a millisecond. */

@@ -101,7 +101,6 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return { providedId, record, now, isPrevious };
   };
 
-  /** Creates a group if no other call has created it. */
   const create: UserGroupStore["getOrCreate"] = async (environment, group, by) => {
     const { providedId } = group;
     const token = newUserGroupToken();

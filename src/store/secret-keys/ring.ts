@@ -34,14 +34,12 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   return [...known.keys()].filter((id) => !ids.has(id));
 }
 
-/** A key that encrypted data in Redis. */
 interface RecordedKey {
   readonly checkValue: string;
   /** The time of the last use of the key, by Redis' clock. */
   readonly useTime: number;
 }
 
-/** Decodes the recorded keys, by their ids. */
 export function recordedKeys(record: StoredRecord): ReadonlyMap<string, RecordedKey> {
   const decode = (text = ""): RecordedKey => {
     const [checkValue = "", useTime] = text.split(" ");

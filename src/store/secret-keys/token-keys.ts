@@ -22,13 +22,9 @@ import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
-/**
- * The time in which a process may use a key before it records the use, in milliseconds. In this time, two attempts to
- * record the use may fail.
- */
+/** The time in which a process may use a key without a record of the use, after two failed attempts to record it. */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
-/** The numbers of records that are read or written at the same time. */
 const READ_AT_ONCE = 250;
 const ENCRYPTED_AT_ONCE = 100;
 
@@ -41,7 +37,6 @@ interface TokenKeyDeps extends GroupDeps {
   readonly environments: Pick<EnvironmentStore, "find" | "list">;
 }
 
-/** The keys that encrypt data in Redis. */
 export class RedisTokenKeys implements TokenKeyStore {
   readonly #deps: TokenKeyDeps;
   readonly #signingKeys: ReturnType<typeof redisSigningKeys>;

@@ -22,21 +22,16 @@ interface WebhookContext {
   readonly environment: Environment;
 }
 
-/** Encrypts a new secret of a webhook. */
 export function sealSecret(cipher: TokenCipher, environment: Environment, id: string, secret: string): StoredSecret {
   const { keyId, text } = cipher.seal(environment, nameOf(id), secret);
   return { keyId, text, expireTime: undefined };
 }
 
-/** Returns the name of a secret for `TokenCipher.seal`. */
 function nameOf(id: string): string {
   return `webhook ${id}`;
 }
 
-/**
- * Parses the field `secrets`: `KEY.TEXT,KEY.TEXT:EXPIRES`. Returns the secrets that sign at the time `now`, the current
- * secret first.
- */
+/** Parses `KEY.TEXT,KEY.TEXT:EXPIRES` to the secrets that sign at the time `now`. The current secret is the first. */
 export function validSecrets(record: StoredRecord, now: number, what: string): readonly StoredSecret[] {
   return textOf(record, "secrets", what)
     .split(",")
@@ -69,10 +64,7 @@ export function targetFromAnswer(context: WebhookContext, id: string, answer: re
   return targetFrom(context, id, recordFromAnswer(answer), Number(answer[1]));
 }
 
-/**
- * Decodes a webhook, even if its secrets cannot be decrypted. @param now the time by Redis' clock. @throws
- * RecordUnreadable
- */
+/** Decodes a webhook, even if its secrets cannot be decrypted. @param now Redis' clock. @throws RecordUnreadable */
 export function targetFrom(context: WebhookContext, id: string, record: StoredRecord, now: number): WebhookTarget {
   const what = `the webhook ${id}`;
   const stored = WEBHOOK_STATES.find((each) => each === record["state"]);

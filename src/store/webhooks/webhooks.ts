@@ -28,7 +28,7 @@ import {
 import { TESTER } from "./deliveries.ts";
 import { deliveryFrom, formatSecrets, sealSecret, targetFrom, targetFromAnswer } from "./webhook-record.ts";
 
-/** Creates the store of webhooks. Keys of `TOKEN_KEYS` encrypt their secrets. */
+/** Creates the store of webhooks, whose secrets are encrypted with keys of `TOKEN_KEYS`. */
 export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
   const requireId = (id: string): string => {
     if (!isResourceId(id)) throw new WebhookNotFound();

@@ -16,7 +16,6 @@ const PLAIN_COMMANDS = Object.keys({
   xrevrange: true,
 } satisfies Record<CommandName, true>);
 
-/** A command of ioredis-mock, or the replacement of such a command. */
 type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 
 /** Opens a new and empty store in the memory of this process. */
@@ -66,10 +65,7 @@ function refusing(run: MockCommand): MockCommand {
     });
 }
 
-/**
- * Replaces the commands for expiry. Expired keys are removed before a command or a script, never between two commands
- * of a script.
- */
+/** Replaces the commands for expiry. No key expires between two commands of a script. */
 function expiryOf(redis: Redis) {
   const ends = new Map<string, number>();
   let next = Number.POSITIVE_INFINITY;

@@ -13,10 +13,7 @@ class ScriptFailed extends Error {
   override readonly name = "ReplyError";
 }
 
-/**
- * Defines `redis.call` and `redis.pcall`. These functions suspend the thread of the script until the command is
- * answered.
- */
+/** Defines `redis.call` and `redis.pcall`, which suspend the thread of the script until the command is answered. */
 const REDIS = `local yield = coroutine.yield
 redis = {
   call = function(...) return yield('call', ...) end,
