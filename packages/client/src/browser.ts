@@ -5,7 +5,10 @@ const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
 
-/** Maximum pause after the first failed renewal, and after many, in milliseconds. */
+/**
+ * Maximum pause after the first failed renewal, in milliseconds. The maximum doubles with each failure, up to
+ * `MAX_PAUSE_MS`.
+ */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
 
@@ -13,8 +16,9 @@ const MAX_PAUSE_MS = 30_000;
 export interface ViewerSessionOptions {
   /**
    * Requests a session from the back end of the page, such as `(init) => fetch("/viewer-session", init)`. The back end
-   * creates a new session for the person who is logged in. Resolves with the response, whose JSON has the session as
-   * `session`, or with such an object. `init` has `cache: "no-store"`, and a signal that aborts the request.
+   * creates a new session for the person who is logged in. Resolves with a response whose JSON is a
+   * `ViewerSessionAnswer`, or with a `ViewerSessionAnswer`. Pass `init` to the request: it forbids caching, and its
+   * signal aborts the request.
    */
   readonly fetch: (init: ViewerSessionRequest) => Promise<Response | ViewerSessionAnswer>;
   /** Time limit of `fetch`, in milliseconds. Default: 10,000. */
@@ -29,7 +33,7 @@ export interface ViewerSessionRequest {
   readonly cache: "no-store";
 }
 
-/** The response of the back end: the response of CreateViewerSession, or a part of it. */
+/** The response of the back end: the response of CreateViewerSession, or only its `session`. */
 export interface ViewerSessionAnswer {
   readonly session: string;
 }
@@ -37,10 +41,11 @@ export interface ViewerSessionAnswer {
 /**
  * State of a source.
  *
- * - `loading`: it waits for the first session.
- * - `ready`: it has a valid session.
- * - `stale`: it has a valid session, but could not renew it. It tries again until the session expires.
- * - `failed`: it has no valid session. It tries again, unless the back end answered 401 or 403.
+ * - `loading`: the source waits for the first session.
+ * - `ready`: the source has a valid session.
+ * - `stale`: the source has a valid session, but the last renewal failed. The source tries again until the session
+ *   expires.
+ * - `failed`: the source has no valid session. The source tries again unless the back end answered 401 or 403.
  * - `disposed`: `dispose` was called.
  */
 export interface ViewerSessionState {
@@ -49,14 +54,14 @@ export interface ViewerSessionState {
   readonly session: string | undefined;
   /** Expiry time of the session, by the clock of the browser. */
   readonly expireTime: Date | undefined;
-  /** Error of the last attempt. Undefined if it succeeded. */
+  /** Error of the last attempt. Undefined if the attempt succeeded. */
   readonly error: ViewerSessionUnavailable | undefined;
 }
 
 /** The back end returned no valid session. */
 export class ViewerSessionUnavailable extends Error {
   override readonly name = "ViewerSessionUnavailable";
-  /** HTTP status of the back end. Undefined if it did not respond. 401 and 403 stop further attempts. */
+  /** HTTP status of the back end. Undefined without a response. 401 and 403 stop further attempts. */
   readonly status: number | undefined;
   constructor(message: string, options: { readonly status?: number; readonly cause?: unknown } = {}) {
     super(message, { cause: options.cause });
@@ -75,10 +80,10 @@ export interface ViewerSessionSource {
    */
   get(): Promise<string>;
   /**
-   * Returns another session, if a server rejected one with 401. Concurrent calls share one request.
+   * Returns another session after a server has rejected a session with 401. Concurrent calls share one request.
    *
-   * @param refusedSession the rejected session. If a newer session exists, returns that one. Never returns the rejected
-   *   session again
+   * @param refusedSession the rejected session, which the source never returns again. If the source already has a newer
+   *   session, it returns the newer session
    * @throws ViewerSessionUnavailable if the back end returns no valid session
    */
   replace(refusedSession?: string): Promise<string>;
@@ -88,14 +93,14 @@ export interface ViewerSessionSource {
 
 interface Held {
   readonly session: string;
-  /** Time of the request, by both clocks, in milliseconds. */
+  /** Time of the request for this session. */
   readonly requested: Moment;
   readonly lifeMs: number;
 }
 
 /**
- * A time by two clocks, in milliseconds. A user can set back the wall clock, and the monotonic clock can stop while the
- * machine sleeps.
+ * A time of the wall clock and of the monotonic clock, in milliseconds. A user can set back the wall clock, and the
+ * monotonic clock can stop while the machine sleeps.
  */
 interface Moment {
   readonly wall: number;
@@ -103,9 +108,9 @@ interface Moment {
 }
 
 /**
- * Creates a source of viewer sessions for a page. It requests a session at once. It renews the session after 80 % of
- * the lifetime, or later, as soon as the page becomes visible. If the renewal fails, it keeps the session. It sends one
- * request at a time.
+ * Creates a source of viewer sessions for a page. The source requests a session at once. After 80 % of the lifetime, it
+ * renews the session; while the page is hidden, the renewal can be late. If the renewal fails, the source keeps the
+ * session. It sends one request at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
   return new Source(options);
@@ -126,7 +131,7 @@ class Source implements ViewerSessionSource {
   constructor(options: ViewerSessionOptions) {
     this.#options = options;
     document.addEventListener("visibilitychange", this.#onVisible);
-    // The browser shows a cached page again, or the network is back.
+    // Browsers send these events when they show a cached page again, and when the network is back.
     addEventListener("pageshow", this.#onVisible);
     addEventListener("online", this.#onVisible);
     this.#refreshQuietly();
@@ -145,7 +150,7 @@ class Source implements ViewerSessionSource {
   async replace(refusedSession?: string): Promise<string> {
     const held = this.#current();
     if (held && refusedSession !== undefined && held.session !== refusedSession) return held.session;
-    // Never return the rejected session again, even if no other session exists.
+    // The rejected session must not return, even if no other session exists.
     this.#held = undefined;
     this.#tell();
     return await this.#refresh();
@@ -174,7 +179,10 @@ class Source implements ViewerSessionSource {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /** Renews an old session, because timers stop while the machine sleeps or the page is hidden. */
+  /**
+   * Renews an old session when the page becomes visible, because timers stop while the machine sleeps or the page is
+   * hidden.
+   */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();
@@ -230,7 +238,7 @@ class Source implements ViewerSessionSource {
     }
   }
 
-  /** Sets the timer for the next renewal, or for the expiry of the session. */
+  /** Sets the timer for the next renewal or for the expiry of the session, whichever is earlier. */
   #wait(): void {
     const held = this.#current();
     const leftMs = held ? held.lifeMs - age(held) : Number.POSITIVE_INFINITY;
@@ -273,14 +281,14 @@ function now(): Moment {
   return { wall: Date.now(), running: performance.now() };
 }
 
-/** Returns the age of a session in milliseconds: the higher value of both clocks. */
+/** Returns the age of a session in milliseconds: the higher of the values of both clocks. */
 function age({ requested }: Held): number {
   return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }
 
 /**
- * Resolves with the result of the action. If the signal is aborted, rejects with its reason, even if the action ignores
- * the signal.
+ * Resolves with the result of the action. Rejects with the reason of the signal if the signal is aborted, even if the
+ * action ignores the signal.
  */
 function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -314,18 +322,18 @@ async function read(
 }
 
 /**
- * Returns the lifetime of a session in milliseconds. It counts from the request, because the clock of the browser may be
- * wrong.
+ * Returns the lifetime of a session in milliseconds. The lifetime counts from the time of the request, because the
+ * clock of the browser may be wrong.
  *
  * @param time `Date` of the response, in milliseconds since 1970; NaN if unknown
- * @throws ViewerSessionUnavailable if it is not a session, or has expired
+ * @throws ViewerSessionUnavailable if the text is not a session, or if the session has expired
  */
 function lifeOf(session: string, time: number): number {
   let life = 0;
   let end = 0;
   try {
     const payload = (session.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
-    // `atob` breaks non-ASCII characters, but only the times are read here.
+    // `atob` breaks non-ASCII characters, but this function reads only the times.
     const { iat, exp } = JSON.parse(atob(payload)) as { iat: number; exp: number };
     [life, end] = [exp - iat, exp];
   } catch {

@@ -24,11 +24,14 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /** Options of a client. */
 export interface ClientOptions {
-  /** URL of the service, such as `https://groups.example.com`. May have a path. */
+  /** URL of the service, such as `https://groups.example.com`. The URL may have a path. */
   readonly url: string | URL;
-  /** The API token, or a function that returns it. */
+  /** The API token, or a function that returns the token. */
   readonly token: TokenSource;
-  /** Time limit of a call with its retries and pauses, in milliseconds. Can be set per call. Default: 10,000. */
+  /**
+   * Time limit of a call with its retries and pauses, in milliseconds. The option `timeoutMs` of a call overrides this
+   * limit. Default: 10,000.
+   */
   readonly timeoutMs?: number;
   /** Whether to repeat failed calls that are safe to repeat. Default: true. */
   readonly retry?: boolean;
@@ -41,12 +44,9 @@ export interface ClientOptions {
     /** Private key of the client certificate. */
     readonly key?: string | Buffer;
   };
-  /**
-   * Agent of `node:http` or `node:https`, such as for a proxy. Cannot be combined with `tls`. Default: the client
-   * creates an agent.
-   */
+  /** Agent of `node:http` or `node:https`, such as for a proxy. Cannot be combined with `tls`. Default: a new agent. */
   readonly agent?: HttpAgent;
-  /** Interceptors that run for each attempt, such as for logs or traces. The first one is the outermost. */
+  /** Interceptors that run for each attempt, such as for logs or traces. The first interceptor is the outermost. */
   readonly interceptors?: readonly Interceptor[];
 }
 
@@ -58,12 +58,12 @@ export interface UserGroupServiceClient {
   readonly viewers: Client<typeof ViewerService>;
   /** Manages environments, API tokens and more. Needs an API token of role `admin`, or `ADMIN_TOKEN`. */
   readonly admin: Client<typeof AdminService>;
-  /** Closes the connections. Calls in flight fail. */
+  /** Closes the connections, so calls in flight fail. */
   close(): void;
 }
 
 /**
- * Creates a client of the service. Create one per process, because it keeps connections open.
+ * Creates a client of the service. Create one client per process, because a client keeps connections open.
  *
  * @throws TypeError if an option is invalid
  */
@@ -102,7 +102,7 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
   };
 }
 
-/** @throws TypeError if it is not the URL of a service */
+/** @throws TypeError if the URL cannot be the URL of a service */
 function urlOf(given: string | URL): URL {
   const url = URL.canParse(String(given)) ? new URL(given) : undefined;
   if (!url || !/^https?:$/.test(url.protocol))
@@ -119,8 +119,8 @@ const TLS_HINTS: TlsHints = {
 };
 
 /**
- * Returns the error of a call that the service did not answer. It says what to do, and its `cause` is the error of Node.
- * If the connection failed or broke, the code is `unavailable`.
+ * Returns the error for a call that the service did not answer, with a message about the fault and its remedy. The
+ * `cause` is the error of Node. If the connection failed or broke, the code is `unavailable`.
  */
 function unanswered(failure: ConnectError, url: URL): ConnectError {
   const found = connectionFaultOf(failure);
@@ -141,7 +141,7 @@ function unanswered(failure: ConnectError, url: URL): ConnectError {
   }
 }
 
-/** Adds what to do to the error of a call that the service did not answer. */
+/** Adds the remedy to the error of a call that the service did not answer. */
 function sayingWhatToDo(url: URL): Interceptor {
   return (next) => async (request) => {
     try {
@@ -153,7 +153,7 @@ function sayingWhatToDo(url: URL): Interceptor {
   };
 }
 
-/** Sets the request id of changes that accept one, so that repeating them is safe. */
+/** Sets the request id of each request that accepts one, so that the call is safe to repeat. */
 const repeatable: Interceptor = (next) => (request) => next(request.stream ? request : withRequestId(request));
 
 function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & { readonly stream: false }>(

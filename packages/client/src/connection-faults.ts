@@ -1,4 +1,4 @@
-/** Faults of a connection, by the codes of the Node errors that cause a failed call. */
+/** A fault of a connection, derived from the code of the Node error that caused a failed call. */
 export type ConnectionFault = "refused" | "unknown-host" | "unreachable" | "reset" | "not-http" | "not-tls" | "tls";
 
 const FAULTS: { readonly [code: string]: ConnectionFault } = {
@@ -15,16 +15,16 @@ const FAULTS: { readonly [code: string]: ConnectionFault } = {
   ERR_SSL_PACKET_LENGTH_TOO_LONG: "not-tls",
 };
 
-/** Temporary faults that occur before anything is sent. */
+/** Temporary faults of an attempt to connect. The client has sent nothing yet. */
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
 /**
- * Operations on an established connection. Their errors can have the same code as errors of connecting, but the call may
- * have been sent.
+ * Operations on an established connection. Their errors can have the same codes as errors of an attempt to connect, but
+ * the client may have sent the call.
  */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 
-/** Returns the connection fault of a failed call and its Node code. Undefined if the connection did not fail. */
+/** Returns the connection fault of a failed call and its Node code, or undefined if the connection did not fail. */
 export function connectionFaultOf(error: unknown): { fault: ConnectionFault; code: string } | undefined {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
     const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
@@ -46,23 +46,23 @@ function faultOfFamily(code: string): ConnectionFault | undefined {
   return undefined;
 }
 
-/** Returns whether the service cannot have received a call, because the client had no connection. */
+/** Returns true if the client had no connection for a call, so that the service cannot have received the call. */
 export function isNeverSent(error: unknown): boolean {
   const found = connectionFaultOf(error);
   return found !== undefined && BRIEF.has(found.fault);
 }
 
-/** What to do about TLS faults, in the terms of the program that shows it. */
+/** The remedies for TLS faults, in the terms of the program that shows the message. */
 export interface TlsHints {
-  /** The certificate of the service has another name. */
+  /** Remedy if the certificate of the service has another name. */
   readonly otherName: string;
-  /** The service requires a client certificate. */
+  /** Remedy if the service requires a client certificate. */
   readonly clientCertificate: string;
-  /** The certificate of the service is signed by an unknown CA. */
+  /** Remedy if an unknown CA has signed the certificate of the service. */
   readonly authority: string;
 }
 
-/** Returns the description of a connection fault, and what to do. */
+/** Returns the description of a connection fault, and the remedy. */
 export function wordsOfFault(
   { fault, code }: { readonly fault: ConnectionFault; readonly code: string },
   { url, hints }: { readonly url: URL; readonly hints: TlsHints },

@@ -9,12 +9,15 @@ import {
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** The longest pause before the second attempt, in milliseconds. It doubles with each further attempt, up to a maximum. */
+/**
+ * Maximum pause before the second attempt, in milliseconds. The maximum doubles with each further attempt, up to
+ * `MAX_PAUSE_MS`.
+ */
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
 /**
- * The service sends a response at least every 15 seconds. If none arrives for this time, in milliseconds, the
+ * The service sends a response at least every 15 seconds. If no response arrives for this time, in milliseconds, the
  * connection is lost.
  */
 const SILENCE_MS = 60_000;
@@ -32,15 +35,19 @@ const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unk
 
 /** Options of `watchEvents`. */
 export interface WatchOptions {
-  /** Ends the iteration without an error. Default: none. */
+  /** A signal that ends the iteration without an error. Default: none. */
   readonly signal?: AbortSignal | undefined;
-  /** Called before each pause after a temporary failure, such as for a log. If it throws, the iteration ends. Default: none. */
+  /**
+   * Called before each pause after a temporary failure, such as for a log. An error of this function ends the
+   * iteration. Default: none.
+   */
   readonly onRetry?: (failure: ConnectError, pauseMs: number) => void;
 }
 
 /**
- * Iterates over the events of an environment, and connects again with the last cursor when the stream ends or breaks. Store
- * `cursor` after each response is processed, and begin with it the next time. Responses without `content` only move the cursor.
+ * Iterates over the events of an environment. When the stream ends or breaks, connects again with the last cursor.
+ * Store the `cursor` of each response after you have processed the response, and pass the stored cursor at the next
+ * start. Responses without `content` only move the cursor.
  *
  * `for await (const { cursor, content } of watchEvents(service.admin, { cursor: stored })) …`
  *
@@ -55,13 +62,13 @@ export async function* watchEvents(
   let next = request;
   for (let failures = 0; ; ) {
     let hasResponse = false;
-    // Limits the silence of this attempt.
+    // Aborts this attempt after `SILENCE_MS` without a response.
     const silence = new AbortController();
     const limit = () => setTimeout(() => silence.abort(), SILENCE_MS);
     let timer = limit();
     const signals = signal ? [signal, silence.signal] : [silence.signal];
     try {
-      // This call has no deadline.
+      // `timeoutMs: 0` means that the call has no deadline.
       for await (const response of admin.watchEvents(next, { signal: AbortSignal.any(signals), timeoutMs: 0 })) {
         clearTimeout(timer);
         hasResponse = true;

@@ -2,7 +2,8 @@ import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
- * Sets the request id of each call that has none. Adds the request id of the service's log to errors.
+ * Sets a request id for each call that has no id, and adds the request id to errors. The log of the service contains
+ * this id.
  *
  * @param newId returns a new id
  */
@@ -14,8 +15,8 @@ export function withRequestIds(newId: () => string): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      // The response has the id that the service uses. If there is no response, the log of the service may contain the
-      // id that the client sent.
+      // The response contains the request id that the service logs. Without a response, the id of the client may be in
+      // the log.
       if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
       throw failure;
     }

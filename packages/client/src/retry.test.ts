@@ -11,7 +11,7 @@ import {
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { isRepeatable, retrying } from "./retry.ts";
 
-/** The pauses so far, in milliseconds. The tests do not wait for them. */
+/** The pauses so far, in milliseconds. The tests replace the timer, so no pause takes time. */
 let pauses: number[] = [];
 
 beforeEach(() => {
@@ -22,7 +22,6 @@ beforeEach(() => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-/** Returns an error of the service. */
 function serviceError(
   code: Code,
   reason: string,
@@ -36,13 +35,15 @@ function serviceError(
   return error;
 }
 
-/** Returns an error of connect-node that is caused by a connection error of Node. */
 function nodeError(nodeCode: string, code: Code, syscall = "connect"): ConnectError {
   const cause = Object.assign(new Error(nodeCode), { code: nodeCode, syscall });
   return new ConnectError(nodeCode, code, undefined, undefined, cause);
 }
 
-/** Returns the number of attempts of a call that always fails with an error. */
+/**
+ * Makes a call that always fails with an error. Returns the number of attempts, and the remaining time that each
+ * attempt sent.
+ */
 async function triesOf(
   error: ConnectError,
   call: "get" | "update" | "rotate" | "rotate with a request id" | "resolve",
@@ -108,10 +109,10 @@ it("does not repeat methods that return a new secret each time, or that fail the
 
 it.each([
   [
-    "the store is unavailable and nothing was done",
+    "the store is unavailable and no change was made",
     serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "not_made" }),
   ],
-  ["it is overloaded", serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAfter: "0" })],
+  ["the service is overloaded", serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAfter: "0" })],
   ["there is no connection", nodeError("ECONNREFUSED", Code.Unavailable)],
   ["the network is unreachable", nodeError("EHOSTUNREACH", Code.Internal)],
 ])("repeats all calls if %s", async (_, error) => {
@@ -122,8 +123,8 @@ it.each([
   ["the store may have made a change", serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" })],
   ["a proxy has no upstream", new ConnectError("HTTP 503", Code.Unavailable)],
   ["the connection broke", nodeError("ECONNRESET", Code.Aborted, "read")],
-  // The system reports a dead connection with the same codes as a failed connection attempt.
-  ["the connection went silent", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
+  // The operating system reports a dead connection with the same codes as a failed attempt to connect.
+  ["the connection is dead", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
   ["the network fails during the call", nodeError("EHOSTUNREACH", Code.Internal, "read")],
   ["the connection closed while the client wrote the request", nodeError("EPIPE", Code.Internal, "write")],
 ])("repeats only calls that are safe to repeat if %s", async (_, error) => {
@@ -133,12 +134,12 @@ it.each([
 });
 
 it.each([
-  ["a refusal", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],
-  ["a conflict", serviceError(Code.Aborted, "ETAG_MISMATCH")],
+  ["an unknown token", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],
+  ["a wrong etag", serviceError(Code.Aborted, "ETAG_MISMATCH")],
   ["a full environment", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
   ["an untrusted certificate", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
-  ["a deadline", new ConnectError("late", Code.DeadlineExceeded)],
-])("does not repeat a call after %s", async (_, error) => {
+  ["an exceeded deadline", new ConnectError("late", Code.DeadlineExceeded)],
+])("does not repeat a call that fails with %s", async (_, error) => {
   for (const call of ["get", "rotate with a request id"] as const) expect((await triesOf(error, call)).tries).toBe(1);
 });
 
@@ -148,7 +149,7 @@ it("returns the error of the service if Retry-After is longer than the remaining
   expect(pauses).toEqual([]);
 });
 
-it("does not wait longer than the time limit of a call without a deadline", async () => {
+it("does not repeat a call without a deadline if Retry-After is longer than the client's own limit", async () => {
   const year = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: String(365 * 86_400) });
   // 0 means no deadline.
   expect((await triesOf(year, "get", 0)).tries).toBe(1);
@@ -165,7 +166,7 @@ it("sends the remaining time to the service, and repeats until the deadline", as
   expect(pauses).toEqual([187.5, 375, 750, 1500, 1500, 1500]);
 });
 
-it("stops repeating a call without a deadline after some time", async () => {
+it("stops repeating a call without a deadline after ten seconds", async () => {
   const { tries, left } = await triesOf(
     serviceError(Code.Unavailable, "UNAVAILABLE"),
     "get",

@@ -6,7 +6,8 @@ import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
 /**
- * The longest pause before the second attempt, in milliseconds. It doubles with each further attempt, up to a maximum.
+ * Maximum pause before the second attempt, in milliseconds. The maximum doubles with each further attempt, up to
+ * `MAX_BACKOFF_MS`.
  */
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
@@ -18,8 +19,8 @@ const DEFAULT_PATIENCE_MS = 10_000;
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
 /**
- * Returns whether a method is safe to repeat even if the first call succeeded, by its `idempotency_level` in the proto. A
- * call with a request id is always safe to repeat.
+ * Returns whether a method is safe to repeat even after a successful call, by its `idempotency_level` in the proto
+ * file. A call with a request id is always safe to repeat.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
@@ -27,11 +28,11 @@ export function isRepeatable({ idempotency }: DescMethod): boolean {
 
 /** Options of `retrying`. */
 export interface RetryOptions {
-  /** Maximum number of attempts. Default: no limit until the deadline, so that calls survive a restart of the service. */
+  /** Maximum number of attempts. Default: no limit, so that calls survive a restart of the service. */
   readonly maxTries?: number;
 }
 
-/** Repeats a failed call until its deadline if that is safe, with pauses that grow up to two seconds. */
+/** Repeats a failed call until its deadline if the call is safe to repeat. The pauses grow up to two seconds. */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
     if (request.stream) return next(request);
@@ -45,7 +46,7 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
       } catch (error) {
         const pauseMs = pauseAfter(error, mayRepeat, tries);
         if (pauseMs === undefined || tries >= maxTries || request.signal.aborted) throw error;
-        // The error of the service says more than "deadline exceeded".
+        // Throw the error of the service, which contains more information than "deadline exceeded".
         const leftMs = endsAt - performance.now() - pauseMs;
         if (leftMs < 1) throw error;
         await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
@@ -57,7 +58,7 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
   };
 }
 
-/** Returns the pause before the next attempt, in milliseconds. Undefined if the call must not be repeated. */
+/** Returns the pause before the next attempt, in milliseconds, or undefined if the call must not be repeated. */
 function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const waitMs = retryAfterMs(error);

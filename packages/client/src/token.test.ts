@@ -3,7 +3,10 @@ import { expect, it } from "vitest";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
-/** Calls a service that accepts one token. Returns the tokens that it received. */
+/**
+ * Calls a service that accepts only the token `known`. Returns the headers that the service received, and the code of a
+ * failed call.
+ */
 async function presented(source: TokenSource, known: string): Promise<(string | null)[]> {
   const seen: (string | null)[] = [];
   const transport = createRouterTransport(
@@ -28,7 +31,7 @@ it("sends a token without surrounding white space", async () => {
   expect(await presented(" good\n", "good")).toEqual(["Token good"]);
 });
 
-it("calls the function for each call, and once more after the token was rejected", async () => {
+it("calls the token function for each call, and once more after the service rejects the token", async () => {
   const calls: (string | undefined)[] = [];
   const source: TokenSource = async ({ refused }) => {
     calls.push(refused);
@@ -44,12 +47,12 @@ it("does not repeat a call with the rejected token", async () => {
   expect(await presented("old", "new")).toEqual(["Token old", "Unauthenticated"]);
 });
 
-it.each(["", " \n", "two words", undefined])("rejects %j without quoting it", async (token) => {
+it.each(["", " \n", "two words", undefined])("rejects the token %j, and does not quote the token", async (token) => {
   expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
   expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
 });
 
-it("ends a call at its deadline if the function hangs, and aborts its signal", async () => {
+it("ends a call at its deadline if the token function hangs, and aborts the signal of the function", async () => {
   const signals: AbortSignal[] = [];
   const hanging: TokenSource = ({ signal }) => {
     signals.push(signal);

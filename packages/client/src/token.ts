@@ -4,18 +4,19 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 export interface TokenRequest {
   /** The token that the service rejected. Undefined on the first attempt. */
   readonly refused: string | undefined;
-  /** Aborted when the call ends, at its deadline or because the caller canceled it. */
+  /** A signal that is aborted when the call ends: at its deadline, or when the caller cancels the call. */
   readonly signal: AbortSignal;
 }
 
 /**
- * An API token, or a function that returns it. The client calls the function for each call, so it should cache the token.
- * If the service rejects the token, the client calls the function once more with that token as `refused`. If it returns
- * another token, the client repeats the call. A deadline ends the call even if the function has not returned.
+ * An API token, or a function that returns the token. The client calls the function for each call, so the function
+ * should cache the token. If the service rejects the token, the client calls the function once more with the rejected
+ * token as `refused`. If the function returns another token, the client repeats the call. A deadline ends the call even
+ * if the function has not returned.
  */
 export type TokenSource = string | ((request: TokenRequest) => string | Promise<string>);
 
-/** Sends an API token with each call. @throws TypeError if it cannot be an API token */
+/** Sends an API token with each call. @throws TypeError if a fixed token cannot be an API token */
 export function presentingToken(source: TokenSource): Interceptor {
   const fixed = typeof source === "function" ? undefined : checked(source);
   const ask = async (signal: AbortSignal, refused?: string) =>
@@ -48,8 +49,8 @@ async function unlessAborted<T>(signal: AbortSignal, returned: T | Promise<T>): 
 }
 
 /**
- * Removes white space around a token, such as a line break of a file. @throws TypeError if it cannot be an API token. The
- * message does not contain it
+ * Removes white space around a token, such as a line break of a file. @throws TypeError if the token cannot be an API
+ * token. The message does not contain the token
  */
 function checked(given: unknown): string {
   const token = typeof given === "string" ? given.trim() : "";

@@ -18,10 +18,10 @@ import {
 } from "../../../src/sessions/rules.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
 
-/** How long keys are cached, in milliseconds: the `Cache-Control` of the service. */
+/** Time for which keys are cached, in milliseconds, as in the `Cache-Control` of the service. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** Minimum pause between two reads of the keys for unknown keys, in milliseconds. */
+/** Minimum pause between two reads because of unknown keys, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
 const FAILURE_PAUSE_MS = 1000;
@@ -31,7 +31,7 @@ const MAX_KEYS_BYTES = 1024 * 1024;
 
 const MAX_KEY_SETS = 1000;
 
-/** Reason why a viewer session is rejected. */
+/** Reason for the rejection of a viewer session. */
 export type SessionRefusal =
   | "malformed"
   | "wrong-issuer"
@@ -54,7 +54,7 @@ export class ViewerSessionError extends Error {
   }
 }
 
-/** The keys of the issuer cannot be read, so the session cannot be verified. Respond with 503. */
+/** The keys of the issuer cannot be read, so the session is not verified. Respond with 503. */
 export class SessionKeysError extends Error {
   override readonly name = "SessionKeysError";
 }
@@ -63,12 +63,12 @@ export class SessionKeysError extends Error {
 export interface VerifyOptions {
   /**
    * The accepted issuer (`PUBLIC_URL/e/NAME/TAG` of an environment), or several issuers. If a session has another
-   * issuer, the error names it.
+   * issuer, the error contains that issuer.
    */
   readonly issuer: string | readonly string[];
   /** The accepted audience: `audience` of CreateViewerSession. */
   readonly audience: string;
-  /** URL of the keys. Only with one issuer. Default: the URL below the issuer. */
+  /** URL of the keys. Allowed only with a single issuer. Default: the URL below the issuer. */
   readonly keysUrl?: string | URL;
   /** Time limit for reading the keys, in milliseconds. Default: 5,000. */
   readonly timeoutMs?: number;
@@ -76,7 +76,7 @@ export interface VerifyOptions {
 
 /** The claims of a verified viewer session. */
 export interface VerifiedViewerSession {
-  /** Unique id: the claim `jti`. */
+  /** Unique id of the session: the claim `jti`. */
   readonly id: string;
   /** The environment: `iss`. */
   readonly issuer: string;
@@ -88,7 +88,7 @@ export interface VerifiedViewerSession {
   readonly teamId: number;
   /** The person within the group: `vid`. */
   readonly viewerId: string | undefined;
-  /** The origin of the page: `origin`. Compare it with the header `Origin` of requests. */
+  /** The origin of the page: `origin`. Compare this value with the header `Origin` of requests. */
   readonly origin: string | undefined;
   /** Properties of the group, chosen by `property_keys` of CreateViewerSession. */
   readonly properties: { readonly [key: string]: unknown };
@@ -107,7 +107,8 @@ const keySets = new Map<string, PublishedKeys>();
 
 /**
  * Verifies a viewer session with the published keys of its environment. The keys are cached for ten minutes, so most
- * calls need no request. Accepts a revoked session until it expires; `ResolveViewer` rejects it at once.
+ * calls need no request. Accepts a revoked session until the session expires. `ResolveViewer` rejects a revoked session
+ * at once.
  *
  * @throws ViewerSessionError if the session is invalid: respond with 401
  * @throws SessionKeysError if the keys cannot be read: respond with 503
@@ -149,7 +150,7 @@ function readWhole(session: unknown): UnverifiedSession {
   return read;
 }
 
-/** Returns the key of a session. @throws ViewerSessionError if its issuer has no such key, SessionKeysError */
+/** Returns the key with the id `kid`. @throws ViewerSessionError if the key is not published, SessionKeysError */
 async function keyOf(
   kid: string,
   { issuer, keysUrl, timeoutMs }: { issuer: string; keysUrl: string; timeoutMs: number | undefined },
@@ -182,7 +183,7 @@ function requireTime({ iat, exp }: SessionClaims): void {
     throw refused("too-early", `its creation time is ${Math.round(iat - now)} s in the future: check the clocks`);
 }
 
-/** Returns the cached keys of a URL. The URL must not come from a session. */
+/** Returns the cached keys of a URL. The URL must not come from a session, because an attacker could choose it. */
 function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   const known = keySets.get(url);
   const keys = known ?? publishedKeys(url, timeoutMs);
@@ -193,7 +194,7 @@ function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   return keys;
 }
 
-/** Published keys. Reads them on demand, and pauses after a failed read. */
+/** Returns a function that finds a key. It reads the keys on demand, and pauses after a failed read. */
 function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   const published = createRemoteJWKSet(new URL(url), {
     cacheMaxAge: KEYS_MAX_AGE_MS,
@@ -220,10 +221,10 @@ function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   };
 }
 
-/** Fetches a response with keys, up to the maximum size. */
+/** Fetches a response with keys. Fails if the response is larger than `MAX_KEYS_BYTES`. */
 async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Promise<Response> {
   const response = await fetch(url, options);
-  // Only this status has keys. The caller reports other statuses.
+  // Only a response with this status contains keys. jose reports other statuses.
   if (response.status !== 200) {
     await response.body?.cancel();
     return response;
@@ -256,7 +257,7 @@ function verified(claims: SessionClaims): VerifiedViewerSession {
   };
 }
 
-/** Returns why the keys cannot be read, and what to do. */
+/** Returns a text with the fault that prevents the reading of the keys, and the remedy. */
 function whyUnread(error: unknown, keysUrl: string): string {
   const found = connectionFaultOf(error);
   if (found) return wordsOfFault(found, { url: new URL(keysUrl), hints: TLS_HINTS }).join("; ");
@@ -264,7 +265,7 @@ function whyUnread(error: unknown, keysUrl: string): string {
   return `${why}; check that this process can reach the URL, or set keysUrl`;
 }
 
-/** `fetch` reads the keys, and gets its CA certificates from the environment. */
+/** `fetch` reads the keys. Its CA certificates come from the environment variables of Node. */
 const TLS_HINTS: TlsHints = {
   otherName: "set keysUrl to a URL with the name of the certificate",
   clientCertificate: "set keysUrl to a URL that requires none",

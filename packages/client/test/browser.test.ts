@@ -7,11 +7,14 @@ import { bundleForBrowser } from "../../../test/support/bundle.ts";
 import { describeWithChromium, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
 import type { Page } from "./page.ts";
 
-/** Lifetime of the sessions of the back end, and the time of their renewal, in milliseconds. */
+/** Lifetime of the back end's sessions, and the age at which the source renews a session, in milliseconds. */
 const LIFE_MS = 600_000;
 const REFRESH_MS = 480_000;
 
-/** Returns a session like those of the service, but without a valid signature. Its clock differs from the browser. */
+/**
+ * Returns a session like those of the service, but without a valid signature. The times differ from the clock of the
+ * browser.
+ */
 function sessionOf(n: number): string {
   const iat = 2_000_000_000 + n;
   const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -22,9 +25,8 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
   const browser = suiteBrowser();
   let page: BrowserPage;
   let origin: string;
-  /** Answers request number n. */
   let answer: (res: ServerResponse, n: number) => void;
-  /** Number of requests, and number of aborted requests. */
+  /** Numbers of requests and of aborted requests. */
   let requests = 0;
   let givenUp = 0;
 
@@ -44,7 +46,6 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     void res.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ session: sessionOf(n) }));
   const status = (code: number) => (res: ServerResponse) => void res.writeHead(code).end();
 
-  /** Calls a function of the page. */
   const run = <Name extends keyof Page>(name: Name, ...args: Parameters<Page[Name]>) =>
     page.evaluate(
       ([called, given]) =>
@@ -65,7 +66,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     origin = `http://127.0.0.1:${await listen(server)}`;
     page = await browser.context.newPage();
     await page.clock.install({ time: "2030-01-01T00:00:00Z" });
-    // All pauses have their maximum.
+    // Each pause has its maximum length.
     await page.addInitScript("Math.random = () => 1");
   });
   afterAll(async () => {
@@ -98,10 +99,10 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     expect(requests).toBe(3);
   });
 
-  it("renews the session if the tab becomes visible after that time, but not before", async () => {
+  it("renews the session if the tab becomes visible after 80 % of the lifetime, but not before", async () => {
     await run("start", "visible");
     await reported("ready");
-    /** Shows the tab after the machine has slept for a time. No timer has run. */
+    /** Simulates a machine that wakes after sleep: the clock moves on, but no timer has run. */
     const wake = (afterMs: number) =>
       page.evaluate((ms) => {
         const slept = Date.now() + ms;
@@ -116,7 +117,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     expect(requests).toBe(2);
   });
 
-  it("keeps a session that it cannot renew as stale, retries with growing pauses, and reports failed when it expires", async () => {
+  it("reports stale if a renewal fails, retries with growing pauses, and reports failed at the expiry", async () => {
     await run("start", "stale");
     await reported("ready");
     answer = status(503);
@@ -135,7 +136,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
       await requested(before + 1);
       await waitFor("the attempt has failed", async () => (await run("states")).length === before + 1);
     }
-    // 90 of the 120 seconds have passed. The next attempt would come at the expiry.
+    // 90 of the 120 seconds until the expiry have passed. The next attempt would come at the expiry.
     await page.clock.runFor(LIFE_MS - REFRESH_MS - 90_000);
     expect(await reported("failed")).toMatchObject({ session: undefined });
     answer = good;
@@ -144,7 +145,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     await reported("ready", sessionOf(next));
   });
 
-  it("stops after 401 until get is called or the tab becomes visible", async () => {
+  it("sends no more requests after 401 until get is called or the tab becomes visible", async () => {
     answer = status(401);
     await run("start", "refused");
     expect(await reported("failed")).toMatchObject({ error: expect.stringMatching(/HTTP 401$/) });
@@ -169,7 +170,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     await reported("ready", sessionOf(2));
   });
 
-  it("replaces a rejected session once for all callers, and never returns it again", async () => {
+  it("replaces a rejected session once for all callers, and never returns the rejected session again", async () => {
     await run("start", "replaced");
     const first = await run("get");
     expect(await Promise.all([run("replace", first), run("replace", first)])).toEqual([sessionOf(2), sessionOf(2)]);
@@ -183,7 +184,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
   it.each([
     ["no JSON", (res: ServerResponse) => res.end("<html>"), /JSON/],
     ["no session", (res: ServerResponse) => res.end("null"), /JSON must be/],
-    ["a promise that was not awaited", (res: ServerResponse) => res.end("{}"), /await createViewerSession/],
+    ["a promise that it did not await", (res: ServerResponse) => res.end("{}"), /await createViewerSession/],
     ["another string", (res: ServerResponse) => res.end('{"session":"ugt_1"}'), /not a viewer session/],
     ["no response", (res: ServerResponse) => res.destroy(), /request .* failed/],
   ])("reports an error if the back end returns %s", async (_, wrong, error) => {
@@ -210,7 +211,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     expect(await reported("failed")).toMatchObject({ session: undefined, error: expect.stringMatching(error) });
   });
 
-  it("aborts the request in flight and stops when it is disposed of", async () => {
+  it("aborts the request in flight when dispose is called, and sends no more requests", async () => {
     answer = () => {};
     await run("start", "disposed");
     const waiting = run("get");

@@ -10,7 +10,7 @@ import { Code, createUserGroupServiceClient } from "../src/index.ts";
 /** Number of loops that send one call at a time. */
 const LOOPS = 24;
 
-describeWithRedis("a service that restarts under load", () => {
+describeWithRedis("the client, while a service restarts under load", () => {
   it(`loses none of ${CALLS} calls that are safe to repeat`, async () => {
     const failures = await restartUnder(({ url, token }) => {
       const client = createUserGroupServiceClient({ url, token, timeoutMs: TIMEOUT_MS });
@@ -42,7 +42,7 @@ it.each([
   ["an error", 400, undefined],
   ["a compressed answer", 200, "gzip"],
   ["a compressed error", 400, "gzip"],
-])("refuses %s without an end, once it has 64 MiB", async (_, status, coding) => {
+])("rejects %s without an end after 64 MiB", async (_, status, coding) => {
   const zeros = Buffer.alloc(1024 * 1024);
   const chunk = coding ? gzipSync(zeros) : zeros;
   let sent = 0;
@@ -50,7 +50,7 @@ it.each([
     const type = status === 200 ? "application/proto" : "application/json";
     res.writeHead(status, { "content-type": type, ...(coding && { "content-encoding": coding }) });
     const more = () => {
-      // Like a decompression bomb: the compressed data is short.
+      // Send a decompression bomb: the compressed data is short.
       if (coding && sent === 300) return void res.end();
       sent += 1;
       res.write(chunk, (error) => error ?? setImmediate(more));

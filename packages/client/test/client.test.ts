@@ -23,14 +23,12 @@ import {
   requestIdOf,
 } from "../src/index.ts";
 
-/** Returns a client that is closed after the test. */
 function newClient(options: ClientOptions) {
   const client = createUserGroupServiceClient(options);
   closeLater(() => client.close());
   return client;
 }
 
-/** Returns the error of a call. */
 const failureOf = (call: Promise<unknown>): Promise<ConnectError> =>
   call.then(
     () => Promise.reject(new Error("the call did not fail")),
@@ -106,10 +104,10 @@ describe("the client", () => {
     await expect(failing).rejects.toBeInstanceOf(ConnectError);
   });
 
-  it("uses the agent of its options, and refuses it together with tls", async () => {
+  it("uses the agent of its options, and does not accept both an agent and tls", async () => {
     const agent = new Agent({ keepAlive: true });
     const there = new URL(server.url);
-    // Like the agent of a proxy, it connects to another address than the URL.
+    // Like the agent of a proxy, this agent connects to another address than the address in the URL.
     agent.createConnection = () => connect(Number(there.port), there.hostname);
     const { admin } = newClient({ url: "http://groups.invalid", token: server.tokens.customer, agent });
     expect(await admin.getCaller({})).toMatchObject({ role: "manage" });
@@ -142,7 +140,7 @@ describe("the client", () => {
   });
 });
 
-it("repeats a rotation with the same request id if the response is lost, and rotates once", async () => {
+it("repeats a rotation with the same request id if the response is lost, and the service rotates once", async () => {
   const server = await newServer({ env: ADMIN_ENV });
   const ids: (string | undefined)[] = [];
   // Forwards all requests, and closes the connection instead of sending the response of the first rotation.
@@ -178,7 +176,7 @@ describe("an unreachable service", () => {
     return message;
   };
 
-  it("gives an error that says what to do", async () => {
+  it("causes an error with the fault and the remedy", async () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
     expect(await whyNot({ url: nobody })).toMatch(
       /cannot be reached at http:.*: nothing listens .*; check the URL, and whether the service runs/,
@@ -200,17 +198,17 @@ describe("an unreachable service", () => {
     );
   });
 
-  it("gives an error that names the URL if another server responds", async () => {
+  it("causes an error that suggests to check the path if another server responds", async () => {
     const other = createServer((_, res) => void res.writeHead(404).end("Not Found"));
     expect(await whyNot({ url: await newListener(other) })).toContain("check the URL and its path");
   });
 
-  it("gives an error that suggests https:// if it speaks TLS", async () => {
+  it("causes an error that suggests https:// if the server speaks TLS", async () => {
     const withTls = createTlsServer({ cert: certificates.server.cert, key: certificates.server.key });
     expect(await whyNot({ url: await newListener(withTls) })).toContain("write https://");
   });
 
-  it("throws an error for the path of a certificate in place of its content", () => {
+  it("is not called if a TLS option contains the path of a certificate instead of the content", () => {
     expect(() => newClient({ url: "https://a.example", token: "any", tls: { ca: certificates.ca.certFile } })).toThrow(
       /^tls\.ca must be .* not its path$/,
     );
@@ -232,7 +230,7 @@ describe("a response that breaks off", () => {
     ["within its length", cut(200, { "content-length": 9 })],
     ["within its compressed form", cut(200, { "content-encoding": "gzip" })],
     ["within an error", cut(404, { "content-type": "application/json" })],
-  ])("%s is unavailable, and the client repeats the call if that is safe", async (_, broken) => {
+  ])("%s is unavailable, and the client repeats only safe calls", async (_, broken) => {
     const codes: (Code | undefined)[] = [];
     const counting: Interceptor = (next) => async (request) => {
       try {

@@ -15,7 +15,7 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
-/** Runtimes without the modules of Node: their conditions of `exports`, and the format of the bundle. */
+/** Runtimes without the modules of Node: the conditions that select their `exports`, and the format of the bundle. */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
   "Next's middleware": ["edge-light", "worker", "browser"],
@@ -69,7 +69,7 @@ describe("the package, installed", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  /** Returns the responses of a server to no session, an invalid one and a valid one. */
+  /** Sends requests without a session, with an invalid session and with a valid session. Returns the responses. */
   async function answersOf(url: string) {
     const answers: unknown[] = [];
     for (const authorization of ["", "Bearer a.b.c", `Bearer ${session}`]) {
@@ -84,7 +84,6 @@ describe("the package, installed", () => {
     [200, { customer: "acme", viewer: "bob" }],
   ];
 
-  /** Bundles a module for a runtime into one file without imports. */
   async function bundled(code: string, runtime: keyof typeof RUNTIMES, globalName?: string): Promise<string> {
     const { outputFiles } = await build({
       stdin: { contents: code, resolveDir: folder },

@@ -49,7 +49,7 @@ describeWithRedis("watchEvents", () => {
     return { server, newWorker, admin, client, environment, importGroup };
   };
 
-  /** Collects the events of an iteration, which ends with the test. */
+  /** Collects the events of an iteration. The iteration ends with the test. */
   const collect = (admin: Parameters<typeof watchEvents>[0], request: object, options: WatchOptions = {}) => {
     const end = new AbortController();
     closeLater(() => end.abort());
@@ -71,7 +71,7 @@ describeWithRedis("watchEvents", () => {
     };
   };
 
-  it("continues after the end of the stream and of the worker, and ends with its signal", async () => {
+  it("continues after the end of a stream and of a worker, and ends when its signal is aborted", async () => {
     const { server, newWorker, admin, environment, importGroup } = await open();
     const retried: ConnectError[] = [];
     const stream = collect(admin, { environment, start: Start.NOW }, { onRetry: (failure) => retried.push(failure) });
@@ -89,7 +89,7 @@ describeWithRedis("watchEvents", () => {
     await stream.ended;
   });
 
-  it("throws if its API token is revoked, and for a cursor of another environment", async () => {
+  it("throws if its API token is revoked, or if the cursor belongs to another environment", async () => {
     const { admin, client, environment } = await open();
     const { token, apiToken } = await admin.createApiToken({ environment, displayName: "x", role: Role.ADMIN });
     const stream = collect(client(token), {});

@@ -21,18 +21,17 @@ import { ADMIN_TOKEN } from "../../../test/support/server.ts";
 const PACKAGE = join(import.meta.dirname, "..");
 const README = readFileSync(join(PACKAGE, "README.md"), "utf8");
 
-/** The blocks of the README: files with their names, and commands in order. */
+/** The code blocks of the README: named files, and commands. */
 const blocks = [...README.matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = new Map(blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [[name, code] as const])));
 const [, install = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "text" ? [code] : []));
 
-/** Lifetime of the sessions of the README, and the time of their renewal, in milliseconds. */
+/** Lifetime of the README's sessions, and the age at which the page renews a session, in milliseconds. */
 const LIFE_MS = 600_000;
 const REFRESH_MS = 480_000;
 
 const SHOWN = '{"customer":"acme","viewer":"bob","plan":"gold"}';
 
-/** The package that npm packs, installed in its own folder as in the README. */
 describe("the package, installed", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-client-"));
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
@@ -57,7 +56,7 @@ describe("the package, installed", () => {
         .replace("../user-group-service/packages/client", PACKAGE)
         .replace("express@5", "express@5.3.0 fastify@5.12.8"),
     );
-    // TypeScript users have these types.
+    // Users of TypeScript install these types.
     for (const name of ["@types/node", "undici-types"]) {
       mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
       symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
@@ -134,7 +133,6 @@ describe("the package, installed", () => {
     const service = suiteServer({ env: ADMIN_ENV });
     const browser = suiteBrowser();
 
-    /** Starts a back end of the README. Returns its URL. */
     async function startHost(
       file: string,
       env: { readonly [name: string]: string } = {},
@@ -188,7 +186,7 @@ describe("the package, installed", () => {
         expect((await fetch(`${url}/data`, { headers: { authorization } })).status).toBe(401);
     });
 
-    it("with the actual and the expected issuer in the error, if the environment is wrong", async () => {
+    it("or, if the environment is wrong, an error with the actual and the expected issuer", async () => {
       const { url } = await startHost("server.mjs", { UGS_ENVIRONMENT: "other/Customer" });
       const page = await browser.context.newPage();
       await page.goto(url);
@@ -196,19 +194,19 @@ describe("the package, installed", () => {
       await page.close();
     });
 
-    it("on its own port, and fails at the start if the port is in use", async () => {
+    it("from a back end that fails at the start if its port is in use", async () => {
       const { url } = await startHost("server.mjs");
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("until its sessions are revoked: at once if the host calls the service, at expiry if the host verifies itself", async () => {
+    it("until a revocation takes effect: at once if the host calls the service, at expiry if the host verifies itself", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;
       const asking = /^```js\n(const viewer = await viewerOf.*?)^```$/ms.exec(README)?.[1];
       expect(server).toContain(user);
       expect(server).toMatch(check);
-      /** The back end, which stops creating sessions for its user at a signal. */
+      /** The back end, which creates no more sessions for its user after a signal. */
       const closable = `let isOut = false;
         process.on("SIGHUP", () => {
           isOut = true;
@@ -233,7 +231,7 @@ describe("the package, installed", () => {
       write("revoke.mjs", files.get("revoke.mjs")?.replace(environment, own) ?? "");
       run(`UGS_URL=${service.url} ADMIN_TOKEN=${ADMIN_TOKEN} "${process.execPath}" revoke.mjs`);
 
-      // The first request after the revocation is rejected, and the back end creates no other session.
+      // The host rejects the first request after the revocation, and the back end creates no new session.
       await pages.asks.page.clock.runFor(5000);
       await shows(pages.asks.page, "#data", /HTTP 401/);
       await shows(pages.asks.page, "#state", /^failed: .*HTTP 401/);

@@ -1,6 +1,6 @@
 import { type ViewerSessionSource, type ViewerSessionState, viewerSessionSource } from "../src/browser.ts";
 
-/** The functions of the page that tests call. They run in the browser. */
+/** The functions that tests call in the page. These functions run in the browser. */
 export interface Page {
   /** Creates a source that sends requests to `/session/HOW`. */
   start(how: string, timeoutMs?: number): void;
@@ -8,7 +8,7 @@ export interface Page {
   states(): readonly { status: string; session: string | undefined; error: string | undefined }[];
   get(): Promise<string>;
   replace(refused?: string): Promise<string>;
-  /** Calls `get` several times at once. */
+  /** Calls `get` several times without waiting. */
   getMany(count: number): Promise<readonly string[]>;
   dispose(): void;
 }

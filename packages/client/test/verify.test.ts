@@ -22,7 +22,6 @@ const AUDIENCE = "dashboards";
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 const decoded = (part = "") => JSON.parse(Buffer.from(part, "base64url").toString()) as Record<string, unknown>;
 
-/** A key, and its published form. */
 function newKey(kid: string) {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   return { privateKey, jwk: { ...publicKey.export({ format: "jwk" }), kid } };
@@ -37,7 +36,7 @@ const suite: {
   readonly cases: readonly { name: string; session: string; at?: number; refused?: string }[];
 } = JSON.parse(readFileSync(join(ROOT, "test/fixtures/viewer-sessions.json"), "utf8"));
 
-/** Returns why a session is rejected. */
+/** Verifies a session that must be rejected. Returns the reason for the rejection. */
 const refusalOf = async (session: string, options: VerifyOptions) => {
   const error = await verifyViewerSession(session, options).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(ViewerSessionError);
@@ -70,14 +69,14 @@ describe("viewer sessions", () => {
   });
   afterEach(() => void vi.useRealTimers());
 
-  /** Returns the session with other parts, signed with a key. */
+  /** Returns the session with other header fields and claims, signed with another key. */
   const signed = (key: KeyObject, header: object = {}, claims: object = {}) => {
     const [head, payload] = session.split(".");
     const text = `${encoded({ ...decoded(head), ...header })}.${encoded({ ...decoded(payload), ...claims })}`;
     return `${text}.${sign("sha256", Buffer.from(text), { key, dsaEncoding: "ieee-p1363" }).toString("base64url")}`;
   };
 
-  it("are accepted, with the claims of their request", async () => {
+  it("are accepted, and verification returns the claims of the request", async () => {
     const verified = await verifyViewerSession(session, options);
     const { id: jti, createTime, expireTime, teamId, ...rest } = verified;
     expect(rest).toEqual({
@@ -113,7 +112,7 @@ describe("viewer sessions", () => {
     expect(await refusalOf(undefined as unknown as string, options)).toBe("malformed");
   });
 
-  it("are accepted until they expire, with a clock difference of five seconds", async () => {
+  it("are accepted with clock differences of up to five seconds", async () => {
     const { createTime, expireTime } = await verifyViewerSession(session, options);
     vi.useFakeTimers({ toFake: ["Date"] });
     vi.setSystemTime(expireTime.getTime() + 4000);
@@ -126,7 +125,7 @@ describe("viewer sessions", () => {
     expect(await refusalOf(session, options)).toBe("too-early");
   });
 
-  it("are verified with keys that are read once, also from keysUrl", async () => {
+  it("are verified with keys that are read only once, also from keysUrl", async () => {
     let reads = 0;
     const between = createServer(async (req, res) => {
       reads += 1;
@@ -156,7 +155,7 @@ describe("viewer sessions", () => {
     }
   });
 
-  it("request keys of a failing issuer once a second, and use cached keys", async () => {
+  it("of a failing issuer cause one read of the keys per second, and are accepted with cached keys", async () => {
     const { pathname } = new URL(`${options.issuer}/.well-known/jwks.json`);
     let isAway = true;
     let reads = 0;
@@ -207,7 +206,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(2);
   });
 
-  it("wait until timeoutMs for a slow issuer, and not at all if their key is cached", async () => {
+  it("fail after timeoutMs if their issuer is slow, and do not wait if their key is cached", async () => {
     const { privateKey, jwk } = newKey("1");
     let isDripping = false;
     const keys = createServer((_, res) => {
