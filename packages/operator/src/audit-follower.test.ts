@@ -7,11 +7,13 @@ import { AuditFollower, type ListAuditEvents } from "./audit-follower.ts";
 const MAX = 10;
 const { signal } = new AbortController();
 
-/** A trail with pages of at most two events, whose ids are their times in milliseconds. */
+/**
+ * Creates a trail and its follower. A page has at most two events, and the id of an event is its time in milliseconds.
+ */
 function newTrail({ method = "" } = {}) {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];
-  /** The start times of the requests with a filter. */
+  /** The start times of the requests for more than one event. */
   const startTimes: unknown[] = [];
   const list: ListAuditEvents = async ({ method = "", startTime, pageSize = 0, pageToken = "" }) => {
     if (pageSize > 1) {
@@ -41,7 +43,7 @@ it("returns the last events, then each new event once", async () => {
   expect(await next()).toEqual([]);
 });
 
-it("does not read old events again when no new event matches the filter", async () => {
+it("does not read old events again if no new event matches the filter", async () => {
   const { add, startTimes, next } = newTrail({ method: "shown" });
   add(1, "shown");
   add(500);
@@ -53,7 +55,7 @@ it("does not read old events again when no new event matches the filter", async 
   expect(startTimes).toEqual([undefined, 500, 600]);
 });
 
-it("returns the missing events after a failed read, and starts with an empty trail", async () => {
+it("starts with an empty trail, and returns the missing events after a failed read", async () => {
   const { add, failures, next } = newTrail();
   expect(await next()).toEqual([]);
   add(1);
@@ -63,7 +65,7 @@ it("returns the missing events after a failed read, and starts with an empty tra
   expect(await next()).toEqual([60, 1]);
 });
 
-it("drops the oldest events if one read finds too many", async () => {
+it("drops the oldest events if one read finds more than maxEvents", async () => {
   const { add, next } = newTrail();
   add(1);
   expect(await next()).toEqual([1]);

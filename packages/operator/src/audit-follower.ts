@@ -3,17 +3,16 @@ import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/adm
 import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { itemsOf } from "./pages.ts";
 
-/** The default pause between two reads, in milliseconds. */
+/** Default pause between two reads, in milliseconds. */
 const INTERVAL_MS = 2000;
-/** The longest pause, in milliseconds. */
+/** Maximum pause, in milliseconds. */
 const MAX_PAUSE_MS = 30_000;
 
-/** The pause before the next read, in milliseconds. It doubles with each failure after the first. */
+/** Returns the pause before the next read, in milliseconds. The pause doubles with each failure after the first. */
 export function followPauseMs(failures: number, intervalMs = INTERVAL_MS): number {
   return Math.min(MAX_PAUSE_MS, intervalMs * 2 ** Math.max(0, failures - 1));
 }
 
-/** The fields of a request that the follower sets or passes on. */
 type AuditRequest = Partial<Omit<ListAuditEventsRequest, "$typeName">>;
 
 /** Reads a page of an audit trail, the newest event first. */
@@ -22,21 +21,21 @@ export type ListAuditEvents = (
   signal: AbortSignal,
 ) => Promise<{ readonly auditEvents: readonly AuditEvent[]; readonly nextPageToken: string }>;
 
-/** The events to follow. */
+/** Options of `AuditFollower`. */
 export interface FollowerOptions {
   readonly list: ListAuditEvents;
   /** The environment, and a filter for its events. */
   readonly filter: AuditRequest;
-  /** How many existing events the first read returns. */
+  /** Maximum number of existing events that the first call of `next` returns. */
   readonly shownFirst: number;
-  /** The maximum number of events that one read returns; the oldest are dropped. Default: no limit. */
+  /** Maximum number of events that a later call returns. The follower drops older events. Default: no limit. */
   readonly maxEvents?: number;
 }
 
-/** Finds new events in an audit trail. Later events have higher ids. */
+/** Finds new events in an audit trail. */
 export class AuditFollower {
   readonly #options: FollowerOptions;
-  /** The newest event so far. Undefined before the first read, and in an empty trail. */
+  /** The newest event so far. Undefined before the first read, and if the trail is empty. */
   #newest: AuditEvent | undefined;
   #isFirst = true;
 
@@ -45,12 +44,13 @@ export class AuditFollower {
   }
 
   /**
-   * Returns existing events on the first call, then new events, the newest first. It returns each event once. After a
-   * failure the next call returns the missing events.
+   * Returns existing events on the first call, and new events on later calls, the newest first. Returns each event
+   * once. After a failure, the next call returns the missing events.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;
-    // The newest event of any kind. Older events need not be read again, even if no newer event matches the filter.
+    // Read the newest event without the filter. The next call starts at this event, even if no newer event matches the
+    // filter.
     const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
     const startTime = later(this.#newest?.createTime, filter.startTime);

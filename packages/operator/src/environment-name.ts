@@ -2,13 +2,13 @@ import { create } from "@bufbuild/protobuf";
 import { type EnvironmentName, EnvironmentNameSchema } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 
-/** The tags of environments, as people write them. */
+/** The tags of environments by their names in texts. */
 const TAGS: ReadonlyMap<string, ApiEnvironmentTag> = new Map([
   ["Customer", ApiEnvironmentTag.CUSTOMER],
   ["Testing", ApiEnvironmentTag.TESTING],
 ]);
 
-/** The rule for the names of environments and profiles. */
+/** Matches valid names of environments and profiles. */
 export const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
 /** Formats the name of an environment as `NAME`, `NAME/Customer` or `NAME/Testing`. */
@@ -17,7 +17,7 @@ export function formatEnvironmentName({ name, tag }: Pick<EnvironmentName, "name
   return found ? `${name}/${found}` : name;
 }
 
-/** Parses what `formatEnvironmentName` formats. @returns undefined for any other text */
+/** Parses a text in the format of `formatEnvironmentName`. @returns undefined for any other text */
 export function parseEnvironmentName(text: string): EnvironmentName | undefined {
   const [name = "", tag, ...others] = text.split("/");
   const value = tag === undefined ? ApiEnvironmentTag.UNSPECIFIED : TAGS.get(tag);

@@ -14,11 +14,11 @@ import { formatEnvironmentName } from "./environment-name.ts";
 import { durationText, timeText } from "./times.ts";
 
 /*
- * How the command line and the console show the messages of the API. Everything comes from the descriptors, so a new
- * field of a message is shown without a change here.
+ * The texts that the command line and the console show for messages of the API. The texts come from the descriptors of
+ * the messages, so a new field needs no change here.
  */
 
-/** Labels of fields, by `Message.field` or by the name of the field, where the name itself is not the label. */
+/** Labels of fields whose label differs from their name, by `Message.field` or by the name of the field. */
 const LABELS: { readonly [field: string]: string } = {
   "ApiToken.grace_expire_time": "old secret valid until",
   "ApiToken.id": "API token",
@@ -65,7 +65,7 @@ const LABELS: { readonly [field: string]: string } = {
   webhook_id: "webhook",
 };
 
-/** Texts for unset fields. An unset field without a text is omitted. */
+/** Texts for unset fields. Other unset fields are not shown. */
 const UNSET: { readonly [field: string]: string } = {
   "ApiToken.expire_time": "never",
   "ApiToken.last_use_time": "never",
@@ -76,7 +76,7 @@ const UNSET: { readonly [field: string]: string } = {
   "Webhook.last_success_time": "never",
 };
 
-/** Fields that are not facts: credentials, and fields whose value another fact includes. */
+/** Fields that are not shown: credentials, and fields whose value is part of another text. */
 const HIDDEN: ReadonlySet<string> = new Set([
   "token",
   "secret",
@@ -86,7 +86,7 @@ const HIDDEN: ReadonlySet<string> = new Set([
   "reencrypt_start_time",
 ]);
 
-/** The fields that name a resource. These fields come first among the facts of the resource. */
+/** The fields that name a resource. They come before the other fields of the resource. */
 const NAMING = ["provided_id", "id", "api_token_id", "name", "display_name"];
 
 /** A field of a message, with its label and its text. */
@@ -97,7 +97,7 @@ export interface Fact {
   readonly text: string;
 }
 
-/** The facts of a message and of the messages in it. Unset fields are omitted. */
+/** Returns the facts of a message and of its nested messages, without unset fields. */
 export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<S>): Fact[] {
   const rank = ({ name }: DescField) => (NAMING.includes(name) ? NAMING.indexOf(name) : NAMING.length);
   return schema.fields
@@ -111,7 +111,7 @@ export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<
     });
 }
 
-/** The label of a field, such as `created` for `create_time`. */
+/** Returns the label of a field, such as `created` for `create_time`. */
 export function labelOf(field: DescField): string {
   return LABELS[qualified(field)] ?? LABELS[field.name] ?? field.name.replaceAll("_", " ");
 }
@@ -121,7 +121,7 @@ function qualified({ parent, name }: DescField): string {
 }
 
 /**
- * The field of a message with a name.
+ * Returns the field of a message by its name.
  *
  * @throws Error if the field does not exist
  */
@@ -131,24 +131,24 @@ export function fieldOf(schema: DescMessage, name: string): DescField {
   return field;
 }
 
-/** The value of a field; of a oneof, undefined when another field is set. */
+/** Returns the value of a field. Undefined for a field of a oneof if another field is set. */
 export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];
 }
 
-/** The text of a column: the value of a field, or the text for an unset field. */
+/** Returns the text of a table cell: the text of the value, or the text for an unset field. */
 export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
   return textIn(message, fieldOf(schema, name));
 }
 
-/** The text of a field of a message. The text of an environment's name includes its tag. */
+/** Returns the text of a field. The text of an environment's name includes the tag of the environment. */
 function textIn(message: unknown, field: DescField): string | undefined {
   const name = qualified(field);
   if (name === "Environment.name") return formatEnvironmentName(message as EnvironmentName);
   return textOf(field, valueIn(message, field)) ?? UNSET[name];
 }
 
-/** The text of a value; undefined when it is unset or empty. */
+/** Returns the text of a value, or undefined for an unset or empty value. */
 function textOf(field: DescField, value: unknown): string | undefined {
   if (value === undefined || value === "" || value === false) return undefined;
   if (value === true) return "yes";
@@ -159,7 +159,7 @@ function textOf(field: DescField, value: unknown): string | undefined {
   return String(value);
 }
 
-/** The messages that are one text. */
+/** Returns whether a message is shown as one text. */
 function isText({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.") || typeName === EnvironmentNameSchema.typeName;
 }
@@ -171,72 +171,78 @@ function messageText({ typeName }: DescMessage, value: unknown): string | undefi
   return JSON.stringify(value);
 }
 
-/** A map as people read it: `a=1, b=2`. */
+/** Formats a map as `a=1, b=2`. */
 function mapText(map: { readonly [key: string]: string }): string {
   return entriesOf(map).join(", ");
 }
 
-/** The entries of a map as people write them: `a=1`. */
+/** Formats the entries of a map, each as `a=1`. */
 export function entriesOf(map: { readonly [key: string]: string }): string[] {
   return Object.entries(map).map(([key, value]) => `${key}=${value}`);
 }
 
-/** The name of a value of an enum, such as `admin` for `ROLE_ADMIN`; undefined for the unspecified value. */
+/** Returns the name of an enum value, such as `admin` for `ROLE_ADMIN`, or undefined for the unspecified value. */
 export function enumText(desc: DescEnum, number: number): string | undefined {
   return number === 0 ? undefined : desc.value[number]?.name.slice(desc.sharedPrefix?.length).toLowerCase();
 }
 
-/** The names of the values of an enum, without the unspecified one. */
+/** Returns the names of all values of an enum except the unspecified value. */
 export function enumNames(desc: DescEnum): string[] {
   return desc.values.flatMap(({ number }) => enumText(desc, number) ?? []);
 }
 
-/** The value of an enum with a name; 0 for any other text. */
+/** Returns the enum value with a name, or 0 for an unknown name. */
 export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>, name: string): Value {
   return (desc.values.find(({ number }) => enumText(desc, number) === name)?.number ?? 0) as Value;
 }
 
-/** The maximum number of characters of a text field, by its rules in the proto; undefined: any number. */
+/**
+ * Returns the maximum number of characters of a text field by its rules in the proto file, or undefined without a
+ * limit.
+ */
 export function maxLengthOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
 }
 
-/** The maximum number of characters of a text field of a method's request. */
+/** Returns the maximum number of characters of a text field in a method's request. */
 export function limitOf({ input }: { readonly input: DescMessage }, field: string): number | undefined {
   return maxLengthOf(fieldOf(input, field));
 }
 
-/** The longest duration that a field may have by its rules in the proto, in milliseconds; undefined: any duration. */
+/**
+ * Returns the maximum of a duration field by its rules in the proto file, in milliseconds, or undefined without a
+ * limit.
+ */
 export function maxDurationOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   if (type.case !== "duration" || type.value.lessThan.case !== "lte") return undefined;
   return durationMs(type.value.lessThan.value);
 }
 
-/** Whether the rules in the proto require a field. */
+/** Returns whether the rules in the proto file require a field. */
 export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;
 }
 
-/** The fields that callers set on a group: the fields of the request that changes a group, without its id, mask and etag. */
+/**
+ * Returns the fields of a message that callers can set on a group, without the id, the mask, the etag and the token.
+ */
 export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
   return schema.fields.filter(
     ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),
   );
 }
 
-/** Whether a field holds a time. */
 export function isTimeField({ message }: DescField): boolean {
   return message?.typeName === "google.protobuf.Timestamp";
 }
 
-/** Whether a field holds JSON: an object of texts, or any object. */
+/** Returns whether a field contains JSON: an object of texts, or any object. */
 export function isJsonField({ fieldKind, message }: DescField): boolean {
   return fieldKind === "map" || message?.typeName === "google.protobuf.Struct";
 }
 
-/** Whether a JSON value is an object. */
 export function isObject(value: unknown): value is { [key: string]: JsonValue } {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

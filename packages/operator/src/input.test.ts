@@ -21,7 +21,7 @@ describe("a map", () => {
     { sales: " warehouse" },
     { " ": "" },
     { '{"a': '"}' },
-  ])("is parsed back if its lines would be ambiguous: %j", (value) => {
+  ])("is parsed back even if its lines would be ambiguous: %j", (value) => {
     expect(parseField(mapping, formatField(mapping, value))).toEqual(value);
   });
 
@@ -31,7 +31,7 @@ describe("a map", () => {
     ["a=1\nsales", "Line 2"],
     ["=source", "Line 1"],
     ["a=1\n\na=2", "Line 3"],
-  ])("is refused with the line at fault: %j", (text, words) => {
+  ])("is rejected with the invalid line or value in the error: %j", (text, words) => {
     expect(() => parseField(mapping, text)).toThrow(words);
   });
 });
@@ -44,7 +44,7 @@ describe("an object", () => {
     expect(formatField(properties, undefined)).toBe("");
   });
 
-  it.each(["{", "[1]", "null", '"text"', "{'a': 1}"])("is refused if it is not a JSON object: %s", (text) => {
+  it.each(["{", "[1]", "null", '"text"', "{'a': 1}"])("is rejected if the text is not a JSON object: %s", (text) => {
     expect(() => parseField(properties, text)).toThrow("properties");
   });
 });

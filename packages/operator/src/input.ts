@@ -3,9 +3,9 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { entriesOf, isObject, isTimeField, labelOf } from "./fields.ts";
 import { parseWhen, timeText, whenText } from "./times.ts";
 
-/** The user entered an invalid text. The message names the text and its fault. */
+/** The user entered an invalid text. The message names the field or argument, and the fault. */
 export class InvalidInput extends Error {
-  /** The label of the form field with the text. Undefined if no single field has it. */
+  /** The label of the form field with the fault. Undefined if the fault does not belong to a single field. */
   readonly field: string | undefined;
 
   constructor(message: string, field?: string) {
@@ -15,7 +15,8 @@ export class InvalidInput extends Error {
 }
 
 /**
- * Formats the value of a group's field for a person to edit: a map as `KEY=VALUE` lines, a time to the second, other objects as JSON.
+ * Formats the value of a group's field as an editable text: a map as `KEY=VALUE` lines, a time to the second, other
+ * objects as JSON.
  */
 export function formatField(field: DescField, value: unknown): string {
   if (isTimeField(field)) return timeText(value as Timestamp | undefined) ?? "";
@@ -23,7 +24,7 @@ export function formatField(field: DescField, value: unknown): string {
   const json = JSON.stringify(value, null, 2);
   if (field.fieldKind !== "map") return json;
   const lines = entriesOf(value as { [key: string]: string }).join("\n");
-  // A key with `=`, for example, would be read as another key.
+  // Some maps are ambiguous as lines. For example, the parser would split a key with `=`.
   return isFormOf(lines, field, value) ? lines : json;
 }
 
@@ -38,7 +39,7 @@ function isFormOf(text: string, field: DescField, value: unknown): boolean {
 /**
  * Parses a text in the format of `formatField`, or JSON. An empty text is an unset field.
  *
- * @throws InvalidInput that names the line at fault, or says why the text is not a JSON object or a time
+ * @throws InvalidInput with the invalid line, or with the reason why the text is not a JSON object or a time
  */
 export function parseField(field: DescField, text: string): string | JsonObject | Timestamp | undefined {
   if (field.fieldKind === "scalar") return text;
@@ -70,19 +71,19 @@ function parseLines(name: string, text: string): { [key: string]: string } {
   return Object.fromEntries(map);
 }
 
-/** Splits `KEY=VALUE` at the first `=`. @returns undefined without a key */
+/** Splits `KEY=VALUE` at the first `=`. @returns undefined if the text has no key */
 export function entryOf(text: string): [key: string, value: string] | undefined {
   const end = text.indexOf("=");
   return end < 1 ? undefined : [text.slice(0, end), text.slice(end + 1)];
 }
 
-/** Parses a JSON object. @param what the name of the text in the message @throws InvalidInput, whose message does not contain the text */
+/** Parses a JSON object. @param what the name of the text in the message @throws InvalidInput without the text itself */
 export function parseObject(text: string, what: string): JsonObject {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    // The rest of the parser's message quotes the text.
+    // Use only the position, because the parser's message also quotes the text.
     const [position] = /line \d+ column \d+|position \d+/.exec((error as Error).message) ?? [];
     throw new InvalidInput(`${what} is not valid JSON${position ? `: see ${position}` : ""}.`);
   }
@@ -90,7 +91,7 @@ export function parseObject(text: string, what: string): JsonObject {
   return value;
 }
 
-/** Quotes a word for a shell if necessary. */
+/** Quotes a word for a POSIX shell if necessary. */
 export function quoted(word: string): string {
   return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { pagesOf } from "./pages.ts";
 
-/** A list of numbers that records its requests. */
+/** Creates a list of numbers that records the page size of each request. */
 function newList(length: number) {
   const requested: number[] = [];
   return {
@@ -9,7 +9,7 @@ function newList(length: number) {
     read: async ({ pageSize, pageToken }: { pageSize: number; pageToken: string }) => {
       requested.push(pageSize);
       const start = Number(pageToken);
-      // A page may have fewer items than it could.
+      // The page has fewer items than requested, as the service allows.
       const end = Math.min(length, start + Math.max(1, pageSize - 1));
       const items = Array.from({ length: end - start }, (_, i) => start + i);
       return { items, nextPageToken: end < length ? String(end) : "" };
@@ -23,7 +23,7 @@ const all = async (limit: number | undefined, read: ReturnType<typeof newList>["
   return found;
 };
 
-it("reads a list to its end or its limit, and no further page", async () => {
+it("reads a list to its end or to the limit, and reads no further page", async () => {
   const list = newList(2500);
   expect((await all(undefined, list.read)).length).toBe(2500);
   expect(list.requested).toEqual([1000, 1000, 1000]);

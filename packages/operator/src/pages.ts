@@ -5,13 +5,13 @@ export interface Page<T> {
   readonly nextPageToken: string;
 }
 
-/** The largest page of the service. */
+/** Maximum page size of the service. */
 export const MAX_PAGE_SIZE = 1000;
 
 /**
- * Reads the pages of a list on demand.
+ * Reads the pages of a list one at a time, when the caller needs the next page.
  *
- * @param limit the maximum number of items. Undefined: all
+ * @param limit the maximum number of items. Undefined for all items
  */
 export async function* pagesOf<T>(
   limit: number | undefined,
@@ -30,7 +30,7 @@ export async function* pagesOf<T>(
 /**
  * Reads the items of all pages.
  *
- * @param limit the maximum number of items. Undefined: all
+ * @param limit the maximum number of items. Undefined for all items
  */
 export async function itemsOf<T>(limit: number | undefined, read: Parameters<typeof pagesOf<T>>[1]): Promise<T[]> {
   const items: T[] = [];

@@ -9,23 +9,23 @@ export function parseDuration(text: string): number | undefined {
   return factor === undefined ? undefined : Number(digits) * factor;
 }
 
-/** Formats milliseconds as `parseDuration` reads them, in the largest unit that divides them. */
+/** Formats milliseconds for `parseDuration`, in the largest unit that gives a whole number. */
 export function durationText(ms: number): string {
   const [unit = "ms", factor = 1] = Object.entries(UNITS).findLast(([, each]) => ms > 0 && ms % each === 0) ?? [];
   return ms === 0 ? "0s" : `${ms / factor}${unit}`;
 }
 
-/** Milliseconds with fraction. `durationMs` of protobuf-es rounds them. */
+/** Returns the milliseconds of a duration with their fraction. `durationMs` of protobuf-es rounds the result. */
 export function exactMs({ seconds, nanos }: Duration): number {
   return Number(seconds) * 1000 + nanos / 1_000_000;
 }
 
 const TIME = /^(\d{4}-\d\d-(\d\d))(?:[T ](?!24)\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/i;
 
-/** Parses a time of RFC 3339, or a date: the beginning of that day in UTC. @returns undefined for any other text */
+/** Parses a time of RFC 3339, or a date as the start of the day in UTC. @returns undefined for any other text */
 export function parseTime(text: string): Timestamp | undefined {
   const [, date, day] = TIME.exec(text) ?? [];
-  // Date.parse reads February 30 as March 2.
+  // Reject impossible dates: Date.parse converts February 30 to March 2.
   if (new Date(`${date}T00:00:00Z`).getUTCDate() !== Number(day)) return undefined;
   const ms = Date.parse(text.replace(" ", "T"));
   return Number.isNaN(ms) ? undefined : timestampFromMs(ms);
@@ -43,7 +43,7 @@ export function parseWhen(text: string, sign: 1 | -1): Timestamp | undefined {
   return duration === undefined ? parseTime(given) : timestampFromMs(Date.now() + sign * duration);
 }
 
-/** Describes what `parseWhen` accepts. */
+/** Returns a description of the formats that `parseWhen` accepts. */
 export function whenText(sign: 1 | -1): string {
   const from = sign > 0 ? "from now" : "ago";
   return `a time such as 2027-01-31T12:00:00Z, an existing date such as 2027-01-31, or a duration ${from} such as 30d`;
