@@ -10,13 +10,13 @@ import {
   settings,
 } from "@user-group-service/testing/http2-frames";
 
-/** The bytes of a valid exchange that the client sends. */
+/** The client's bytes of a valid exchange. */
 export interface Exchange {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
-  /** HTTP/2 frames, or lines and bodies of HTTP/1.1. */
+  /** HTTP/2 frames, or the headers and bodies of HTTP/1.1 requests. */
   readonly pieces: readonly Buffer[];
-  /** Number of expected responses. */
+  /** Number of responses that the server must send. */
   readonly answers: number;
 }
 
@@ -24,18 +24,18 @@ type Fields = readonly (readonly [string, string])[];
 
 const TRAILERS_END = Buffer.from([0x80, 0, 0, 0, 0]);
 
-/** A request in the terms of both HTTP versions. */
+/** A request that can be sent over both HTTP versions. */
 export interface Ask {
   readonly name: string;
   readonly method: string;
   readonly path: string;
   readonly fields: Fields;
   readonly body?: Buffer;
-  /** Whether its response never ends. No request is pipelined after it. */
+  /** Whether its response never ends. Then no other request follows on an HTTP/1.1 connection. */
   readonly isEndless?: true;
 }
 
-/** The corpus of exchanges. Its first three requests carry a valid token. */
+/** Returns all exchanges of the corpus. The first three requests must carry a valid token. */
 export function exchangesOf(asks: readonly Ask[]): Exchange[] {
   const single = asks.flatMap((ask) => [http1([ask]), http1([ask], { isChunked: true }), http2([ask])]);
   const [first, second, third] = asks as readonly [Ask, Ask, Ask];
@@ -52,17 +52,16 @@ export function exchangesOf(asks: readonly Ask[]): Exchange[] {
   return [...single, ...several];
 }
 
-/** An RPC for the fuzzer. */
 interface Method {
   readonly path: string;
-  /** A message in binary and in JSON. */
+  /** A request message in binary. `json` has the same message in JSON. */
   readonly proto: Buffer;
   readonly json: string;
-  /** Value of `Authorization` that authenticates a caller. */
+  /** Value of the `Authorization` header of a valid caller. */
   readonly authorization: string;
 }
 
-/** Calls of a unary method over every protocol, each with and without a valid token. */
+/** Returns calls of a unary method over every protocol, each with and without a valid token. */
 export function callsOf({ path, proto, json, authorization }: Method): Ask[] {
   const call = (name: string, type: string, body: Buffer, more: Fields = []) =>
     withAndWithout(authorization, { name, path, type, body, more });
@@ -92,7 +91,7 @@ export function callsOf({ path, proto, json, authorization }: Method): Ask[] {
   ];
 }
 
-/** A call with a valid token, and the same call without. */
+/** Returns the same call twice: with a valid token, and without a token. */
 export function withAndWithout(
   authorization: string,
   { name, path, type, body, more = [] }: { name: string; path: string; type: string; body: Buffer; more?: Fields },
@@ -107,12 +106,12 @@ export function withAndWithout(
   return [ask(name, [["authorization", authorization]]), ask(`${name}, no token`, [])];
 }
 
-/** An unauthenticated call over gRPC or another protocol. */
+/** Returns a call without a token. Default: over gRPC. */
 export function openCall(name: string, path: string, body: Buffer, type = "application/grpc", more: Fields = []): Ask {
   return { name, method: "POST", path, fields: [["content-type", type], ["te", "trailers"], ...more], body };
 }
 
-/** Number of requests per write over HTTP/1.1. */
+/** Maximum number of requests per HTTP/1.1 connection. */
 const MAX_PIPELINED = 24;
 
 interface Form {
@@ -155,7 +154,7 @@ function http2(asks: readonly Ask[], { expects = false, isPadded = false }: Form
       ...(expects ? ([["expect", "100-continue"]] as const) : []),
     ]);
     const middle = block.length >> 1;
-    // Some blocks are split into two frames.
+    // Every third header block is split into two frames.
     const isCut = i % 3 === 2;
     const end = body ? 0 : FLAG.endStream;
     pieces.push(

@@ -8,30 +8,29 @@ import { type Ask, exchangesOf } from "./exchange.ts";
 import { cases } from "./mutate.ts";
 import { describeScript, play, type Script } from "./play.ts";
 
-/** Number of concurrent connections, and of connections between two checks of the server. */
+/** Number of concurrent connections. */
 const AT_ONCE = 24;
 const PER_BATCH = 240;
-/** Share of the run before the fuzzer records the use of memory and descriptors. */
+/** Share of the time after which the fuzzer measures memory and descriptors for comparison at the end. */
 const WARM_UP_SHARE = 0.2;
 const WARM_UP_CALLS = 30;
-/** Number of descriptors and bytes that may remain in use after the warm-up. */
+/** Maximum growth of descriptors and memory after the warm-up. */
 const SPARE_DESCRIPTORS = 12;
 const SPARE_BYTES = 64 * 1024 * 1024;
 
-/** Options of a fuzz run. */
 interface Plan {
-  /** Requests to split and mutate. The first three carry a valid token. */
+  /** Requests that the fuzzer splits and mutates. The first three must carry a valid token. */
   readonly corpus: readonly Ask[];
   readonly seconds: number;
-  /** Determines the scripts. */
+  /** Seed of the random numbers, which determine every script. */
   readonly seed: number;
-  /** A batch to replay, from 1: each script alone, then all together. Undefined to play all batches. */
+  /** Number of a batch to replay, from 1: first each script alone, then all together. Undefined plays all batches. */
   readonly batch: number | undefined;
-  /** Whether to end the run early. */
+  /** Returns whether the run must end early. */
   readonly isEnding: () => boolean;
 }
 
-/** Plays scripts against a server, until the time is over or a fault is found. @returns whether a fault was found */
+/** Plays scripts against a server until the time is over or a fault is found. @returns whether a fault was found */
 export async function fuzz(server: SubjectServer, plan: Plan): Promise<boolean> {
   const bystander = new Bystander(server);
   try {
@@ -78,7 +77,7 @@ function batchAt(number: number, next: () => Script[]): Script[] {
   return next();
 }
 
-/** Plays each script of a batch many times, and then the batch. */
+/** Plays many copies of each script of a batch, and then the whole batch, until a fault is found. */
 async function faultIn(bystander: Bystander, batch: Script[], { isEnding }: Plan): Promise<string | undefined> {
   for (const attempt of [...batch.map((script) => Array.from({ length: AT_ONCE }, () => script)), batch]) {
     const fault = isEnding() ? undefined : await faultAfter(bystander, attempt);
@@ -87,7 +86,7 @@ async function faultIn(bystander: Bystander, batch: Script[], { isEnding }: Plan
   return undefined;
 }
 
-/** Plays scripts, some of them concurrently. @returns a fault of the server, or a missing response */
+/** Plays scripts, up to `AT_ONCE` concurrently. @returns a description of the fault, if any */
 async function faultAfter(bystander: Bystander, batch: readonly Script[]): Promise<string | undefined> {
   const { server } = bystander;
   let unanswered: string | undefined;
@@ -105,13 +104,13 @@ async function faultAfter(bystander: Bystander, batch: readonly Script[]): Promi
   return line === undefined ? (failure ?? unanswered) : `it logged: ${line}`;
 }
 
-/** Memory and descriptors of a server without open connections. */
+/** Use of a server that has no open connections. */
 interface Usage {
   readonly descriptors: number;
   readonly bytes: number;
 }
 
-/** Waits until the number of descriptors no longer falls. */
+/** Measures descriptors and memory after the number of descriptors has become stable. */
 async function usageOf(server: SubjectServer): Promise<Usage> {
   let descriptors = Number.POSITIVE_INFINITY;
   await waitFor("the number of descriptors is stable", async () => {

@@ -20,7 +20,7 @@ const options = {
   batch: { type: "string" },
 } as const;
 
-/** Whether a signal has requested the end of the run. The run stops its server before it ends. */
+/** Set by a signal. The run stops its server before it ends. */
 let isEnding = false;
 
 try {

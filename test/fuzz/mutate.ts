@@ -3,13 +3,13 @@ import { Random } from "@user-group-service/testing/random";
 import type { Exchange } from "./exchange.ts";
 import type { Script, Step } from "./play.ts";
 
-/** One in this many scripts is a valid exchange, split at the next position. */
+/** Every third script is a valid exchange that is split into two packets. The others are mutated. */
 const SPLIT_EVERY = 3;
 
-/** A prime that is greater than the number of positions, so every position is reached. */
+/** A prime that is greater than the number of split positions, so that the fuzzer reaches every position. */
 const STEP = 2 ** 31 - 1;
 
-/** An endless sequence of scripts, determined by the seed. */
+/** Generates an endless sequence of scripts. The seed determines all of them. */
 export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Script, never> {
   const random = new Random(seed);
   const places = corpus.flatMap((exchange) =>
@@ -28,7 +28,7 @@ export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Scr
 
 const MAX_BYTES = 300_000;
 
-/** An unchanged exchange, split into two packets at a byte. */
+/** Returns a script that sends an unchanged exchange in two packets. */
 function splitAt(exchange: Exchange, at: number): Script {
   const bytes = Buffer.concat(exchange.pieces);
   const { name, protocol, answers } = exchange;
@@ -36,7 +36,7 @@ function splitAt(exchange: Exchange, at: number): Script {
   return { name: `${name}, split at ${at}`, protocol, steps, answers };
 }
 
-/** An exchange with mutations. */
+/** Returns a script that sends an exchange with one to three mutations. */
 function mutate(random: Random, corpus: readonly Exchange[]): Script {
   const exchange = random.pick(corpus);
   let pieces = [...exchange.pieces];
@@ -50,7 +50,7 @@ function mutate(random: Random, corpus: readonly Exchange[]): Script {
   return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
 }
 
-/** Adds a step that closes the connection, or leaves it open. */
+/** Adds a step that ends or resets the connection at a random point, or adds none. */
 function ended(random: Random, steps: readonly Step[]): Step[] {
   const how = random.below(4);
   if (how === 0) return [...steps];
@@ -59,7 +59,7 @@ function ended(random: Random, steps: readonly Step[]): Step[] {
   return [...steps.slice(0, at), { kind }];
 }
 
-/** Splits bytes into packets: one in total, one per piece, random ones, or one per byte. */
+/** Splits bytes into packets: a single packet, a packet per piece, random parts, or a packet per byte. */
 function packets(random: Random, bytes: Buffer, pieces: readonly Buffer[]): Buffer[] {
   const how = random.below(10);
   if (how < 5 || bytes.length === 0) return [bytes];
@@ -75,7 +75,7 @@ function send(bytes: Buffer): Step {
 
 type Change = (random: Random, pieces: Buffer[], exchange: Exchange, corpus: readonly Exchange[]) => Buffer[];
 
-/** Changes the bytes of one piece. */
+/** Creates a mutation that changes the bytes of one random piece. */
 function inPiece(change: (random: Random, piece: Buffer) => Buffer): Change {
   return (random, pieces) => {
     if (pieces.length === 0) return pieces;
@@ -163,7 +163,7 @@ const swap: Change = (random, pieces) => {
 
 const truncate: Change = (random, pieces) => pieces.slice(0, random.below(pieces.length + 1));
 
-/** Interleaves another exchange that uses the same stream ids. */
+/** Inserts the pieces of another exchange, which uses the same stream ids. */
 const interleave: Change = (random, pieces, { protocol }, corpus) => {
   const other = random.pick(random.chance(0.9) ? corpus.filter((exchange) => exchange.protocol === protocol) : corpus);
   const rest = other.pieces.slice(random.chance(0.8) && protocol === "h2" ? 3 : 0);
@@ -171,7 +171,6 @@ const interleave: Change = (random, pieces, { protocol }, corpus) => {
   return [...pieces.slice(0, at), ...rest, ...pieces.slice(at)];
 };
 
-/** Changes one field of a frame header (RFC 9113, 4.1). */
 const changeFrame = inPiece((random, piece) => {
   if (piece.length < 9) return piece;
   switch (random.below(5)) {
@@ -192,13 +191,13 @@ const changeFrame = inPiece((random, piece) => {
       );
       break;
     default:
-      // Padding as long as the payload, or longer.
+      // Makes the padding as long as the payload, or longer.
       piece.writeUInt8(piece.readUInt8(4) | 8, 4);
   }
   return piece;
 });
 
-/** Adds a frame that is valid between any two others. */
+/** Inserts a frame that is valid between any two frames. */
 const addFrame: Change = (random, pieces) => {
   const stream = random.pick([0, 1, 1, 3, 5, 23, 2, 0x7fffffff]);
   const made = random.pick([

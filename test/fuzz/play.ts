@@ -3,23 +3,21 @@ import { openWire } from "@user-group-service/testing/attacks/wire";
 import { FLAG, FRAME, FrameReader } from "@user-group-service/testing/http2-frames";
 import { pause } from "@user-group-service/testing/wait";
 
-/** The steps of one connection. */
 export interface Script {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
   readonly steps: readonly Step[];
-  /** Number of expected responses; undefined for an invalid exchange. */
+  /** Number of responses that the server must send. Undefined for an invalid exchange. */
   readonly answers?: number;
 }
 
-/** A step: bytes in their own packet, a pause, or the end of the connection. */
 export type Step =
   | { readonly kind: "send"; readonly bytes: Buffer }
   | { readonly kind: "wait"; readonly ms: number }
   | { readonly kind: "end" }
   | { readonly kind: "reset" };
 
-/** Formats a script, with bytes in hexadecimal, up to 6000 characters. */
+/** Formats a script with its bytes in hexadecimal. Cuts the text off after 6,000 characters. */
 export function describeScript({ name, protocol, steps }: Script): string {
   const lines = steps.map((step) => {
     if (step.kind === "send") return `  send ${step.bytes.toString("hex")}`;
@@ -28,12 +26,12 @@ export function describeScript({ name, protocol, steps }: Script): string {
   return [`${name} (${protocol})`, ...lines].join("\n").slice(0, 6000);
 }
 
-/** Timeout for a connection, and for the response to a valid exchange, in milliseconds. */
+/** Maximum wait for a connection, and for the responses to a valid exchange, in milliseconds. */
 const PATIENCE_MS = 20_000;
-/** Timeout for a response to an invalid exchange, in milliseconds. The response may never arrive. */
+/** Maximum wait for a response to an invalid exchange, in milliseconds. Such a response may never arrive. */
 const LINGER_MS = 30;
 
-/** Runs a script on its own connection. @returns the failure, if a response was expected */
+/** Runs a script on its own connection. @returns a failure if expected responses did not arrive */
 export async function play(url: string, script: Script): Promise<string | undefined> {
   const wire = await Promise.race([openWire(url, script.protocol).catch(() => {}), pause(PATIENCE_MS)]);
   if (!wire) return "the connection could not be opened";
@@ -57,7 +55,7 @@ export async function play(url: string, script: Script): Promise<string | undefi
   return due !== undefined && came < due ? `${came} of ${due} responses arrived` : undefined;
 }
 
-/** Writes a packet and flushes it. */
+/** Writes bytes, and waits until the kernel has accepted them. */
 function written(socket: Socket, bytes: Buffer): Promise<void> {
   if (!socket.writable) return Promise.resolve();
   return new Promise((resolve) => socket.write(bytes, () => setImmediate(resolve)));
@@ -69,7 +67,7 @@ function reset(socket: Socket): void {
   else socket.resetAndDestroy();
 }
 
-/** Counts the responses that have begun. */
+/** Returns a function that returns the number of responses that have begun. */
 function countAnswers(socket: Socket, protocol: Script["protocol"]): () => number {
   if (protocol === "h2") {
     const answered = new Set<number>();
@@ -86,7 +84,7 @@ function countAnswers(socket: Socket, protocol: Script["protocol"]): () => numbe
   socket.on("data", (chunk: Buffer) => {
     const text = tail + chunk.toString("latin1");
     count += text.match(/HTTP\/1\.1 [2-5]\d\d /g)?.length ?? 0;
-    // The tail is too short to contain a whole match, so no response counts twice.
+    // The kept end of the text is too short for a whole match, so no response counts twice.
     tail = text.slice(-12);
   });
   return () => count;

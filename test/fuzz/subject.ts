@@ -6,7 +6,7 @@ import { envelope } from "@user-group-service/testing/http";
 import { startService } from "../support/subject.ts";
 import { type Ask, callsOf, openCall, withAndWithout } from "./exchange.ts";
 
-/** The fuzzer's API token. It is constant, so that the seed determines every byte. */
+/** The API token is constant, so that the seed determines every byte. */
 const API_TOKEN = "fuzz-0123456789abcdef";
 const AUTHORIZATION = `Token ${API_TOKEN}`;
 
@@ -21,9 +21,9 @@ const ID = Buffer.from("\n\u0004fuzz", "latin1");
 const REST_BODY = Buffer.from('{"user_group_id":"fuzz","name":"Fuzz","properties":{"a":[1,null]}}');
 
 /**
- * Starts the service to fuzz.
+ * Starts the service for the fuzzer.
  *
- * @param redisUrl a Redis for created groups, so that they do not look like a memory leak
+ * @param redisUrl a separate Redis. With the embedded store, created groups would look like a memory leak
  */
 export function startFuzzed(
   place: Place,
@@ -33,7 +33,7 @@ export function startFuzzed(
   return startService(place, certificates, { redisUrl, like: ENVIRONMENT, env: { REDIS_TIMEOUT: "30s" } });
 }
 
-/** Requests with and without a valid token. The first three have one. */
+/** Returns requests with and without a valid token. The first three have a valid token. */
 export function corpus(): Ask[] {
   return [...asCaller(), ...asAnyone()];
 }
@@ -65,7 +65,7 @@ function asCaller(): Ask[] {
       "application/json",
       Buffer.from(`{"token":"ugt_${"0".repeat(38)}"}`),
     ),
-    // A caller with a role that is too low.
+    // The caller's role does not allow this call.
     ...call("AdminService", "/usergroup.admin.v1.AdminService/CreateApiToken", "application/proto", Buffer.of(24, 1)),
   ];
 }

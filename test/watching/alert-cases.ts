@@ -1,21 +1,20 @@
-/** A series of the service with values at intervals of a minute, in promtool's notation. */
+/** A series of the service, with one value per minute in promtool's notation. */
 export interface Input {
-  /** Labels of a series on the metrics page. The first match counts. */
+  /** Name of the metric. The test uses the first series of the metrics page with this name and with `labels`. */
   readonly metric: string;
   readonly labels?: { readonly [label: string]: string };
-  /** Labels whose values differ from those of the server. */
+  /** Labels whose values replace the values on the metrics page. */
   readonly as?: { readonly [label: string]: string };
   readonly values: string;
 }
 
-/** A case of an alert. */
 export interface AlertCase {
   readonly alert: string;
   readonly when: string;
   readonly series: readonly Input[];
   /** Evaluation time, in promtool's notation. */
   readonly at: string;
-  /** The value in its description and its additional labels; undefined if the alert must not fire. */
+  /** The value in the description, and the labels in addition to those of the rule. Undefined if no alert must fire. */
   readonly fires?: { readonly value?: string; readonly labels?: readonly string[] };
 }
 
@@ -54,7 +53,7 @@ const tokenEnds = (seconds: number) => plain("ugs_api_token_expire_time_seconds"
 const certificateEnds = (seconds: number) => plain("ugs_certificate_expire_time_seconds", `${seconds}x40`);
 const DAY = 86_400;
 
-/** At least one case for each alert in which it fires, and one in which it does not. */
+/** For each alert, at least one case in which the alert fires, and one case in which it does not fire. */
 export const ALERT_CASES: readonly AlertCase[] = [
   {
     ...{ alert: "UserGroupsHighErrorRate", when: "one call in twenty fails", at: "2h" },
@@ -62,16 +61,16 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "5%" },
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "one in a hundred fails all day", at: "12h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "one call in a hundred fails for half a day", at: "12h" },
     series: [handled("OK", "0+990x720"), handled("Internal", "0+10x720")],
     fires: { value: "1%" },
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "calls failed, but no longer do", at: "2h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "calls have failed, but succeed again", at: "2h" },
     series: [handled("OK", "0+95x120"), handled("Unavailable", "0+5x60 300x60")],
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "half of ten calls failed", at: "1h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "five of only ten calls have failed", at: "1h" },
     series: [handled("OK", "0x50 0+1x10"), handled("Unavailable", "0x55 0+1x5")],
   },
   {
@@ -84,7 +83,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "0.2%" },
   },
   {
-    ...{ alert: "UserGroupsElevatedErrorRate", when: "one in 2,000 fails", at: "72h" },
+    ...{ alert: "UserGroupsElevatedErrorRate", when: "one call in 2,000 fails for three days", at: "72h" },
     series: [handled("OK", "0+1999x4320"), handled("Unavailable", "0+1x4320")],
   },
   {
@@ -93,23 +92,28 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: {},
   },
   {
-    ...{ alert: "UserGroupsDown", when: "none is known", at: "5m" },
+    ...{ alert: "UserGroupsDown", when: "Prometheus has no target", at: "5m" },
     series: [],
     fires: {},
   },
-  { alert: "UserGroupsDown", when: "one of two is up", at: "5m", series: [up("0x10"), up("1x10", "b:1")] },
+  { alert: "UserGroupsDown", when: "one of two instances is up", at: "5m", series: [up("0x10"), up("1x10", "b:1")] },
   {
-    ...{ alert: "UserGroupsInstanceDown", when: "one of two is down", at: "7m" },
+    ...{ alert: "UserGroupsInstanceDown", when: "one of two instances is down", at: "7m" },
     series: [up("0x10"), up("1x10", "b:1")],
     fires: { labels: ["instance"] },
   },
-  { alert: "UserGroupsInstanceDown", when: "it restarts", at: "7m", series: [up("0x3 1x10")] },
+  { alert: "UserGroupsInstanceDown", when: "an instance restarts within minutes", at: "7m", series: [up("0x3 1x10")] },
   {
-    ...{ alert: "UserGroupsRedisUnreachable", when: "it is not connected", at: "3m" },
+    ...{ alert: "UserGroupsRedisUnreachable", when: "a worker cannot connect to Redis", at: "3m" },
     series: [plain("ugs_redis_ready", "0x10")],
     fires: { labels: ["instance"] },
   },
-  { alert: "UserGroupsRedisUnreachable", when: "it is", at: "3m", series: [plain("ugs_redis_ready", "0 1x10")] },
+  {
+    alert: "UserGroupsRedisUnreachable",
+    when: "a worker connects to Redis again",
+    at: "3m",
+    series: [plain("ugs_redis_ready", "0 1x10")],
+  },
   {
     ...{ alert: "UserGroupsReadsFail", when: "Redis rejects reads", at: "3m" },
     series: [ready("reads", "1 0x10"), ready("changes", "1 0x10")],
@@ -125,15 +129,20 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { labels: ["instance", "kind"] },
   },
   {
-    ...{ alert: "UserGroupsChangesFail", when: "reads fail too, which is another alert", at: "3m" },
+    ...{ alert: "UserGroupsChangesFail", when: "reads and changes fail", at: "3m" },
     series: [ready("changes", "0x10"), ready("reads", "0x10")],
   },
   {
-    ...{ alert: "UserGroupsRedisDataReplaced", when: "the data has changed", at: "1m" },
+    ...{ alert: "UserGroupsRedisDataReplaced", when: "Redis has other data than before", at: "1m" },
     series: [plain("ugs_redis_data_known", "1 0x10")],
     fires: { labels: ["instance"] },
   },
-  { alert: "UserGroupsRedisDataReplaced", when: "it is", at: "5m", series: [plain("ugs_redis_data_known", "1x10")] },
+  {
+    alert: "UserGroupsRedisDataReplaced",
+    when: "Redis still has the same data",
+    at: "5m",
+    series: [plain("ugs_redis_data_known", "1x10")],
+  },
   {
     ...{ alert: "UserGroupsRedisMemoryCritical", when: "96 % of the memory is used", at: "3m" },
     series: memory("90 96x90"),
@@ -142,24 +151,28 @@ export const ALERT_CASES: readonly AlertCase[] = [
       labels: ["node"],
     },
   },
-  { alert: "UserGroupsRedisMemoryCritical", when: "90 % is", at: "30m", series: memory("90x90") },
+  { alert: "UserGroupsRedisMemoryCritical", when: "90 % of the memory is used", at: "30m", series: memory("90x90") },
   {
-    ...{ alert: "UserGroupsRedisMemoryHigh", when: "85 % has been used for half an hour", at: "30m" },
+    ...{ alert: "UserGroupsRedisMemoryHigh", when: "85 % of the memory has been used for half an hour", at: "30m" },
     series: memory("85x90"),
     fires: { value: "85%", labels: ["node"] },
   },
-  { alert: "UserGroupsRedisMemoryHigh", when: "half is", at: "30m", series: memory("50x90") },
+  { alert: "UserGroupsRedisMemoryHigh", when: "half of the memory is used", at: "30m", series: memory("50x90") },
   {
-    ...{ alert: "UserGroupsNoTraffic", when: "there were ten calls per second, and none for ten minutes", at: "70m" },
+    ...{
+      alert: "UserGroupsNoTraffic",
+      when: "ten calls per second are followed by ten minutes without calls",
+      at: "70m",
+    },
     series: [started("0+600x60 36000x30")],
     fires: { value: "0" },
   },
   {
-    ...{ alert: "UserGroupsNoTraffic", when: "every other caller stays", at: "70m" },
+    ...{ alert: "UserGroupsNoTraffic", when: "the number of calls falls by half", at: "70m" },
     series: [started("0+600x60 36000+300x30")],
   },
   {
-    ...{ alert: "UserGroupsNoTraffic", when: "there was a call every ten seconds", at: "70m" },
+    ...{ alert: "UserGroupsNoTraffic", when: "one call every ten seconds is followed by no calls", at: "70m" },
     series: [started("0+6x60 360x30")],
   },
   {
@@ -168,18 +181,18 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "10%", labels: ["operation"] },
   },
   {
-    ...{ alert: "UserGroupsRedisErrors", when: "one in a thousand fails", at: "20m" },
+    ...{ alert: "UserGroupsRedisErrors", when: "one round trip in a thousand fails", at: "20m" },
     series: [ofRedis("ugs_redis_errors_total", "0+1x30"), ofRedis("ugs_redis_duration_seconds_count", "0+1000x30")],
   },
   {
-    ...{ alert: "UserGroupsRedisSlow", when: "all take between 100 and 250 ms", at: "20m" },
+    ...{ alert: "UserGroupsRedisSlow", when: "all round trips take between 100 and 250 ms", at: "20m" },
     series: ["0.1", "0.25", "+Inf"].map((le) =>
       bucket("ugs_redis_duration_seconds", le, le === "0.1" ? "0x30" : "0+100x30"),
     ),
     fires: { value: "248.5ms" },
   },
   {
-    ...{ alert: "UserGroupsRedisSlow", when: "all take less than 1 ms", at: "20m" },
+    ...{ alert: "UserGroupsRedisSlow", when: "all round trips take less than 1 ms", at: "20m" },
     series: ["0.001", "0.1", "+Inf"].map((le) => bucket("ugs_redis_duration_seconds", le, "0+100x30")),
   },
   {
@@ -190,16 +203,16 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "995ms" },
   },
   {
-    ...{ alert: "UserGroupsHighLatency", when: "they take 5 ms", at: "20m" },
+    ...{ alert: "UserGroupsHighLatency", when: "calls take at most 5 ms", at: "20m" },
     series: ["0.005", "0.5", "+Inf"].map((le) => bucket("grpc_server_handling_seconds", le, "0+100x30")),
   },
   {
-    ...{ alert: "UserGroupsOverloaded", when: "a worker has too many waiting calls", at: "15m" },
+    ...{ alert: "UserGroupsOverloaded", when: "a worker refuses calls because too many are waiting", at: "15m" },
     series: [overloaded("queue-full", "0+600x30")],
     fires: { value: "10" },
   },
   {
-    ...{ alert: "UserGroupsOverloaded", when: "a limit rejects them", at: "15m" },
+    ...{ alert: "UserGroupsOverloaded", when: "RATE_LIMIT refuses calls", at: "15m" },
     series: [handled("ResourceExhausted", "0+600x30"), overloaded("queue-full", "0x30")],
   },
   {
@@ -220,12 +233,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     ],
   },
   {
-    ...{ alert: "UserGroupsHighMemory", when: "a worker uses 600 MiB", at: "25m" },
+    ...{ alert: "UserGroupsHighMemory", when: "two workers use 600 MiB each", at: "25m" },
     series: [plain("process_resident_memory_bytes", `${1200 * 2 ** 20}x40`), plain("ugs_workers", "2x40")],
     fires: { value: "600Mi", labels: ["instance"] },
   },
   {
-    ...{ alert: "UserGroupsHighMemory", when: "four use this together", at: "25m" },
+    ...{ alert: "UserGroupsHighMemory", when: "four workers together use 600 MiB", at: "25m" },
     series: [plain("process_resident_memory_bytes", `${600 * 2 ** 20}x40`), plain("ugs_workers", "4x40")],
   },
   {
@@ -239,11 +252,11 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "3", labels: ["instance"] },
   },
   {
-    ...{ alert: "UserGroupsWorkersRestart", when: "one ended", at: "16m" },
+    ...{ alert: "UserGroupsWorkersRestart", when: "one worker has exited once", at: "16m" },
     series: [plain("ugs_worker_exits_total", "0x5 1x20"), plain("process_start_time_seconds", "100x5 200x20")],
   },
   {
-    ...{ alert: "UserGroupsUnexpectedErrors", when: "one call failed with INTERNAL", at: "5m" },
+    ...{ alert: "UserGroupsUnexpectedErrors", when: "one call has failed with INTERNAL", at: "5m" },
     series: [handled("Internal", "0 1x20"), handled("OK", "0+1000x20")],
     fires: {
       value: "1",
@@ -251,33 +264,38 @@ export const ALERT_CASES: readonly AlertCase[] = [
     },
   },
   {
-    ...{ alert: "UserGroupsUnexpectedErrors", when: "Redis is unavailable", at: "5m" },
+    ...{ alert: "UserGroupsUnexpectedErrors", when: "calls fail because Redis is unavailable", at: "5m" },
     series: [handled("Internal", "0x20"), handled("Unavailable", "0+10x20")],
   },
   {
-    ...{ alert: "UserGroupsAuthFailures", when: "an address is rejected every second", at: "20m" },
+    ...{ alert: "UserGroupsAuthFailures", when: "AUTH_FAILURE_LIMIT refuses one call per second", at: "20m" },
     series: [limited("address", "0+60x30")],
     fires: {
       value: "1",
     },
   },
   {
-    ...{ alert: "UserGroupsAuthFailures", when: "callers reach their limit", at: "20m" },
+    ...{ alert: "UserGroupsAuthFailures", when: "RATE_LIMIT refuses one call per second", at: "20m" },
     series: [limited("address", "0x30"), limited("api-token", "0+60x30")],
   },
   {
-    ...{ alert: "UserGroupsRateLimited", when: "a caller is rejected every second", at: "30m" },
+    ...{ alert: "UserGroupsRateLimited", when: "RATE_LIMIT refuses one call per second", at: "30m" },
     series: [limited("api-token", "0+60x40")],
     fires: { value: "1" },
   },
-  { alert: "UserGroupsRateLimited", when: "it was a burst", at: "30m", series: [limited("api-token", "0 600x40")] },
   {
-    ...{ alert: "UserGroupsAuditDropped", when: "ten updates were dropped", at: "5m" },
+    alert: "UserGroupsRateLimited",
+    when: "RATE_LIMIT refused calls only in one burst",
+    at: "30m",
+    series: [limited("api-token", "0 600x40")],
+  },
+  {
+    ...{ alert: "UserGroupsAuditDropped", when: "ten audit events of updates were just dropped", at: "5m" },
     series: [plain("ugs_audit_dropped_total", "0 10x20")],
     fires: { value: "10" },
   },
   {
-    ...{ alert: "UserGroupsAuditDropped", when: "that was yesterday", at: "5m" },
+    ...{ alert: "UserGroupsAuditDropped", when: "audit events were dropped a long time ago", at: "5m" },
     series: [plain("ugs_audit_dropped_total", "10x20")],
   },
   {
@@ -290,51 +308,69 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [plain("ugs_webhook_undelivered_age_seconds", "1800x40")],
   },
   {
-    ...{ alert: "UserGroupsWebhookDisabled", when: "one was disabled", at: "5m" },
+    ...{ alert: "UserGroupsWebhookDisabled", when: "a webhook was just disabled", at: "5m" },
     series: [plain("ugs_webhooks_disabled_total", "0 1x20")],
     fires: { value: "1" },
   },
   {
-    ...{ alert: "UserGroupsWebhookDisabled", when: "that was yesterday", at: "5m" },
+    ...{ alert: "UserGroupsWebhookDisabled", when: "a webhook was disabled a long time ago", at: "5m" },
     series: [plain("ugs_webhooks_disabled_total", "1x20")],
   },
   {
-    ...{ alert: "UserGroupsApiTokenExpires", when: "one expires in six days", at: "20m" },
+    ...{ alert: "UserGroupsApiTokenExpires", when: "an API token expires in six days", at: "20m" },
     series: [tokenEnds(6 * DAY)],
     fires: {
       value: "5d 23h 40m 0s",
       labels: ["environment", "api_token_id"],
     },
   },
-  { alert: "UserGroupsApiTokenExpires", when: "in a month", at: "20m", series: [tokenEnds(30 * DAY)] },
   {
-    ...{ alert: "UserGroupsCertificateExpiresIn14Days", when: "one expires in ten days", at: "20m" },
+    alert: "UserGroupsApiTokenExpires",
+    when: "an API token expires in a month",
+    at: "20m",
+    series: [tokenEnds(30 * DAY)],
+  },
+  {
+    ...{ alert: "UserGroupsCertificateExpiresIn14Days", when: "a certificate expires in ten days", at: "20m" },
     series: [certificateEnds(10 * DAY)],
     fires: { value: "9d 23h 40m 0s", labels: ["setting"] },
   },
-  { alert: "UserGroupsCertificateExpiresIn14Days", when: "in a month", at: "20m", series: [certificateEnds(30 * DAY)] },
   {
-    ...{ alert: "UserGroupsCertificateExpiresIn2Days", when: "one expires tomorrow", at: "5m" },
+    alert: "UserGroupsCertificateExpiresIn14Days",
+    when: "a certificate expires in a month",
+    at: "20m",
+    series: [certificateEnds(30 * DAY)],
+  },
+  {
+    ...{ alert: "UserGroupsCertificateExpiresIn2Days", when: "a certificate expires in a day", at: "5m" },
     series: [certificateEnds(DAY)],
     fires: { value: "23h 55m 0s", labels: ["setting"] },
   },
   {
     alert: "UserGroupsCertificateExpiresIn2Days",
-    when: "it expires in ten days",
+    when: "a certificate expires in ten days",
     at: "5m",
     series: [certificateEnds(10 * DAY)],
   },
   {
-    ...{ alert: "UserGroupsConfigReloadFailed", when: "a new file is invalid", at: "10m" },
+    ...{ alert: "UserGroupsConfigReloadFailed", when: "a changed file stays invalid", at: "10m" },
     series: [plain("ugs_config_last_reload_successful", "0x20")],
     fires: { labels: ["instance", "setting"] },
   },
   {
-    ...{ alert: "UserGroupsConfigReloadFailed", when: "files changed one after another", at: "10m" },
+    ...{
+      alert: "UserGroupsConfigReloadFailed",
+      when: "a reload fails because related files change one after another",
+      at: "10m",
+    },
     series: [plain("ugs_config_last_reload_successful", "0x2 1x20")],
   },
   {
-    ...{ alert: "UserGroupsTokenKeyMissing", when: "a worker lacks another worker's key", at: "1m" },
+    ...{
+      alert: "UserGroupsTokenKeyMissing",
+      when: "a worker lacks the key with which another worker encrypts",
+      at: "1m",
+    },
     series: [holding("k2", "encrypt"), holding("k1", "decrypt"), holding("k1", "encrypt"), plain("ugs_workers", "2x5")],
     fires: { labels: ["key_id"] },
   },
@@ -346,15 +382,25 @@ export const ALERT_CASES: readonly AlertCase[] = [
     ],
   },
   {
-    ...{ alert: "UserGroupsTokenKeysMixed", when: "two keys have encrypted for an hour", at: "75m" },
+    ...{ alert: "UserGroupsTokenKeysMixed", when: "workers have encrypted with two keys for an hour", at: "75m" },
     series: [holding("k1", "encrypt"), holding("k2", "encrypt")],
     fires: { value: "2" },
   },
-  { alert: "UserGroupsTokenKeysMixed", when: "all use one", at: "75m", series: [holding("k1", "encrypt")] },
   {
-    ...{ alert: "UserGroupsSpansLost", when: "the collector is unavailable", at: "25m" },
+    alert: "UserGroupsTokenKeysMixed",
+    when: "all workers encrypt with one key",
+    at: "75m",
+    series: [holding("k1", "encrypt")],
+  },
+  {
+    ...{ alert: "UserGroupsSpansLost", when: "the trace collector stays unavailable", at: "25m" },
     series: [lost("export", "0+120x40"), lost("rate", "0x40")],
     fires: { value: "2", labels: ["cause"] },
   },
-  { alert: "UserGroupsSpansLost", when: "it was restarted", at: "25m", series: [lost("export", "0x8 300x40")] },
+  {
+    alert: "UserGroupsSpansLost",
+    when: "the trace collector was unavailable only once",
+    at: "25m",
+    series: [lost("export", "0x8 300x40")],
+  },
 ];

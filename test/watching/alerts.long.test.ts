@@ -13,8 +13,8 @@ import { exposeAll, formatSeries, type Series, watchedServer } from "./page.ts";
 const run = promisify(execFile);
 const promtool = orLeaveOut("promtool", "the tests of the alerts are");
 
-describe("every alert", () => {
-  it("has a case in which it fires, and one in which it does not", () => {
+describe("the cases of every alert", () => {
+  it("include a case in which the alert fires, and a case in which it does not", () => {
     for (const { alert } of ALERTS) {
       const cases = ALERT_CASES.filter((each) => each.alert === alert);
       expect(new Set(cases.map(({ fires }) => fires !== undefined)), alert).toEqual(new Set([true, false]));
@@ -22,10 +22,10 @@ describe("every alert", () => {
   });
 });
 
-/** Evaluation interval of the rules: long for cases of several days. */
+/** Returns the evaluation interval of the rules. Cases of several days have a long interval, to save time. */
 const intervalOf = ({ at }: AlertCase) => (Number.parseInt(at, 10) > 24 && at.endsWith("h") ? "30m" : "1m");
 
-describe.skipIf(promtool === undefined || redisUrl === undefined)("with the series of a server", () => {
+describe.skipIf(promtool === undefined || redisUrl === undefined)("the alert rule", () => {
   const server = suiteServer(watchedServer);
   let exposed: readonly Series[];
   beforeAll(async () => {
@@ -68,7 +68,7 @@ describe.skipIf(promtool === undefined || redisUrl === undefined)("with the seri
     };
   }
 
-  it.each(ALERT_CASES)("$alert when $when", async (each) => {
+  it.each(ALERT_CASES)("$alert has the expected result when $when", async (each) => {
     const file = join(newFolder(), "test.yaml");
     // JSON is valid YAML.
     writeFileSync(

@@ -22,7 +22,7 @@ const GRPC_BODY = envelope(
   toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })),
 );
 
-/** Panels whose highest value in the run is above zero. */
+/** Panels that must show a value above zero during the run. */
 const RISEN = [
   ...["Calls by method", "Calls by protocol", "Calls by code", "Error rate", "Errors by method and code"],
   ...[
@@ -46,10 +46,10 @@ const RISEN = [
   ...["API tokens in use", "Certificates", "Token keys"],
 ];
 
-/** Error of a second evaluation on a slow machine: Prometheus 2 confuses its time with that of the first. */
+/** On a slow machine, Prometheus 2 may evaluate a rule twice with the same timestamp, and reports this error. */
 const EVALUATED_TWICE = "duplicate sample for timestamp";
 
-/** Starts a Prometheus that scrapes every other second, with the rules of this repository. */
+/** Starts a Prometheus that scrapes the pages every two seconds, and evaluates the repository's rules. */
 async function newPrometheus(pages: readonly string[]) {
   const [folder, port] = [newFolder(), await freePort()];
   const own = parse(readFileSync(`${ROOT}/deploy/prometheus/prometheus.yaml`, "utf8"));
@@ -89,7 +89,7 @@ interface Answer {
   readonly groups: readonly { readonly rules: readonly { name: string; health: string; lastError?: string }[] }[];
 }
 
-/** Calls a server in every way until it is stopped. Some of the calls fail on purpose. */
+/** Makes calls of every kind until the load is stopped. Some of the calls fail on purpose. */
 function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
   let isOver = false;
   const each = async (session: ClientHttp2Session) => {
@@ -105,10 +105,10 @@ function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
       await send(GET, post("application/json", '{"userGroupId":"a"}', authorization));
       await send(GET, post("application/grpc", GRPC_BODY, authorization));
       await send(GET, post("application/json", "{", authorization));
-      // An address with so many failures is soon rejected. Then the next address follows.
+      // The service soon limits an address with this many failures. Every 16 rounds, the next address follows.
       const wrong = post("application/json", '{"userGroupId":"a"}', "Token wrong-0123456789");
       await send(GET, { ...wrong, headers: { ...wrong.headers, "x-forwarded-for": `198.51.100.${++round >> 4}` } });
-      // A burst beyond its limit.
+      // This burst exceeds RATE_LIMIT.
       const other = post("application/json", '{"userGroupId":"a"}', `Token ${tokens.testing}`);
       await Promise.all(Array.from({ length: 30 }, () => send(GET, other)));
       await pause(50);
@@ -131,7 +131,7 @@ function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
 }
 
 describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboard", () => {
-  it("shows data in every panel of a run with load and faults", async () => {
+  it("shows data in every panel during a run with load and faults", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const { tls, env } = watchedServer();
     const limits = { RATE_LIMIT: "20/1s", AUTH_FAILURE_LIMIT: "5/1m", TRUSTED_PROXIES: "127.0.0.1" };
@@ -175,7 +175,6 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
       if (["Connected", "Ready"].includes(title)) expect([Math.min(...finite), Math.max(...finite)]).toEqual([0, 1]);
     }
     expect([...greatest.keys()]).toEqual(expect.arrayContaining([...RISEN, "Connected", "Ready"]));
-    // Nothing was overloaded.
     expect(greatest.get("Calls refused because of overload")).toBe(0);
     const known = await waitFor("no rule was evaluated twice for one time", async () => {
       const rules = (await ask("rules")).groups.flatMap((group) => group.rules);

@@ -2,13 +2,11 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "@user-group-service/testing/process";
 import { parse } from "yaml";
 
-/** The alert rules in Prometheus format. */
 export const RULES_FILE = `${ROOT}/deploy/helm/files/alerts.yaml`;
 
-/** The job in rules and dashboard. */
+/** Value of the `job` label in the rules and the dashboard. */
 export const JOB = "user-group-service";
 
-/** An alert. */
 export interface Alert {
   readonly alert: string;
   readonly expr: string;
@@ -17,7 +15,6 @@ export interface Alert {
   readonly annotations: { readonly summary: string; readonly description: string; readonly runbook_url: string };
 }
 
-/** A recording rule. */
 export interface Recorded {
   readonly record: string;
   readonly expr: string;
@@ -35,7 +32,9 @@ export const RECORDED: readonly Recorded[] = rules.filter((rule) => "record" in 
 
 const UNIT_MS: { readonly [unit: string]: number } = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** The rules with all durations divided by a factor, for a Prometheus that scrapes faster by the same factor. */
+/**
+ * Returns the rules with all durations divided by a factor, for a Prometheus that scrapes faster by the same factor.
+ */
 export function rulesFasterBy(factor: number): Rules {
   const shorter = (_: string, before: string, count: string, unit: string) =>
     `${before}${(Number(count) * (UNIT_MS[unit] as number)) / factor}ms`;
@@ -60,7 +59,7 @@ interface Dashboard {
 
 export const DASHBOARD = JSON.parse(readFileSync(`${ROOT}/deploy/grafana/dashboard.json`, "utf8")) as Dashboard;
 
-/** Returns the queries of the dashboard as Grafana sends them when all instances are selected. */
+/** Returns the dashboard's queries as Grafana sends them when the user has selected all instances. */
 export function panelQueries(rateInterval: string) {
   return DASHBOARD.panels.flatMap(({ title, targets = [] }) =>
     targets.map(({ expr, legendFormat }) => ({

@@ -8,7 +8,7 @@ import { ALERTS, DASHBOARD, JOB, panelQueries, RECORDED } from "./files.ts";
 import { exposeAll, type Series, watchedServer } from "./page.ts";
 import { isSelected, readQuery } from "./promql.ts";
 
-/** The labels in the template of a text. */
+/** Returns the names of labels in a template. */
 const labelsIn = (text: string) =>
   [...text.matchAll(/\{\{ *(?:\$labels\.)?(\w+) *\}\}/g)].map(([, label = ""]) => label);
 
@@ -19,7 +19,7 @@ describeWithRedis("alerts and dashboard", () => {
     series = await exposeAll(server);
   });
 
-  /** Returns the metrics and labels of an expression that the service does not expose. */
+  /** Returns the selectors and labels of an expression that match no exposed series. */
   function missingIn(expression: string, further: readonly string[] = []): string[] {
     const { selectors, groupedBy } = readQuery(expression);
     const known = new Set(["job", "instance"]);
@@ -46,7 +46,7 @@ describeWithRedis("alerts and dashboard", () => {
     expect(missingIn(expr, labelsIn(legendFormat))).toEqual([]);
   });
 
-  it("detects a metric, a label and a value that do not exist", () => {
+  it("the check finds a metric, a label and a value that do not exist", () => {
     expect(missingIn("sum by (grpc_code) (rate(grpc_server_handled[1m]))")).toEqual([
       "grpc_server_handled []",
       "grpc_code",
@@ -56,37 +56,42 @@ describeWithRedis("alerts and dashboard", () => {
     expect(() => readQuery("sum(rate(")).toThrow("not PromQL");
   });
 
-  it("the dashboard lists the instances of the job", () => {
+  it("the dashboard's variable `instance` lists the instances of the job", () => {
     const variable = DASHBOARD.templating.list.find(({ name }) => name === "instance");
     expect(variable?.definition).toBe(`label_values(up{job="${JOB}"}, instance)`);
   });
 });
 
-describe("the alerts", () => {
+describe("the names of all alerts", () => {
   const runbook = textOf("docs/operations/incidents.md");
 
-  it("are exactly the sections of the runbook", () => {
+  it("are the titles of the sections in the runbook", () => {
     expect(sectionsOf("docs/operations/incidents.md").sort()).toEqual(ALERTS.map(({ alert }) => alert).sort());
   });
 
-  it.each(ALERTS)("$alert has a severity, a link and a table row in the runbook", ({ alert, labels, annotations }) => {
-    expect(["page", "ticket"]).toContain(labels.severity);
-    expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);
-    const row = runbook.split("\n").find((line) => line.startsWith("|") && line.includes(`(#${alert.toLowerCase()})`));
-    expect(row).toContain(`| ${labels.severity} |`);
-  });
+  it.each(ALERTS)(
+    "include $alert, which has a severity, a link, and a table row in the runbook",
+    ({ alert, labels, annotations }) => {
+      expect(["page", "ticket"]).toContain(labels.severity);
+      expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);
+      const row = runbook
+        .split("\n")
+        .find((line) => line.startsWith("|") && line.includes(`(#${alert.toLowerCase()})`));
+      expect(row).toContain(`| ${labels.severity} |`);
+    },
+  );
 });
 
-/** Placeholder of a message for the kind of calls that fail. */
+/** Placeholder in the template of a log message, for reads or changes. */
 const KIND = "${" + "kind}";
 
-describe("the pages for operators", () => {
+describe("the documentation for operators", () => {
   const folder = "docs/operations";
   const text = readdirSync(`${ROOT}/${folder}`)
     .map((name) => textOf(`${folder}/${name}`))
     .join("\n");
 
-  it("name ugs commands and options that exist", async () => {
+  it("contains only `ugs` commands and options that exist", async () => {
     const written = [...text.matchAll(/\bugs ([a-z]+(?:[ -][a-z]+){0,3})\b([^`|;\n]*)/g)];
     expect(written.length).toBeGreaterThan(20);
     const helps = new Map<string, ReturnType<typeof ugs>>();
@@ -95,14 +100,14 @@ describe("the pages for operators", () => {
       helps.set(words, help);
       const { code, stdout } = await help;
       expect(code, line).toBe(0);
-      // A word after a command without subcommands is its argument, or a word of the sentence.
+      // If the command has no subcommands, the next word is an argument or belongs to the sentence.
       const usage = new RegExp(`^Usage: ugs (?:${words}\\b|${words.split(" ")[0]} (?!.*command))`);
       expect(stdout, line).toMatch(usage);
       for (const [option] of rest.matchAll(/--[a-z-]+/g)) expect(stdout, line).toContain(option);
     }
   });
 
-  it("search the log for messages that the service writes", () => {
+  it("searches the log only for messages that the service writes", () => {
     const files = readdirSync(`${ROOT}/src`, { recursive: true, encoding: "utf8" });
     const source = files
       .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))

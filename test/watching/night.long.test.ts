@@ -14,21 +14,21 @@ import { grpcClients } from "../support/rpc.ts";
 import type { TestServer } from "../support/server.ts";
 import { JOB, rulesFasterBy } from "./files.ts";
 
-const prometheus = orLeaveOut("prometheus", "the operator's night is");
+const prometheus = orLeaveOut("prometheus", "the test of an operator's night is");
 
-/** Seconds of an operator's time per second of the test. Rules and scrapes are faster by this factor. */
+/** Time factor of the test. Rules and scrapes are faster by this factor. */
 const FASTER = 30;
 
-/** Number of scrapes for which a state lasts after its alerts fire. No other alert may fire in that time. */
+/** Number of scrapes for which an outage continues after its alerts have fired. No other alert may fire by then. */
 const SCRAPES = 20;
 
-/** A state of Redis, and the alerts that page an operator in it. */
+/** An outage of Redis, and the alerts that it must cause. */
 interface Hour {
   readonly what: string;
   readonly pages: readonly string[];
   readonly begin: (stage: Stage) => Promise<unknown>;
   readonly end: (stage: Stage) => Promise<unknown>;
-  /** Whether existing groups can be read. */
+  /** Whether reads of existing groups succeed during the outage. */
   readonly reads: boolean;
 }
 
@@ -58,7 +58,7 @@ const NIGHT: readonly Hour[] = [
     pages: ["UserGroupsChangesFail", "UserGroupsRedisDataReplaced"],
     begin: ({ operator }) => operator.flushall(),
     async end({ operator, servers: [server] }) {
-      // No group was created a second time.
+      // If the service had created the group again, Redis would contain its key.
       expect(await operator.keys("ug:*:group:*")).toEqual([]);
       await adminOf((server as TestServer).url).acceptStoreData({});
     },
@@ -73,14 +73,14 @@ const NIGHT: readonly Hour[] = [
   },
 ];
 
-/** This alert fires whenever enough calls fail, until those calls are out of its window. */
+/** This alert may fire in every outage. It continues after the outage until failed calls are out of its time window. */
 const CALLS_FAIL = "UserGroupsHighErrorRate";
 
 async function usedMemory(operator: Redis): Promise<string> {
   return /used_memory:(\d+)/.exec(await operator.info("memory"))?.[1] ?? "";
 }
 
-/** Starts Prometheus with the rules of `deploy/`. @returns a function that calls its API and returns `data` */
+/** Starts Prometheus with the rules of `deploy/`. */
 async function watch(servers: readonly TestServer[]) {
   const folder = newFolder();
   const [rules, config] = [join(folder, "alerts.yaml"), join(folder, "prometheus.yaml")];
@@ -106,7 +106,7 @@ async function watch(servers: readonly TestServer[]) {
   };
   await waitFor("Prometheus responds", () => ask("alerts").catch(() => undefined));
   return {
-    /** The firing alerts that page an operator. */
+    /** Returns the firing alerts whose severity is `page`. */
     async pages(): Promise<readonly string[]> {
       const { alerts } = (await ask("alerts")) as {
         alerts: { state: string; labels: { alertname: string; severity: string } }[];
@@ -114,7 +114,7 @@ async function watch(servers: readonly TestServer[]) {
       const firing = alerts.filter(({ state, labels }) => state === "firing" && labels.severity === "page");
       return [...new Set(firing.map(({ labels }) => labels.alertname))].sort();
     },
-    /** Number of scrapes. */
+    /** Returns the number of scrapes so far. */
     async scrapes(): Promise<number> {
       const query = encodeURIComponent(`sum(count_over_time(up{job="${JOB}"}[1d]))`);
       const { result } = (await ask(`query?query=${query}`)) as { result: { value: [number, string] }[] };
@@ -123,7 +123,7 @@ async function watch(servers: readonly TestServer[]) {
   };
 }
 
-/** Reads, changes and creates groups at all servers until the test ends. */
+/** Reads, changes and creates groups on all servers until the test ends. */
 function call(servers: readonly TestServer[]) {
   const failed = { reads: 0, changes: 0, creations: 0 };
   let reads = 0;
@@ -149,7 +149,9 @@ function call(servers: readonly TestServer[]) {
   closeLater(() => calls.end());
   return {
     tokens,
-    /** Number of failed calls of each kind since the last time, and the share of reads that failed. */
+    /**
+     * Returns the numbers of failed calls and the share of failed reads, both since the previous call of this function.
+     */
     takeFailed() {
       const taken = { ...failed, share: failed.reads / Math.max(1, reads) };
       reads = 0;
@@ -160,7 +162,7 @@ function call(servers: readonly TestServer[]) {
 }
 
 it.skipIf(prometheus === undefined || redisUrl === undefined)(
-  "pages an operator whenever Redis is full, read-only, empty or gone, with the right alerts",
+  "an operator is paged with the expected alerts when Redis is full, read-only, empty or down",
   async () => {
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const operator = newOperator(redis);
@@ -210,13 +212,13 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
       expect([...fired.keys()].filter((alert) => alert !== CALLS_FAIL).sort(), what).toEqual(expected);
       expect(failed.changes, what).toBeGreaterThan(0);
       expect(failed.creations, what).toBeGreaterThan(0);
-      // A disk that is slow for a second delays a few reads too, because Redis waits for it.
+      // If the disk is slow for a second, Redis waits for it. So a few reads may also fail when Redis is full.
       expect(failed.share < 0.05, `${what}: ${failed.reads} reads failed`).toBe(reads);
       calls.takeFailed();
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // After the outage, the group has a token that a caller received, before or after Redis was emptied.
+    // After the night, the group must have a token that a caller has received: before or after Redis was empty.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");

@@ -11,28 +11,27 @@ import { metricsUrlOf } from "../support/operations.ts";
 import type { ServerOptions, TestServer } from "../support/server.ts";
 import { JOB } from "./files.ts";
 
-/** A series of a metrics page, with the labels that Prometheus adds. */
+/** A series of a metrics page, with the labels `job` and `instance` that Prometheus adds. */
 export interface Series {
   readonly metric: string;
   readonly labels: { readonly [label: string]: string };
 }
 
-/** Settings of a server that exposes all metrics. It exports no traces, because there is no collector. */
+/** Returns settings with which the server exposes all metrics. Without sampling, it needs no trace collector. */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
   return { redisUrl, tls: inject("certificates"), env: { ...ADMIN_ENV, ...traces, METRICS_PORT: "0" } };
 }
 
-/** Returns the URL of a server's metrics page. */
 export function pageOf(server: Pick<TestServer, "log">): string {
   return `${metricsUrlOf(server)}/metrics`;
 }
 
 /**
- * Imports a user group with a token that expires, and creates a webhook that receives nothing. Without them, some metrics do not
- * exist.
+ * Creates an API token that expires and a webhook that cannot deliver, because some metrics exist only with them. Waits
+ * until the metrics page contains these metrics.
  *
- * @returns the series of the metrics page, once it reports them
+ * @returns all series of the metrics page
  */
 export async function exposeAll(server: TestServer, days = 3): Promise<Series[]> {
   const environment = customerOf(server);
@@ -42,11 +41,10 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   const expireTime = timestampFromMs(Date.now() + days * 86_400_000);
   const values = { environment, displayName: "ending", role: Role.ADMIN, expireTime };
   const { token } = await adminOf(ADMIN_TOKEN).createApiToken(values);
-  // No DNS server knows this name.
   await adminOf(ADMIN_TOKEN).createWebhook({ environment, displayName: "lost", url: "https://webhooks.invalid/" });
   const userGroups = [{ providedId: "imported", token: "a-token-of-another-system-0123456789abcdef" }];
   return waitFor("the metrics page reports the token and the webhook", async () => {
-    // A process that has just subscribed to revocations drops the tokens it has cached, so the token is used again.
+    // A process that has just subscribed to revocations clears its cache of tokens, so the token must be used again.
     await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
     const series = await readSeries(pageOf(server));
     const isReported = (name: string) => series.some(({ metric }) => metric === name);
@@ -55,7 +53,6 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   });
 }
 
-/** Reads the series of a metrics page. */
 async function readSeries(page: string): Promise<Series[]> {
   const text = await (await fetch(page)).text();
   const own = { job: JOB, instance: "a:1" };
@@ -66,7 +63,6 @@ async function readSeries(page: string): Promise<Series[]> {
   return [...exposed, { metric: "up", labels: own }];
 }
 
-/** Formats a series in PromQL. */
 export function formatSeries({ metric, labels }: Series): string {
   const inner = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
   return `${metric}{${inner.join(",")}}`;

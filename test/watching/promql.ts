@@ -1,26 +1,24 @@
 import { parser } from "@prometheus-io/lezer-promql";
 
-/** A label matcher with an unquoted value. */
+/** A label matcher. `text` is its value without quotes. */
 export interface Matcher {
   readonly label: string;
   readonly operator: "=" | "!=" | "=~" | "!~";
   readonly text: string;
 }
 
-/** A selector of an expression. */
 export interface Selector {
   readonly metric: string;
   readonly matchers: readonly Matcher[];
 }
 
-/** The selectors of a PromQL expression. */
 export interface Query {
   readonly selectors: readonly Selector[];
-  /** Labels that group or match series. */
+  /** Labels in `by`, `on` and similar clauses. */
   readonly groupedBy: readonly string[];
 }
 
-/** Parses an expression. @throws if it is invalid */
+/** Parses a PromQL expression. @throws if the expression is invalid */
 export function readQuery(expression: string): Query {
   const selectors: { metric: string; matchers: Matcher[] }[] = [];
   const groupedBy: string[] = [];
@@ -47,7 +45,7 @@ export function readQuery(expression: string): Query {
   return { selectors, groupedBy };
 }
 
-/** Returns whether the labels of a series match a selector. */
+/** Returns whether a series has labels that a selector matches. */
 export function isSelected(labels: { readonly [label: string]: string }, { matchers }: Selector): boolean {
   return matchers.every(({ label, operator, text }) => {
     const value = labels[label] ?? "";
