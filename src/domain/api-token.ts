@@ -17,7 +17,7 @@ export interface ApiToken {
   /** The id of the principal that last rotated the API token. Undefined before the first rotation. */
   readonly rotator: string | undefined;
   readonly tokenCreateTime: number;
-  /** The end of the longest grace period of a former secret. Undefined if no former secret is valid. */
+  /** The latest end of a former secret's grace period. Undefined if no former secret is valid. */
   readonly graceExpireTime: number | undefined;
   /** The time of the last use of any secret. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
@@ -76,15 +76,15 @@ export interface ApiTokenKey {
 }
 
 /**
- * A store of API tokens, which contains the digests of their secrets. The store throws the errors of a
- * `UserGroupStore`. Every change is atomic with its audit events, and is reported to every `RevocationListener`.
+ * A store of API tokens, with digests of their secrets. The store throws the errors of a `UserGroupStore`. Every change
+ * is atomic with its audit events, and is reported to every `RevocationListener`.
  */
 export interface ApiTokenStore {
   /**
    * Creates an API token. Only the result of this call contains the secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the creator is a revoked API token of the
-   *   environment, or if a revocation of many API tokens is in progress; TooFewReplicas after the change
+   *   environment, or if a revocation of many API tokens is in progress
    */
   create(
     environment: Environment,
@@ -110,7 +110,7 @@ export interface ApiTokenStore {
    * Changes values of an API token. A new expiry time also applies to former secrets, but does not extend their grace
    * period.
    *
-   * @throws ApiTokenNotFound; TooFewReplicas after the change
+   * @throws ApiTokenNotFound
    */
   update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
@@ -119,7 +119,7 @@ export interface ApiTokenStore {
    * valid for the grace period. At most `MAX_GRACED` former secrets are valid, and each keeps its expiry time. So the
    * caller can repeat a rotation whose response was lost.
    *
-   * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller; TooFewReplicas after the change
+   * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller
    */
   rotate(
     environment: Environment,
@@ -133,10 +133,11 @@ export interface ApiTokenStore {
    * `find` does not return the API token.
    *
    * @param options `issued`: also revokes all API tokens that this API token created or rotated, directly or through
-   *   other API tokens, even if some API tokens of this chain are revoked or expired. The API token itself need not
-   *   exist. The call revokes the other API tokens in steps. Until five seconds after the last step, API tokens of the
-   *   environment cannot create or rotate API tokens. After an error, a repeated call revokes the remaining API tokens
-   * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
+   *   other API tokens. A revoked or expired API token in between does not end this chain. The API token itself need
+   *   not exist. The call revokes the other API tokens in steps. Until five seconds after the last step, API tokens of
+   *   the environment cannot create or rotate API tokens. After an error, a repeated call revokes the remaining API
+   *   tokens
+   * @throws ApiTokenNotFound if there was nothing to revoke
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
 

@@ -33,8 +33,8 @@ export abstract class DomainError extends Error {
 /**
  * Creates the class of a failure. Its name derives from the reason, because a bundler may rename classes.
  *
- * @param row `text`: the message for the caller, with the cause and the remedy. A function `text` gives the constructor
- *   its parameters; with a plain `text`, the constructor takes the cause. `field`: as in DomainError
+ * @param row `text`: the message for the caller, with the cause and the remedy. If `text` is a function, the
+ *   constructor has the parameters of this function. Otherwise, its parameter is the cause. `field`: as in DomainError
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -99,7 +99,7 @@ export class ViewerSessionTooLarge extends failure("InvalidArgument", "VIEWER_SE
     `the viewer session would have ${length} characters, but the limit is ${most}: request fewer property_keys, or shorter claims`,
 }) {}
 
-/** The sessions of the maximum number of viewers of the group are revoked. */
+/** The group already has the maximum number of viewers whose sessions are revoked individually. */
 export class TooManyEndedViewers extends failure("ResourceExhausted", "TOO_MANY_ENDED_VIEWERS", {
   text: `the sessions of ${MAX_ENDED_VIEWERS} viewers of the user group were revoked within an hour, which is the limit; leave out viewer_id to revoke the sessions of the whole group`,
 }) {}
@@ -205,7 +205,7 @@ export class InvalidPageToken extends failure("InvalidArgument", "INVALID_PAGE_T
   field: "page_token",
 }) {}
 
-/** The event after which the page starts was removed after the previous page was read. */
+/** The first event of the page was removed after the previous page was read. */
 export class AuditEventsExpired extends failure("InvalidArgument", "AUDIT_EVENTS_EXPIRED", {
   text: "AUDIT_RETENTION or AUDIT_MAX_EVENTS removed the events of this page; start again with the first page",
   field: "page_token",

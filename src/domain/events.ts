@@ -65,11 +65,7 @@ export interface FeedEvent
   readonly apiTokenId: string | undefined;
 }
 
-/**
- * Returns the type of an event of the audit trail.
- *
- * @param isCreation whether the call created a user group
- */
+/** Returns the type of an event of the audit trail. @param isCreation whether the call created a user group */
 export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   if (isCreation) return "user_group.created";
   // Other methods also change the signing keys, if they need a new key.
@@ -88,7 +84,7 @@ export interface EventPosition {
   readonly id: number;
   /** A time at which no event existed after the position, in milliseconds since 1970 by the store's clock. */
   readonly time: number;
-  /** The key of the next page of a snapshot of groups, which precedes the events. Undefined without a snapshot. */
+  /** The key of the next page, in a snapshot of groups that precedes the events. Undefined without a snapshot. */
   readonly snapshotAfter?: string | undefined;
 }
 

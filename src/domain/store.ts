@@ -22,10 +22,14 @@ import type { SessionOwner } from "./viewer-session.ts";
 export const MAX_STORE_CALL_MS = 60_000;
 
 /**
- * A store of user groups. Every method throws `StoreUnavailable` if the store does not answer in time, and
- * `RecordUnreadable` if a stored record cannot be read. No method answers from a cache. If a call has failed, its
- * change is never committed after that. Every change writes one audit event in the same atomic step. A call that
- * changes nothing writes no event. `by` is the author of the change.
+ * A store of user groups. No method answers from a cache.
+ *
+ * Every change writes one audit event in the same atomic step. A call that changes nothing writes no event. `by` is
+ * the author of the change.
+ *
+ * Every method throws `StoreUnavailable` if the store does not answer in time, and `RecordUnreadable` if a stored
+ * record cannot be read. Every change throws `TooFewReplicas` if the change is committed, but too few replicas
+ * confirmed it. After any other error, the change is never committed later.
  */
 export interface UserGroupStore {
   /** Returns the group with the id, and changes nothing. @throws UserGroupNotFound */
@@ -35,7 +39,7 @@ export interface UserGroupStore {
    * Returns the group with the id, or creates the group with a unique team id. If several callers create the same group
    * at the same time, all of them get this group. An existing group does not change.
    *
-   * @throws EnvironmentFull; TooFewReplicas after the change
+   * @throws EnvironmentFull
    */
   getOrCreate(
     environment: Environment,
@@ -47,7 +51,7 @@ export interface UserGroupStore {
    * Replaces the given fields of a group atomically.
    *
    * @param etag if not empty, the group must have this etag
-   * @throws UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
+   * @throws UserGroupNotFound, EtagMismatch
    */
   update(
     environment: Environment,
@@ -64,13 +68,11 @@ export interface UserGroupStore {
    * call, and writes no event.
    *
    * @throws TokenNotFound if no group has this current token; UserGroupNotFound, RequestIdReused; TokenReplaced if the
-   *   token of the first call is no longer the current token; TooFewReplicas after the change
+   *   token of the first call is no longer the current token
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
-  /**
-   * Returns the group of a current token or a token in its grace period, even if it is suspended. @throws TokenNotFound
-   */
+  /** Returns the group of a current token or a token in its grace period, even if suspended. @throws TokenNotFound */
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
 
@@ -93,9 +95,7 @@ export interface UserGroupAdminStore {
    */
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
-  /**
-   * Lists groups with all their values, in the order of `list`. A page has about 1 MiB at most, or one larger group.
-   */
+  /** Lists groups with all their values, in the order of `list`. A page has about 1 MiB at most, or one group. */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
   /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
@@ -106,8 +106,7 @@ export interface UserGroupAdminStore {
    * another token. A retry of a rotation before the deletion never returns the token of the later group.
    *
    * @param etag if not empty, the group must have this etag
-   * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch; TooFewReplicas after the
-   *   change
+   * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch
    */
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
@@ -115,7 +114,7 @@ export interface UserGroupAdminStore {
    * Suspends a group, or changes its suspension, atomically. All later calls find the group suspended. A group that is
    * already suspended keeps its `suspendTime`. A call with an equal suspension changes nothing.
    *
-   * @throws UserGroupNotFound; TooFewReplicas after the change
+   * @throws UserGroupNotFound
    */
   suspend(
     environment: Environment,
@@ -127,7 +126,7 @@ export interface UserGroupAdminStore {
   /**
    * Ends the suspension of a group atomically. A group that is not suspended does not change.
    *
-   * @throws UserGroupNotFound; UserGroupExpired without a change; TooFewReplicas after the change
+   * @throws UserGroupNotFound; UserGroupExpired without a change
    */
   resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
@@ -136,7 +135,7 @@ export interface UserGroupAdminStore {
    *
    * @param revocation `graceMs`: the grace period of the current token, in milliseconds; 0 revokes this token at once.
    *   `requestId`: if not empty, a retry within 24 hours changes nothing
-   * @throws UserGroupNotFound, RequestIdReused; TooFewReplicas after the change
+   * @throws UserGroupNotFound, RequestIdReused
    */
   revokeTokens(
     environment: Environment,
@@ -148,7 +147,7 @@ export interface UserGroupAdminStore {
   /**
    * Revokes all existing viewer sessions of a group, or of one viewer, atomically.
    *
-   * @throws UserGroupNotFound, TooManyEndedViewers without a change; TooFewReplicas after the change
+   * @throws UserGroupNotFound, TooManyEndedViewers without a change
    */
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
@@ -198,7 +197,7 @@ export interface EnvironmentStore {
    * Creates an environment. If an environment with the same name was deleted, the new environment has another number
    * and none of the old data. If a creation is interrupted, the next look-up of the environment completes it.
    *
-   * @throws EnvironmentExists, EnvironmentBeingDeleted; TooFewReplicas after the change
+   * @throws EnvironmentExists, EnvironmentBeingDeleted
    */
   create(name: EnvironmentName, by: ChangeBy): Promise<ListedEnvironment>;
 
@@ -240,7 +239,7 @@ export interface LastResolveNotes {
 
 /** A store of audit events. The store throws the errors of a `UserGroupStore`. */
 export interface AuditStore {
-  /** Writes the audit event of an export of tokens. @throws TooFewReplicas after the event was written */
+  /** Writes the audit event of an export of tokens. */
   recordExport(environment: Environment, exported: ExportedUserGroups, by: ChangeBy): Promise<void>;
 
   /**
@@ -248,8 +247,8 @@ export interface AuditStore {
    * the order of their ids, the newest first. An event that exists during the whole listing is on exactly one page, but
    * an event of a later change may be on no page. A page may have few or no items, even if more pages follow.
    *
-   * @throws InvalidPageToken; AuditEventsExpired if the event after which the page starts was removed after the
-   *   previous page was read
+   * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was
+   *   read
    */
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }

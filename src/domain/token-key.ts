@@ -27,9 +27,7 @@ export interface Reencryption {
   readonly next: string | undefined;
   /** For each id of a key: the number of signing keys that were encrypted with it. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /**
-   * For each id of a key: the number of webhooks whose secrets were encrypted with it. Empty except on the first page.
-   */
+  /** For each id of a key: the number of webhooks whose secrets it encrypted. Empty except on the first page. */
   readonly webhookUses: ReadonlyMap<string, number>;
   /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
   readonly failedWebhooks: readonly string[];
@@ -51,7 +49,7 @@ export interface TokenKeyStore {
    */
   reencrypt(environment: Environment, page: PageRequest, isDryRun: boolean): Promise<Reencryption>;
 
-  /** Writes the audit event of a call that encrypted an environment again. @throws TooFewReplicas after the change */
+  /** Writes the audit event of a call that encrypted an environment again. */
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
@@ -59,7 +57,7 @@ export interface TokenKeyStore {
    * for some seconds at most.
    *
    * @throws TokenKeyInUse if the key is the first key of this process, if a process has encrypted with the key since
-   *   shortly before `since`, or if the search finds such data; TooFewReplicas after the change
+   *   shortly before `since`, or if the search finds such data
    */
   retire(keyId: string, since: number): Promise<void>;
 }

@@ -107,9 +107,9 @@ export interface ListedUserGroup
   /** Whether the current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
-   * The last day, in days since 1970 (UTC), of one of these calls: a resolve of a token or session of the group, or the
-   * creation of a session. The value may be some minutes old, and excludes calls that Redis could not store. Undefined
-   * if no such call is known.
+   * The last day on which a token or session of the group was resolved, or a session was created, in days since 1970
+   * (UTC). The value may be some minutes old. Calls are missing if Redis did not answer at that time. Undefined if no
+   * such call is known.
    */
   readonly lastResolveDay?: number | undefined;
 }

@@ -89,7 +89,7 @@ export interface SigningKeyStore {
    * encrypts private keys without `sealed`.
    *
    * @returns the current keys. `isMade`: whether this call replaced the keys
-   * @throws EnvironmentNotFound if the environment was deleted or replaced; TooFewReplicas after the change
+   * @throws EnvironmentNotFound if the environment was deleted or replaced
    */
   replace(
     environment: Environment,

@@ -56,7 +56,7 @@ export interface Webhook {
   readonly state: WebhookState;
   readonly createTime: number;
   readonly updateTime: number;
-  /** The latest time until which a replaced secret still signs. Undefined if only the current secret signs. */
+  /** The time until which at least one replaced secret still signs. Undefined if only the current secret signs. */
   readonly previousSecretExpireTime: number | undefined;
   /** The position up to which all events are delivered: the id of an event, or a time in microseconds since 1970. */
   readonly cursor: number;
@@ -147,10 +147,7 @@ export interface WebhookWithSecret {
 export interface DueWebhook {
   readonly id: string;
   readonly cursor: number;
-  /**
-   * Whether a worker may claim the webhook now: no other worker holds the lease, and no failure delays the next
-   * attempt.
-   */
+  /** Whether a worker may claim the webhook now: no worker holds the lease, and no failure delays the next attempt. */
   readonly isFree: boolean;
   /** The time of the event whose delivery failed. Undefined without consecutive failures. */
   readonly failedEventTime: number | undefined;
@@ -201,10 +198,7 @@ export interface DeliveryStore {
   /** Lists the environments that have or had webhooks. */
   environments(page: PageRequest): Promise<Page<Environment>>;
 
-  /**
-   * Reads the enabled webhooks that have events after their cursors. Returns undefined if the environment is not
-   * active.
-   */
+  /** Reads the enabled webhooks with events after their cursors. Undefined if the environment is not active. */
   due(environment: Environment): Promise<DueWebhooks | undefined>;
 
   /** Removes an environment from the list of `environments` if the environment is deleted. */
