@@ -22,7 +22,6 @@ import { type EventStream, environmentKey, eventsKey } from "./keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "./records.ts";
 import { READ_EVENTS } from "./scripts.ts";
 
-/** The maximum number of events that a page with a filter reads. */
 const READ_FOR_FILTER = 4000;
 
 /** The maximum number of events that one script reads for the feed. The script then takes 1.2 ms. */
@@ -52,7 +51,6 @@ const EVENT_FIELD = {
   peer: "p",
 } as const;
 
-/** The number of fields and values of a stored event. */
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
 /** A day, and the range of its events to read: from `oldest` to before `end`, in microseconds since 1970. */
@@ -211,7 +209,6 @@ function decoded([streamId, fields]: Entry): { readonly event: AuditEvent; reado
   return { event, isCreation: kind === "c:" };
 }
 
-/** @throws RecordUnreadable */
 function feedEventFrom(entry: Entry): FeedEvent {
   const { event, isCreation } = decoded(entry);
   const { id, time, actorId, userGroupId, apiToken, webhookId, changedFields } = event;

@@ -17,7 +17,9 @@ const SPREAD_MS = HOUR_MS;
 const MAX_UPDATES = 100_000;
 
 interface AuditOptions {
-  /** The maximum number of group updates that an environment keeps per day, against full memory. Default: 100,000. */
+  /**
+   * The maximum number of group updates per environment and day, so that callers cannot fill Redis. Default: 100,000.
+   */
   readonly maxUpdates?: number;
   /** Receives the number of removed updates when the limit is reached. Default: no effect. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
@@ -55,7 +57,7 @@ interface EnvironmentChange {
   readonly by: ChangeBy;
 }
 
-/** Returns the answer of a script, or throws the error of a refusal, whose name is the first element of the answer. */
+/** Returns the answer of a script. If the first element is the name of an error, throws this error. */
 export function requireNoRefusal(answer: string[]): string[] {
   const [outcome = "", , detail = ""] = answer;
   if (outcome === "gone") throw new errors.EnvironmentNotFound();
@@ -67,7 +69,6 @@ export function requireNoRefusal(answer: string[]): string[] {
   return answer;
 }
 
-/** The arguments of a script that changes an environment, without the keys and the arguments of audit events. */
 type ChangeArgs<Arg extends string> = ScriptArgs<never, Exclude<Arg, EventArg>>;
 
 /** Sends a script that changes an environment, and returns the answer, which may be a refusal. */

@@ -174,7 +174,6 @@ export class TokenCipher {
   }
 }
 
-/** Returns the encrypted bytes, followed by the authentication tag. */
 function encrypt(key: KeyObject, nonce: Uint8Array, binding: string, bytes: Uint8Array): Buffer {
   const cipher = createCipheriv(ALGORITHM, key, nonce);
   cipher.setAAD(Buffer.from(binding));

@@ -37,7 +37,6 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
  * and add a missing entry after a walk over the candidates.
  */
 
-/** The number of candidates that are read at the same time, after the first candidate. */
 const CANDIDATES_AT_ONCE = 16;
 
 /** The maximum number of candidates of a name, and so of the environments that ever had the name. */
@@ -53,9 +52,8 @@ interface Stored {
   readonly record: StoredRecord;
 }
 
-/** The environments with a name, including deleted environments. */
 interface Candidates {
-  /** The environments in the order of their creation. Only the last environment may exist: all others are deleted. */
+  /** The environments in the order of their creation. All environments are deleted, except possibly the last. */
   readonly own: readonly Stored[];
   /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
@@ -177,7 +175,7 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
-      // No number: this call has deleted everything. `gone`: another call has completed the deletion.
+      // Without `left`, this call has deleted everything. With `gone`, another call has completed the deletion.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }
@@ -267,7 +265,6 @@ function listedFrom({ name, tag }: EnvironmentName, { number, record }: Stored):
   return { name, tag, number, createTime, deleteTime: optionalIntegerOf(record, "delete_time", what) };
 }
 
-/** Returns whether a record belongs to an environment with this path that is not deleted. */
 function isLive(record: StoredRecord, path: string): boolean {
   return record["path"] === path && (record["state"] === "active" || record["state"] === "deleting");
 }

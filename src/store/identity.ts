@@ -22,9 +22,7 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 /** The accepted loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
 const MAX_LOSS_MS = 60_000;
 
-/**
- * The number of further keys in a Cluster. With at most as many equal shards, each shard has at least one of the keys.
- */
+/** The number of further keys in a Cluster. With at most as many equal shards, each shard has such a key. */
 const SLOT_PARTS = 16;
 
 interface Identity {

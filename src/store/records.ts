@@ -46,9 +46,7 @@ export function afterChange<T>(read: () => T): T {
   }
 }
 
-/**
- * Processes items in concurrent batches, and yields the results. If an item fails, throws after its batch has ended.
- */
+/** Processes items in concurrent batches, and yields the results. If an item fails, throws after its batch. */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

@@ -11,7 +11,6 @@ const files = readdirSync(folder).filter((name) => name.endsWith(".lua"));
 
 const scripts: [name: string, script: Script][] = Object.entries({ ...table, PROBE_CHANGE });
 
-/** The globals of Redis that scripts may use. */
 const GLOBALS = ["KEYS", "ARGV", "redis", "math", "string", "table", "tonumber", "type", "ipairs", "pairs", "unpack"];
 
 const singleKey = scripts.filter(([, script]) => script.singleKey);

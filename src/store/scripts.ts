@@ -43,9 +43,7 @@ import updateApiToken from "./scripts/update-api-token.lua" with { type: "text" 
 import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
 
-/*
- * All scripts of the store. The first lines of each script describe its effect and its results.
- */
+/* All scripts of the store. The first lines of each script describe its effect and its results. */
 
 export const READ = defineScript("read", read, { keys: "key" });
 

@@ -9,7 +9,6 @@ interface TokenSecret {
   readonly expireTime: number | undefined;
 }
 
-/** Decodes the secrets of an API token, even if their grace periods are over. @throws RecordUnreadable */
 function secretsFrom(record: StoredRecord, what: string): readonly [current: TokenSecret, ...previous: TokenSecret[]] {
   const expireTime = optionalIntegerOf(record, "expire_time", what);
   const words = record["previous"]?.split(" ") ?? [];

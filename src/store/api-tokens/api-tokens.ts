@@ -44,9 +44,7 @@ interface ApiTokenDeps {
 }
 
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
-  /**
-   * Decodes the API token in the answer of a change, and reports its digests to the listener. @throws ApiTokenNotFound
-   */
+  /** Decodes the API token in an answer, and reports its digests to the listener. @throws ApiTokenNotFound */
   const changedToken = (id: string, answer: readonly string[]): ApiToken => {
     const [state, now, digests = ""] = answer;
     if (state === "done") for (const digest of digests.split(" ")) listener.revoked(digest);
@@ -55,7 +53,6 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return afterChange(() => apiTokenFrom(id, record, Number(now)));
   };
 
-  /** Lists the ids of API tokens. Some of these API tokens may have expired. */
   const listIds = async (number: number): Promise<string[]> => {
     const entries = await client.run("list-api-tokens", "hgetall", [apiTokensKey(number)]);
     return [...new Set(Object.values(entries))];
@@ -75,9 +72,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   /** Returns the script argument `issuer`, which is empty if the caller is not an API token in Redis. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
-  /**
-   * Throws ApiTokenNotFound for a malformed id, which must not be logged: it may be a secret that was sent by mistake.
-   */
+  /** Throws ApiTokenNotFound for a malformed id. It may be a secret sent by mistake, so it must not be logged. */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
@@ -160,8 +155,8 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         revoked += Number(answer[2]);
       };
       await revokeSome([id], issued ? PAUSE_MS : undefined);
-      // If the pause ends before the last step, these API tokens may create or rotate API tokens. The next `issuedBy`
-      // finds these API tokens, too.
+      // If the pause ends before the last step, the API tokens to revoke can create or rotate further API tokens. The
+      // next `issuedBy` finds the further API tokens.
       for (let ids = [""]; issued && ids.length > 0; ) {
         ids = await issuedBy(id, number);
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)

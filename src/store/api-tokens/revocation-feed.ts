@@ -8,16 +8,13 @@ import type { StoreNode, StoreNodes } from "../connection/nodes.ts";
 import { dropWhenSilent } from "../connection/sockets.ts";
 import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 
-/** The delay before a lost subscription is replaced, in milliseconds. */
 const RETRY_MS = 100;
 
 /** The delay after Redis refused a subscription because the user lacks a right, in milliseconds. */
 const REFUSED_MS = 10_000;
 
-/** The interval of checks of the subscription, in milliseconds. */
 const CHECK_MS = 5000;
 
-/** The timeout of a check, in milliseconds. */
 const SILENCE_MS = 1000;
 
 export interface FeedListener extends RevocationListener {

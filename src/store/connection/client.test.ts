@@ -50,7 +50,6 @@ it("maps WRONGTYPE to RecordUnreadable, and other errors to StoreUnavailable wit
 
 describe("a change after a jump of Redis' clock", () => {
   const HOUR_MS = 3_600_000;
-  /** Makes a change, and returns the number of its attempts. */
   const change = async (client: StoreClient) => {
     const sent = vi.spyOn(redisOf(client), "runScript");
     const [outcome] = await client.change("add", ADD_MEMBER, { ...MEMBER, member: `member ${Math.random()}` });

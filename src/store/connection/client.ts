@@ -106,7 +106,7 @@ export class StoreClient implements StoreProbe {
    * Runs one read command at the node of its key.
    *
    * @param args the arguments of the command. The first argument is the key
-   * @param outcome if this read belongs to a change, the outcome of the change after a failure of the read
+   * @param outcome the outcome of the error, if the read belongs to a change
    * @throws StoreUnavailable if the read fails or exceeds the timeout; RecordUnreadable if the key has another type
    */
   run<Name extends CommandName>(
@@ -224,7 +224,6 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
   end: number;
-  /** Whether Redis answered that the change is committed. */
   protected isMade = false;
   protected readonly timeouts: Timeouts;
   private isEnded = false;
@@ -361,7 +360,6 @@ const FAULT_OF_CODE: { readonly [word: string]: StoreFault } = {
   NOAUTH: "denied",
 };
 
-/** Returns the fault of a failed round trip. @param code the error code of Redis */
 function faultOf(error: unknown, code: string | undefined): StoreFault {
   if (!isRefusal(error)) return "not_connected";
   return FAULT_OF_CODE[code ?? ""] ?? "refused";

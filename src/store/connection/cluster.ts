@@ -36,7 +36,6 @@ const REFRESH_DELAY_MS = 20;
 
 const REFRESH_INTERVAL_MS = 500;
 
-/** The number of nodes that are queried with CLUSTER SLOTS at the same time. */
 const QUERIED_NODES = 3;
 
 interface Range {
@@ -141,7 +140,6 @@ export class ClusterNodes implements StoreNodes {
     return node;
   }
 
-  /** Returns the node at an address. Connects to the node if no connection exists. */
   #open(address: HostPort): StoreNode {
     const name = nameOf(address);
     const known = this.#nodes.get(name);
@@ -163,7 +161,6 @@ export class ClusterNodes implements StoreNodes {
     return node;
   }
 
-  /** Reads the slots soon, or after the current CLUSTER SLOTS. */
   #refreshSoon(): void {
     this.#isRefreshRequested = true;
     if (!this.#isRefreshing) void this.#refresh();
@@ -227,7 +224,6 @@ export class ClusterNodes implements StoreNodes {
   }
 }
 
-/** Reads the slots from a node. Returns undefined if the node does not answer in time. */
 async function readSlots({ reads: { redis } }: StoreNode): Promise<readonly Range[] | undefined> {
   const answer = await Promise.race([redis.cluster("SLOTS"), pause(SLOTS_TIMEOUT_MS, undefined, { ref: false })]);
   return answer && rangesOf(answer, redis.options.host ?? "");

@@ -41,10 +41,9 @@ export interface StoreConnection {
   close(): void;
 }
 
-/** The minimum time without an answer after which a connection is closed, in milliseconds. */
 const MIN_SILENCE_MS = 100;
 
-/** The pause before a new attempt after ioredis has stopped to reconnect, in milliseconds. */
+/** The pause before a new attempt after ioredis has stopped reconnecting, in milliseconds. */
 const RECONNECT_MS = 100;
 
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
@@ -83,7 +82,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onClose?.();
   });
   redis.on("end", () => {
-    // ioredis stops to reconnect if its connector fails, or if it is closed while it queries the address of the master.
+    // ioredis stops reconnecting if its connector fails, or if it is closed while it queries the address of the master.
     setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {
@@ -142,10 +141,8 @@ function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
 /** The minimum interval of checks whether the destination leads to a primary, in milliseconds. */
 const ROLE_INTERVAL_MS = 500;
 
-/** The timeout of the connection that checks the role of Redis, in milliseconds. */
 const ROLE_TIMEOUT_MS = 500;
 
-/** Returns whether a new connection to the destination reaches a primary. */
 async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
   const options = {
     ...redisOptions(destination),

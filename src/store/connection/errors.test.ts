@@ -9,7 +9,6 @@ import {
   redirectionOf,
 } from "./errors.ts";
 
-/** Creates an error of Redis with the name that ioredis gives to it. */
 function refusal(text: string): Error {
   return Object.assign(new Error(text), { name: "ReplyError" });
 }

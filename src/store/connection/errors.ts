@@ -35,7 +35,6 @@ export function isNotSent(error: unknown): boolean {
   return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
 }
 
-/** The ioredis errors for a connection that closed before Redis answered. */
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
 /** Returns the message of an error, without the option names and states of ioredis. */
@@ -50,15 +49,13 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/**
- * The error codes of Redis. Scripts, proxies and managed services write words before a code: `ERR MOVED 1 HOST:PORT`.
- */
+/** The error codes of Redis. Scripts, proxies and managed services write words before them: `ERR MOVED 1 HOST:PORT`. */
 const CODES = [
   ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/** Matches one of these codes, otherwise the first word. A code after a quotation mark may be input of a caller. */
+/** Matches one of these codes, otherwise the first word. Text after a quotation mark may be input, so it is ignored. */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
 /** Returns the code of a Redis error, such as NOAUTH. Returns undefined for any other error. */

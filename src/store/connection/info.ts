@@ -75,7 +75,6 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
   return warnings;
 }
 
-/** Reads a setting of Redis. Returns undefined if the user may not read the setting. */
 function settingOf(redis: Redis, name: string): Promise<string | undefined> {
   return redis.config("GET", name).then((answer) => (answer as string[])[1], undefinedIfDenied);
 }

@@ -66,7 +66,6 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
         return stream;
       }
 
-      /** @param info the answer of INFO */
       override check({ role }: { readonly role?: string }): boolean {
         if ("host" in to || !role || role === "master") return true;
         to.tryNextFirst();
@@ -210,7 +209,6 @@ export class Sentinels {
     return redis;
   }
 
-  /** Closes the connections to other nodes. ioredis then connects to the new master. */
   #switchTo(master: HostPort): void {
     this.#known = master;
     for (const [stream, other] of this.#streams) {

@@ -7,7 +7,6 @@ export const PROBE_KEY = "ug:probe";
 /** The oldest supported version of each server: its major and minor number. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
 
-/** Returns commands on a key that never exists. @param args the arguments after the key */
 const onProbeKey = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
 
 /**
@@ -81,7 +80,6 @@ export async function requireUsable(redis: Redis, { isCluster, waits }: Requirem
   );
 }
 
-/** @throws StoreMisconfigured */
 async function requireVersion(redis: Redis): Promise<void> {
   // Every user has the right to send HELLO.
   const answer = (await redis.call("HELLO").catch((error: Error) => {

@@ -54,9 +54,7 @@ export type Words<Text extends string> = Text extends `${infer First} ${infer Re
 export interface ScriptDefinition<Keys extends string, Args extends string> {
   readonly keys: Keys;
   readonly args?: Args;
-  /**
-   * Whether the script uses only its first key. Default: true with one key. False if it builds names of further keys.
-   */
+  /** Whether it uses only its first key. Default: true with one key. False if it builds names of further keys. */
   readonly singleKey?: boolean;
   /** Whether Redis runs the script with full memory, because the script revokes or deletes. Default: false. */
   readonly allowOom?: boolean;

@@ -32,11 +32,10 @@ function joinWrites(connection: Redis["stream"]): void {
   };
 }
 
-/** The number of checks during `silenceMs`. */
 const CHECKS = 4;
 
 /**
- * Closes a connection that receives no data for a time while commands wait for their answers. ioredis then opens a new
+ * Closes a connection that receives no data for a time while commands wait for answers. ioredis then opens a new
  * connection. The ioredis option `socketTimeout` cannot be used: its timer also closes the next connection (5.11.1).
  *
  * @param silenceMs the time without data, in milliseconds. The connection may stay open for up to 25 % longer

@@ -111,7 +111,6 @@ function hostPort(text: string, otherwise: number): HostPort | undefined {
   return { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port ?? otherwise) };
 }
 
-/** Decodes percent-encoded UTF-8. Returns null for any other text. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text);

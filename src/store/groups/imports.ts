@@ -31,7 +31,6 @@ import {
  */
 const AT_ONCE = 50;
 
-/** The maximum number of attempts for a group, if other calls change the group at the same time. */
 const TRIES = 10;
 
 interface Import extends GroupDeps, ImportOptions {

@@ -10,7 +10,6 @@ function viewer(providedId: string): Viewer {
   return { teamId: 1, providedId } as Viewer;
 }
 
-/** Creates a client that records the number of groups of each change. */
 function newClient(fail?: () => Promise<never>) {
   const written: number[] = [];
   const change = async (

@@ -33,13 +33,11 @@ const RECORDS_AT_ONCE = 25;
 /** The maximum size of a page of whole groups, in bytes of their records. A page always has at least one group. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
-/** The number of groups whose `LISTED_FIELDS` are read at the same time. */
 const LISTED_AT_ONCE = 250;
 
 /** The number of names that one script of a search reads: 0.5 ms, or 1.2 ms in an environment with a million groups. */
 const SEARCHED_AT_ONCE = 250;
 
-/** The maximum time of a search for one page, in milliseconds. */
 const SEARCH_MS = 1000;
 
 /**

@@ -104,7 +104,6 @@ function nameOf(kid: string, x: string, y: string): string {
   return `signing-key ${kid} ${x} ${y}`;
 }
 
-/** Returns the id of the key that encrypted a private key. */
 function ringKeyOf({ sealed = "" }: SigningKey): string {
   return sealed.slice(0, sealed.indexOf("."));
 }

@@ -22,13 +22,12 @@ import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
-/** The time in which a process may use a key without a record of the use, after two failed attempts to record it. */
+/** The time in which a process may use a key without a record, in milliseconds. Two attempts to record may fail. */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
 const READ_AT_ONCE = 250;
 const ENCRYPTED_AT_ONCE = 100;
 
-/** The maximum time of the search for a use of a key, in milliseconds. */
 const SEARCH_MS = 2000;
 
 const PAGE_SIZE = 1000;

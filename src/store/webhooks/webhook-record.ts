@@ -94,7 +94,6 @@ export function targetFrom(context: WebhookContext, id: string, record: StoredRe
   return { webhook, secrets: secret === undefined ? [] : [secret, ...others] };
 }
 
-/** Decrypts a secret. Returns undefined if the secret cannot be decrypted. */
 function readableSecret({ cipher, environment }: WebhookContext, id: string, secret: StoredSecret): string | undefined {
   try {
     return unsealSecret(cipher, environment, id, secret);

@@ -35,7 +35,6 @@ export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStor
     return id;
   };
 
-  /** Encrypts a new secret in the format of the record. */
   const sealed = (environment: Environment, id: string, secret: string): string =>
     formatSecrets([sealSecret(cipher, environment, id, secret)]);
 

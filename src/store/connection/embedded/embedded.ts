@@ -57,7 +57,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
-/** Sets the name of a command's errors to the name of ioredis for errors of Redis. */
+/** Sets the name of errors to `ReplyError`, as ioredis does for errors of Redis. */
 function refusing(run: MockCommand): MockCommand {
   return (...args) =>
     run(...args).catch((error: Error) => {
@@ -162,7 +162,6 @@ function streamsOf(redis: Redis) {
   };
 }
 
-/** Converts an element of such a list to the entry that Redis returns. */
 function entryOf(event: string): [string, string[]] {
   const length = event.indexOf(" ");
   return [event.slice(0, length), JSON.parse(event.slice(length))];

@@ -2,10 +2,8 @@ import type Fengari from "fengari";
 
 type LuaState = ReturnType<(typeof Fengari)["lauxlib"]["luaL_newstate"]>;
 
-/** Runs a Redis command for a script. @param name the name in lower case */
 type RunCommand = (name: string, args: readonly string[]) => Promise<unknown>;
 
-/** Runs a compiled script, and converts its result as Redis does. */
 type LuaScript = (keys: readonly string[], args: readonly string[]) => Promise<unknown>;
 
 /** The error of a script or of a command in a script, with the name that ioredis gives to errors of Redis. */
