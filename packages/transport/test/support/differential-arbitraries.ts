@@ -124,7 +124,6 @@ const options: fc.Arbitrary<RequestOptions> = fc.record(
   { requiredKeys: [] },
 );
 
-/** A mutation of a request. */
 type Mutation = (request: RawRequest) => RawRequest;
 
 function ofBody(change: (body: Buffer) => Uint8Array): Mutation {
@@ -177,7 +176,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   }),
 );
 
-/** Requests of every form, most of them with an error. */
+/** Requests of every form. Most requests have an error. */
 export const requests: fc.Arbitrary<RawRequest> = fc
   .tuple(
     fc.constantFrom(...FORMS),
@@ -191,7 +190,7 @@ export const requests: fc.Arbitrary<RawRequest> = fc
     return acceptable(mutations.reduce((so, mutate) => mutate(so), request));
   });
 
-/** Leaves out fields that node:http2's client refuses to send. */
+/** Removes fields that node:http2's client refuses to send. */
 function acceptable(request: RawRequest): RawRequest {
   if (request.http === 1) return request;
   const single = new Set(["content-type", "content-encoding", "expect", "te", "user-agent", "authorization"]);

@@ -4,12 +4,12 @@ import type { RawRequest } from "./differential-wire.ts";
 import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
 /**
- * Tolerance between two deadlines, in milliseconds. Each server measures a deadline from the time it reads the request,
- * and a busy machine delays the reading.
+ * The tolerance between two deadlines, in milliseconds. Each server measures a deadline from the time at which it reads
+ * the request, and a busy machine delays the reading.
  */
 const TIMEOUT_TOLERANCE_MS = 4000;
 
-/** Returns the differences between two outcomes, or undefined if there is none. */
+/** Returns the differences between two outcomes; undefined if the outcomes are equal. */
 function difference(ours: Outcome, connect: Outcome): { readonly [what: string]: unknown } | undefined {
   const found: { [what: string]: unknown } = {};
   const check = (what: string, a: unknown, b: unknown) => {
@@ -39,7 +39,7 @@ function comparable(effect: Outcome["effects"][number]): unknown {
 /**
  * Sends a request to both servers and returns the outcome of the unary transport.
  *
- * @throws if Connect's adapter had another outcome, and the difference is not a known one
+ * @throws if Connect's adapter had another outcome, except for known differences
  */
 export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Outcome> {
   const { ours, connect } = await pair.exchange(request);
@@ -47,7 +47,7 @@ export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Ou
   if (found && !KNOWN_DIFFERENCES.some(({ covers }) => covers(request, { ours, connect }))) {
     throw new Error(JSON.stringify({ found, request: printable(request) }, undefined, 2));
   }
-  // Connect handles streams on both servers. If it cannot encode an error, it does not answer.
+  // On both servers, Connect handles streams. If Connect cannot encode an error, it does not answer.
   if (ours.end === "nothing came" && !request.target.includes("/Watch"))
     throw new Error(`no answer to ${JSON.stringify(printable(request))}`);
   return ours;

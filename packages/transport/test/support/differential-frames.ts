@@ -4,15 +4,15 @@ import type { RawRequest } from "./differential-wire.ts";
 const STREAM = 1;
 
 /**
- * The bytes of an HTTP/2 connection with one request that is reset before its body ends. Clients such as node:http2's
- * end the body before they reset a stream, so they cannot produce half a body.
+ * Returns the bytes of an HTTP/2 connection with a request that is reset before its body ends. A client such as
+ * node:http2's ends the body before it resets a stream, so it cannot send half a body.
  */
 export function resetUpload(request: RawRequest, length: number, code: number): Buffer {
   const half = frame(FRAME.data, 0, STREAM, request.body.subarray(0, length));
   return Buffer.concat([opening(request), half, numberFrame(FRAME.reset, STREAM, code)]);
 }
 
-/** The bytes of the same connection with the complete request. */
+/** Returns the bytes of the same connection with the complete request. */
 export function wholeUpload(request: RawRequest): Buffer {
   return Buffer.concat([opening(request), frame(FRAME.data, FLAG.endStream, STREAM, request.body)]);
 }

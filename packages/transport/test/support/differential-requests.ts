@@ -27,7 +27,7 @@ export const FORMS: readonly Form[] = ([1, 2] as const).flatMap((http) =>
 export interface RequestOptions {
   readonly headers?: FieldList;
   readonly trailers?: FieldList;
-  /** Compression of the message, with the header field that declares it. */
+  /** The compression of the message. A header field declares this compression. */
   readonly compression?: "gzip" | "br" | "identity";
   readonly method?: string;
   readonly rpc?: string;
@@ -42,13 +42,10 @@ const COMPRESS = {
   identity: (bytes: Uint8Array): Uint8Array => bytes,
 };
 
-/** Messages that an Any may contain. The servers do not know their types. */
+/** The message types that an Any may contain. The servers have no such registry. */
 const registry = createRegistry(PlainSchema);
 
-/**
- * A well-formed request. Unless options name another method, it calls the method without side effects that takes such a
- * message.
- */
+/** Creates a well-formed request. Default: for the method without side effects that takes messages of this type. */
 export function requestOf(form: Form, message: Spoken, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = message.$typeName === PlainSchema.typeName ? "Tell" : "Look" } = options;
   const desc = schemaOf(message);
@@ -57,7 +54,7 @@ export function requestOf(form: Form, message: Spoken, options: RequestOptions =
   return requestWith(form, bytes, { ...options, rpc });
 }
 
-/** A request with these message bytes. */
+/** Creates a request with the bytes of a message. */
 export function requestWith(form: Form, message: Uint8Array, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = "Look", method = "POST", headers = [], withLength = true, query = "" } = options;
   const path = `/${TalkService.typeName}/${rpc}`;
@@ -73,13 +70,12 @@ export function requestWith(form: Form, message: Uint8Array, options: RequestOpt
   return { ...rest, headers: [type, ...encoding, ...headers], body: frame(flags, message) };
 }
 
-/** The content type of a form. */
 export function contentType({ protocol, binary }: Form): string {
   const codec = binary ? "proto" : "json";
   return protocol === "connect" ? `application/${codec}` : `application/${protocol}+${codec}`;
 }
 
-/** An envelope. `length` may be wrong. */
+/** Creates an envelope. `length` may be wrong. */
 export function frame(flags: number, data: Uint8Array, length = data.byteLength): Uint8Array {
   const bytes = Buffer.alloc(5 + data.byteLength);
   bytes.writeUInt8(flags, 0);
@@ -88,7 +84,7 @@ export function frame(flags: number, data: Uint8Array, length = data.byteLength)
   return bytes;
 }
 
-/** A request for logs: all that is needed to send it again. */
+/** Converts a request to JSON for logs, with all values that are needed to send it again. */
 export function printable(request: RawRequest): JsonValue {
   return JSON.parse(JSON.stringify({ ...request, body: Buffer.from(request.body).toString("latin1") }));
 }

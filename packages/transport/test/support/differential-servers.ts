@@ -14,42 +14,43 @@ import { bareRefusal } from "../../src/protocol/refusals.ts";
 import { type Effects, talkInterceptors, talkRoutes } from "./differential-service.ts";
 import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differential-wire.ts";
 
-/** Maximum length of a message of the test service, in bytes. */
+/** The maximum length of a message of the test service, in bytes. */
 export const MAX_BYTES = 4096;
-/** Longest deadline that the test service accepts. */
+/** The longest deadline that the test service accepts, in milliseconds. */
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** node:http2 closes a connection after many stream resets, which mutated requests cause. */
+/**
+ * The number of requests on an HTTP/2 connection. node:http2 closes a connection after many stream resets, and mutated
+ * requests cause such resets.
+ */
 const REQUESTS_PER_SESSION = 200;
 
 /** A server under comparison. */
 export interface Candidate {
   readonly url: string;
-  /** Returns an open HTTP/2 connection, and opens it if necessary. */
+  /** Returns the open HTTP/2 connection, or opens a connection. */
   session(): ClientHttp2Session;
   /** The records of the service since the last exchange. */
   readonly effects: Effects;
   close(): Promise<void>;
 }
 
-/** Outcome of one request: the answer, and the records of the service. */
+/** The outcome of one request: the answer, and the records of the service. */
 export interface Outcome extends RawAnswer {
   readonly effects: Effects;
 }
 
 /**
- * Both servers have the same service, options and port. One of them has the unary transport in front of Connect's
- * adapter.
+ * Two servers with the same service, options and port. Only `ours` has the unary transport; `connect` has Connect's own
+ * handlers.
  */
 export interface Pair {
   readonly ours: Candidate;
   readonly connect: Candidate;
-  /** Sends the same request to both. */
   exchange(request: RawRequest): Promise<{ readonly ours: Outcome; readonly connect: Outcome }>;
   close(): Promise<void>;
 }
 
-/** Opens a pair of servers. */
 export async function openPair(
   options: ConnectRouterOptions & { readonly requestPathPrefix?: string } = {},
 ): Promise<Pair> {
@@ -108,7 +109,6 @@ async function openCandidate(
   };
 }
 
-/** Sends a request to one server. */
 export async function send(candidate: Candidate, request: RawRequest): Promise<Outcome> {
   candidate.effects.length = 0;
   const answer =
@@ -116,7 +116,7 @@ export async function send(candidate: Candidate, request: RawRequest): Promise<O
   return { ...answer, effects: candidate.effects.splice(0) };
 }
 
-/** Sends every request to Connect's own handlers, like its adapter for Node. */
+/** Finds Connect's own handler for each request, like Connect's adapter for Node. */
 function findAsConnect({
   routes,
   requestPathPrefix = "",

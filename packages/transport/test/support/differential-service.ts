@@ -13,19 +13,19 @@ type Fields = readonly (readonly [string, string])[];
 /** Instructions for the implementation and the interceptors, as JSON in the field `script` of a message. */
 export interface Script {
   readonly fail?: {
-    /** Omit it to throw a plain Error. */
+    /** The code of the error. Omit it to throw a plain Error. */
     readonly code?: number;
     readonly message: string;
     readonly metadata?: Fields;
     readonly details?: number;
   };
-  /** The place of its failure. Default: the implementation. */
+  /** The place of the failure. Default: the implementation. */
   readonly failIn?: "interceptor" | "interceptor after";
-  /** Waits until its signal aborts, then fails with the signal's reason. */
+  /** The call waits until its signal aborts, then fails with the signal's reason. */
   readonly wait?: true;
   readonly headers?: Fields;
   readonly trailers?: Fields;
-  /** Length of the answer's text. */
+  /** The length of the response text. */
   readonly size?: number;
   /** The response. Default: the request's message. */
   readonly answer?: "nothing" | "a part" | "unserializable value" | "out-of-range value" | "value without JSON form";
@@ -33,34 +33,33 @@ export interface Script {
   readonly replace?: "message" | "request header" | "answer" | "answer header" | "answer trailer";
 }
 
-/** Events of a server, in order. */
+/** The events on a server, in order. */
 export type Effects = { readonly [what: string]: unknown }[];
 
-/** The type of a message of the test service. */
 export function schemaOf({ $typeName }: Spoken): DescMessage {
   return $typeName === PlainSchema.typeName ? PlainSchema : TalkSchema;
 }
 
-/** A message with these fields. */
 export function talk(
   init: Omit<MessageInitShape<typeof TalkSchema>, "script" | "$typeName"> & { readonly script?: Script | undefined },
 ): Talk {
   return create(TalkSchema, { ...init, script: scriptText(init.script) });
 }
 
-/** A plain message with these fields. */
 export function plain(
   init: Omit<MessageInitShape<typeof PlainSchema>, "script" | "$typeName"> & { readonly script?: Script | undefined },
 ): Plain {
   return create(PlainSchema, { ...init, script: scriptText(init.script) });
 }
 
-/** Reads the field `script` of a message. */
+/** Formats a script for the field `script` of a message. */
 export function scriptText(script: Script | undefined): string {
   return script === undefined ? "" : JSON.stringify(script);
 }
 
-/** All values of a message, including those without JSON form, which decoders may produce from mutated bytes. */
+/**
+ * Returns all values of a message, including values without a JSON form, which decoders may produce from mutated bytes.
+ */
 function allOf(message: Spoken): string {
   return JSON.stringify(message, function (this: { readonly [key: string]: unknown }, key) {
     const value = this[key];
@@ -70,7 +69,7 @@ function allOf(message: Spoken): string {
   });
 }
 
-/** The test service's implementation. It records the requests. */
+/** Returns the routes of the test service. The service records its requests. */
 export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
   const say = async (message: Spoken, context: HandlerContext) => {
     const { signal, timeoutMs, protocolName, requestMethod, url, requestHeader } = context;
@@ -115,7 +114,7 @@ export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
   };
 }
 
-/** Interceptors that record calls and follow the script. */
+/** Creates interceptors that record calls and follow the script. */
 export function talkInterceptors(effects: Effects): Interceptor[] {
   const record: Interceptor = (next) => async (req) => {
     const { url, requestMethod, method, stream } = req;
@@ -151,7 +150,7 @@ export function talkInterceptors(effects: Effects): Interceptor[] {
   return [record, change];
 }
 
-/** The script of a message. Empty if mutations broke it. */
+/** Returns the script of a message; empty if mutations broke it. */
 function scriptOf(message: Spoken): Script {
   try {
     return (JSON.parse(message.script) ?? {}) as Script;

@@ -13,7 +13,7 @@ export interface RawRequest {
   readonly body: Uint8Array;
   /** Whether the request declares the length of its body. */
   readonly withLength: boolean;
-  /** Where the body is split into pieces that are written separately. */
+  /** The positions at which the body is split into pieces. The pieces are written separately. */
   readonly cuts?: readonly number[];
   /** Trailers after the body. Over HTTP/1.1, a request has either trailers or a declared length. */
   readonly trailers?: FieldList;
@@ -21,22 +21,21 @@ export interface RawRequest {
 
 /** The answer as received. */
 export interface RawAnswer {
-  /** 0 if there was no answer. */
+  /** The status; 0 without an answer. */
   readonly status: number;
-  /** Fields by name, sorted, without the date. */
+  /** Header fields, sorted, without the date. */
   readonly headers: readonly string[];
   readonly body: Buffer;
   readonly trailers: readonly string[];
-  /** Statuses of informational answers before this one. */
+  /** The statuses of informational answers before the final answer. */
   readonly informational: readonly number[];
-  /** How it ended. */
   readonly end: "complete" | "reset" | "nothing came";
 }
 
-/** Longest wait for an answer. Only a request that hangs takes this long. */
+/** The longest wait for an answer, in milliseconds. Only a request that hangs takes this long. */
 const PATIENCE_MS = 5_000;
 
-/** Longest time that a stream may stay open after the answer. */
+/** The longest time that a stream may stay open after the answer, in milliseconds. */
 const AFTER_ANSWER_MS = 20;
 
 /** Sends a request over a new HTTP/1.1 connection. */
@@ -59,7 +58,7 @@ export function sendHttp1(url: string, request: RawRequest): Promise<RawAnswer> 
   });
 }
 
-/** The bytes of an HTTP/1.1 request. */
+/** Returns the bytes of an HTTP/1.1 request, in pieces. */
 export function http1Pieces(request: RawRequest): Buffer[] {
   const { method, target, headers, body, withLength, trailers = [] } = request;
   const names = new Set(headers.map(([name]) => name.toLowerCase()));
@@ -208,7 +207,7 @@ function linesOf(fields: IncomingHttpHeaders): string[] {
     .sort();
 }
 
-/** Writes bytes to a connection of their own, and waits until the server has seen their end. */
+/** Writes bytes to a new connection, and waits until the server has closed it. */
 export function writeTo(url: string, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const socket = connectTcp(Number(new URL(url).port), "127.0.0.1");

@@ -14,7 +14,6 @@ import { type Duplex, Writable } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import type { Runtime } from "@user-group-service/testing/runtime";
 
-/** A certificate and its key, in PEM. */
 interface Certificate {
   readonly cert: string;
   readonly key: string;
@@ -22,16 +21,16 @@ interface Certificate {
 
 /** An internal or undocumented behaviour of a runtime that the transport depends on. */
 export interface Internal {
-  /** The behaviour, and the file that depends on it. */
+  /** The behaviour, and the file that depends on this behaviour. */
   readonly name: string;
-  /** Runtimes that have it. Default: all. */
+  /** The only runtime with this behaviour. Default: all runtimes. */
   readonly runtime?: Runtime;
   readonly holds: (certificate: Certificate) => Promise<boolean>;
 }
 
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/** Opens a connection to a server that starts listening. */
+/** Starts a server, and opens a connection to it. */
 async function connected(server: Server, open: (port: number) => Socket): Promise<Socket> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -39,7 +38,7 @@ async function connected(server: Server, open: (port: number) => Socket): Promis
   return socket.on("error", () => {});
 }
 
-/** Sends bytes to a server of node:http or node:https, and waits until it closes the connection. */
+/** Sends bytes to a server of node:http or node:https, and waits until the server closes the connection. */
 async function exchange(server: Server, bytes: string): Promise<void> {
   const isSecure = "setSecureContext" in server;
   const socket = await connected(server, (port) =>
@@ -58,7 +57,8 @@ function respondAndClose(_req: unknown, res: ServerResponse): void {
 }
 
 /**
- * Whether a server serves a connection, including bytes that were put back, only after its own listeners are called.
+ * Returns whether a server serves a connection only after its own listeners are called, including bytes that were put
+ * back.
  */
 async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
   let isHanded = false;
@@ -79,7 +79,7 @@ async function servesByItsListeners(server: Server, event: "connection" | "secur
   return served.join() === "true";
 }
 
-/** A stream of node:http2 that a client has opened, with the data it sends. */
+/** Opens a node:http2 stream whose client sends `body`. */
 async function openedStream(body = "") {
   const server = createHttp2Server();
   server.listen(0, "127.0.0.1");
@@ -96,7 +96,7 @@ async function openedStream(body = "") {
   return { stream: stream as ServerHttp2Stream, headers, request, close };
 }
 
-/** If one of them no longer holds, the runtime has changed. Look at the file that it names. */
+/** If a behaviour no longer holds, the runtime has changed. The name contains the affected file. */
 export const INTERNALS: readonly Internal[] = [
   {
     name: "`parser.onIncoming` of a socket receives its requests and can be replaced (http/connections.ts)",
@@ -129,7 +129,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "each piece after one that cannot be parsed adds the same `error` listener again (http/connections.ts)",
+    name: "after a parse error, each further piece adds the same `error` listener again (http/connections.ts)",
     runtime: "deno",
     holds: async () => {
       const server = createServer();
@@ -277,7 +277,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "a stream of node:http2 has the handle `kHandle`, and its prototype shuts it down (http/deno-stream-leak.ts)",
+    name: "a stream of node:http2 has the handle `kHandle`, whose prototype has `shutdown` (http/deno-stream-leak.ts)",
     runtime: "deno",
     holds: async () => {
       const { stream, close } = await openedStream();

@@ -12,17 +12,16 @@ export interface Excerpt {
   readonly code?: Code | 0;
   /** The answer's fields that begin with `x-`. */
   readonly headers?: string | undefined;
-  /** Number of calls of the implementation. */
   readonly calls?: number;
 }
 
-/** A request that the unary transport intentionally answers differently from Connect's adapter. */
+/** An intended difference between the unary transport and Connect's adapter. */
 export interface KnownDifference {
   readonly name: string;
   readonly reason: string;
-  /** Requests that show the difference. */
+  /** Requests that show this difference. */
   readonly requests: readonly RawRequest[];
-  /** Whether a request shows the difference. */
+  /** Returns whether a request shows this difference. */
   readonly covers: (request: RawRequest, outcome: { readonly ours: Outcome; readonly connect: Outcome }) => boolean;
   readonly ours: Excerpt;
   readonly connect: Excerpt;
@@ -31,7 +30,7 @@ export interface KnownDifference {
 const MESSAGE = talk({ text: "hi" });
 const HEADER_BYTES = 5;
 
-/** Every difference visible to clients. */
+/** All differences that clients can observe. */
 export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   {
     name: "serves gRPC-Web text",
@@ -47,7 +46,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "accepts only POST for a method without side effects",
-    reason: "Connect also serves it by GET. The message is then in the URL, which proxies log and caches keep.",
+    reason:
+      "Connect also serves such a method by GET. The message is then in the URL, which proxies log and caches keep.",
     requests: FORMS.filter(({ protocol }) => protocol === "connect").map((form) => {
       const encoding = form.binary ? "proto" : "json";
       const message = Buffer.from(requestOf(form, MESSAGE).body).toString("base64url");
@@ -60,7 +60,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "refuses an envelope without its data",
-    reason: "Connect's decoder forgets the header of an envelope if its data is missing, and accepts half a body.",
+    reason: "If the data of an envelope is missing, Connect's decoder ignores the header and accepts half a body.",
     requests: grpcForms().map((form) => {
       const request = requestOf(form, MESSAGE);
       return { ...request, body: Buffer.concat([request.body, frame(0, new Uint8Array(0), 1)]) };
@@ -71,7 +71,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "stops reading a body that is longer than one message can be",
-    reason: "Connect reads every envelope after the first. The transport stops reading and does not see them.",
+    reason: "Connect reads every envelope after the first. The transport stops reading after the size of one message.",
     requests: grpcForms("grpc-web").map((form) => {
       const trailers = Array.from({ length: 50 }, () => frame(0x80, new Uint8Array(100)));
       return { ...requestOf(form, MESSAGE), body: Buffer.concat([requestOf(form, MESSAGE).body, ...trailers]) };
@@ -82,8 +82,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "checks envelopes one by one",
-    reason:
-      "Connect splits each piece of a body before it parses a message, so the pieces decide which error it returns.",
+    reason: "Connect splits each piece of a body before it parses a message, so the error depends on the pieces.",
     requests: grpcForms().map((form) => {
       const request = requestOf(form, MESSAGE);
       const tooLong = frame(0, new Uint8Array(1), MAX_BYTES + 1);
@@ -121,7 +120,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
   {
     name: "encodes an error message with an unpaired surrogate",
-    reason: "Connect fails to encode it and never answers. Such messages occur when an error quotes refused JSON.",
+    reason: "Connect fails to encode the message and never answers. Errors that quote refused JSON have such messages.",
     requests: grpcForms("grpc").map((form) =>
       requestOf(form, talk({ script: { fail: { code: Code.NotFound, message: "half \ud83d" } } })),
     ),
@@ -170,7 +169,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
 ];
 
-/** JSON that Connect misreads. */
+/** Creates a difference for JSON that Connect misreads. */
 function lenientJson(
   name: string,
   { reason, json, refusal }: { reason: string; json: string; refusal: RegExp },
@@ -186,7 +185,7 @@ function lenientJson(
   };
 }
 
-/** The status code in an answer: 0 for success, undefined if the answer has none. */
+/** Returns the status code of an answer: 0 for success, undefined if the answer has none. */
 export function codeOf({ trailers, body }: Outcome): number | undefined {
   const text = [...trailers, body.toString("latin1")].join("\n");
   const status = /grpc-status: (\d+)/.exec(text)?.[1];
@@ -205,14 +204,14 @@ function isEnveloped({ method, headers }: RawRequest): boolean {
   return method === "POST" && typeOf(headers).toLowerCase().startsWith("application/grpc");
 }
 
-/** Whether a body ends after the header of an envelope that announces data. */
+/** Returns whether a body ends after the header of an envelope that announces data. */
 function endsInHeader(body: Uint8Array): boolean {
   const lengths = lengthsOf(body);
   const last = lengths.pop() ?? 0;
   return last > 0 && lengths.reduce((sum, length) => sum + HEADER_BYTES + length, HEADER_BYTES) === body.byteLength;
 }
 
-/** The lengths in the headers of a body's envelopes. */
+/** Returns the lengths in the headers of a body's envelopes. */
 function lengthsOf(body: Uint8Array): number[] {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const lengths: number[] = [];

@@ -4,7 +4,7 @@ import { type Runtime, UNFORESEEN } from "@user-group-service/testing/runtime";
 import { expect } from "vitest";
 import { type OwnPort, startPort } from "./start-port.ts";
 
-/** Limits of a port in a separate process. */
+/** The limits of a port in a separate process. */
 export interface OwnPortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
   readonly maxConnections?: number;
@@ -14,11 +14,11 @@ export interface OwnPortOptions {
   readonly openArrivalTimeoutMs?: number;
   readonly headerTimeoutMs?: number;
   readonly streams?: { readonly max?: number; readonly lifetimeMs?: number };
-  /** Address of the proxy whose `X-Forwarded-For` names the client. */
+  /** The address of the proxy whose `X-Forwarded-For` contains the client. */
   readonly proxy?: string;
 }
 
-/** A port of the transport alone, for a suite. @param heapMib maximum heap size, in MiB */
+/** Starts a port of the transport alone, for a suite. @param heapMib the maximum heap size, in MiB */
 export function suitePort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): OwnPort {
   const nodeFlags = [`--max-old-space-size=${heapMib}`, "--expose-gc"];
   return forSuite(

@@ -6,7 +6,7 @@ import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-gr
 import { denoRun, type Runtime } from "@user-group-service/testing/runtime";
 import { build } from "esbuild";
 
-/** Options of every such process: the files of its certificate. Undefined: no TLS. */
+/** The options of every such process. `tls` contains the files of the certificate; undefined without TLS. */
 interface PortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
 }
@@ -17,14 +17,16 @@ export interface OwnPort extends Pick<RunningProcess, "pid" | "output" | "signal
   stop(): Promise<void>;
 }
 
-/** Options of the process. */
 interface PortProcess {
   readonly nodeFlags?: readonly string[];
   readonly denoFlags?: readonly string[];
   readonly env?: { readonly [name: string]: string };
 }
 
-/** Starts a file in this folder that opens a port, with its options as JSON, and waits until it listens. */
+/**
+ * Starts a file in this folder that opens a port. Waits until the port listens. The process receives the options as
+ * JSON.
+ */
 export async function startPort(
   file: string,
   runtime: Runtime,

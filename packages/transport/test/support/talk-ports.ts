@@ -3,7 +3,7 @@ import { collectable } from "@user-group-service/testing/process-usage";
 import type { OwnPortOptions } from "./own-ports.ts";
 import { startPort } from "./start-port.ts";
 
-/** How `talk-port.ts` serves the test service. */
+/** The options of `talk-port.ts`. */
 export interface TalkPortOptions extends Pick<OwnPortOptions, "tls" | "maxConnections"> {
   /** The value of `Authorization` that authorizes a caller. */
   readonly authorization: string;
@@ -15,13 +15,12 @@ export const AUTHORIZATION = "Bearer talk-0123456789abcdef";
 /** Paths of RPCs and endpoints. */
 export const PATHS = {
   say: "/talk.v1.TalkService/Say",
-  /** Needs no token, like `watch`, which never ends. */
+  /** Needs no token. `watch` needs none either, and never ends. */
   look: "/talk.v1.TalkService/Look",
   tell: "/talk.v1.TalkService/Tell",
   watch: "/talk.v1.TalkService/Watch",
   /** Declared but not implemented. */
   absent: "/talk.v1.TalkService/Absent",
-  /** An endpoint that calls `Tell`. */
   talk: "/talk",
   health: "/healthz",
   /** Returns about 150 KB to anyone. */

@@ -10,7 +10,7 @@ export const MIB = 1024 * 1024;
 
 const COLLECTIONS = 3;
 
-/** Memory use of a port in bytes, and its counters. */
+/** The memory use of a port in bytes, and its counters. */
 export interface Memory {
   readonly rss: number;
   readonly heapUsed: number;
@@ -27,11 +27,13 @@ export interface WatchedPort {
   /** Opens a connection that closes after the test. Default: HTTP/2, from 127.0.0.1. */
   dial(alpn?: "h2" | "http/1.1", localAddress?: string): Promise<Wire>;
   memory(): Promise<Memory>;
-  /** Memory use after a garbage collection. */
+  /** Returns the memory use after a garbage collection. */
   heldBytes(): Promise<number>;
 }
 
-/** Starts a port for a suite. After each test it must still answer. @param heapMib maximum heap size, in MiB */
+/**
+ * Starts a port for a suite. After each test, the port must still answer. @param heapMib the maximum heap size, in MiB
+ */
 export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib = 128): WatchedPort {
   const port = suitePort(runtime, options, heapMib);
   const raws: Wire[] = [];
@@ -61,7 +63,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     },
     memory,
     heldBytes: async () => {
-      // Objects that finalizers release become garbage too.
+      // Finalizers release further objects, which the next collection frees.
       for (let i = 1; i < COLLECTIONS; i++) await memory();
       const { heapUsed, external } = await memory();
       return heapUsed + external;
@@ -69,7 +71,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
   };
 }
 
-/** Sends a PING and waits for its answer. The port has then read all bytes sent before. */
+/** Sends a PING and waits for the answer. By then, the port has read all earlier bytes. */
 export async function pinged(raw: Wire): Promise<void> {
   const pings = () => raw.frames().filter(({ type }) => type === FRAME.ping).length;
   const before = pings();
@@ -77,7 +79,9 @@ export async function pinged(raw: Wire): Promise<void> {
   await waitFor("the port answers the PING", () => pings() > before);
 }
 
-/** The status of a stream's answer, which HPACK sends indexed or literally. Undefined before the answer arrives. */
+/**
+ * Returns the status of a stream's answer, which HPACK sends indexed or literally; undefined before the answer arrives.
+ */
 export function statusOn(raw: Wire, stream: number): string | undefined {
   const headers = raw.frames().find((one) => one.type === FRAME.headers && one.stream === stream);
   if (!headers) return undefined;
