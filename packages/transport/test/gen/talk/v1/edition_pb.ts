@@ -147,7 +147,7 @@ export const EditionSchema: GenMessage<Edition> = /*@__PURE__*/
   messageDesc(file_talk_v1_edition, 0);
 
 /**
- * A recursive field.
+ * A recursive message.
  *
  * @generated from message talk.v1.Branch
  */
@@ -176,7 +176,7 @@ export const BranchSchema: GenMessage<Branch> = /*@__PURE__*/
   messageDesc(file_talk_v1_edition, 1);
 
 /**
- * Contains no JSON object at any depth.
+ * Contains no Struct at any depth.
  *
  * @generated from message talk.v1.Free
  */
@@ -200,7 +200,7 @@ export const FreeSchema: GenMessage<Free> = /*@__PURE__*/
   messageDesc(file_talk_v1_edition, 2);
 
 /**
- * Required, by a feature of editions.
+ * Has a field that is required by a feature of editions.
  *
  * @generated from message talk.v1.Presence
  */

@@ -13,7 +13,7 @@ export const file_talk_v1_legacy: GenFile = /*@__PURE__*/
   fileDesc("ChR0YWxrL3YxL2xlZ2FjeS5wcm90bxIHdGFsay52MSL9BAoGTGVnYWN5EhcKBHRleHQYASABKAk6CWEgZGVmYXVsdBIRCgZudW1iZXIYAiABKAU6ATcSEAoEbG9uZxgDIAEoAzoCLTgSEgoEYm9vbBgEIAEoCDoEdHJ1ZRIrCgZjbG9zZWQYBSABKA4yDy50YWxrLnYxLkNsb3NlZDoKQ0xPU0VEX1RXTxIQCgh1bnBhY2tlZBgGIAMoBRISCgZwYWNrZWQYByADKAVCAhABEiAKB2Nsb3NlZHMYCCADKA4yDy50YWxrLnYxLkNsb3NlZBI5Cg5zaHV0X2J5X3N0cmluZxgJIAMoCzIhLnRhbGsudjEuTGVnYWN5LlNodXRCeVN0cmluZ0VudHJ5EiQKBWdyb3VwGAogASgKMhUudGFsay52MS5MZWdhY3kuR3JvdXASJgoGZ3JvdXBzGAsgAygKMhYudGFsay52MS5MZWdhY3kuR3JvdXBzEiMKCHJlcXVpcmVkGAwgASgLMhEudGFsay52MS5SZXF1aXJlZBIVCgtjaG9zZW5fdGV4dBgNIAEoCUgAEigKDWNob3Nlbl9jbG9zZWQYDiABKA4yDy50YWxrLnYxLkNsb3NlZEgAEhYKBGRhdGEYDyABKAw6CFwwMDFcMzc3GkIKEVNodXRCeVN0cmluZ0VudHJ5EgsKA2tleRgBIAEoCRIcCgV2YWx1ZRgCIAEoDjINLnRhbGsudjEuU2h1dDoCOAEaNgoFR3JvdXASDAoEdGV4dBgBIAEoCRIfCgZsZWdhY3kYAiABKAsyDy50YWxrLnYxLkxlZ2FjeRoYCgZHcm91cHMSDgoGbnVtYmVyGAEgASgDKgUIZBDIAUIICgZjaG9pY2UiNgoIUmVxdWlyZWQSDAoEdGV4dBgBIAIoCRIOCgZudW1iZXIYAiACKAUSDAoEbm90ZRgDIAEoCSpDCgZDbG9zZWQSDgoKQ0xPU0VEX09ORRABEg4KCkNMT1NFRF9UV08QAhIZCgxDTE9TRURfQkVMT1cQ/f//////////ASoqCgRTaHV0EhQKEFNIVVRfVU5TUEVDSUZJRUQQABIMCghTSFVUX09ORRABOjQKDWV4dGVuZGVkX3RleHQSDy50YWxrLnYxLkxlZ2FjeRhkIAEoCVIMZXh0ZW5kZWRUZXh0OjoKEGV4dGVuZGVkX251bWJlcnMSDy50YWxrLnYxLkxlZ2FjeRhlIAMoA1IPZXh0ZW5kZWROdW1iZXJz");
 
 /**
- * Features of proto2 alone. Its enums are closed, and none has the value zero.
+ * Features that only proto2 has. Its enums are closed, and Closed has no value zero.
  *
  * @generated from message talk.v1.Legacy
  */
@@ -148,7 +148,7 @@ export const Legacy_GroupsSchema: GenMessage<Legacy_Groups> = /*@__PURE__*/
   messageDesc(file_talk_v1_legacy, 0, 1);
 
 /**
- * Cannot be encoded unless its text and number are set.
+ * Can be encoded only if text and number are set.
  *
  * @generated from message talk.v1.Required
  */
@@ -215,7 +215,7 @@ export const ClosedSchema: GenEnum<Closed> = /*@__PURE__*/
   enumDesc(file_talk_v1_legacy, 0);
 
 /**
- * A closed enum as a map value.
+ * A closed enum that is a map value.
  *
  * @generated from enum talk.v1.Shut
  */
@@ -232,7 +232,7 @@ export const Shut = {
 } as const;
 
 /**
- * A closed enum as a map value.
+ * A closed enum that is a map value.
  *
  * @generated from enum talk.v1.Shut
  */

@@ -132,7 +132,7 @@ export type Plain = Message<"talk.v1.Plain"> & {
   nested?: Plain | undefined;
 
   /**
-   * Instructions for the test service, as JSON. If it is empty, the service only responds.
+   * Instructions for the test service, as JSON. Without instructions, the service only responds.
    *
    * @generated from field: string script = 21;
    */
@@ -152,7 +152,7 @@ export const PlainSchema: GenMessage<Plain> = /*@__PURE__*/
   messageDesc(file_talk_v1_plain, 0);
 
 /**
- * An open enum with negative, distant and duplicate values.
+ * An open enum with negative, very large and duplicate values.
  *
  * @generated from enum talk.v1.Mood
  */
@@ -189,7 +189,7 @@ export const Mood = {
 } as const;
 
 /**
- * An open enum with negative, distant and duplicate values.
+ * An open enum with negative, very large and duplicate values.
  *
  * @generated from enum talk.v1.Mood
  */

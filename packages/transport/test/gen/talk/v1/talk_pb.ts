@@ -57,7 +57,7 @@ export type Talk = Message<"talk.v1.Talk"> & {
   nested?: Talk | undefined;
 
   /**
-   * Instructions for the test service, as JSON. If it is empty, the service only responds.
+   * Instructions for the test service, as JSON. Without instructions, the service only responds.
    *
    * @generated from field: string script = 7;
    */
@@ -782,7 +782,7 @@ export const TalkService: GenService<{
     output: typeof TalkSchema;
   },
   /**
-   * Returns its request, a message that has fast encoders.
+   * Returns its request, whose type has fast encoders.
    *
    * @generated from rpc talk.v1.TalkService.Tell
    */
