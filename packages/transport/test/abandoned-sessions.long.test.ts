@@ -18,18 +18,18 @@ import { type WatchedPort, watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;
 /**
- * A session takes at least 5 KiB. This limit allows for memory that the runtime keeps for a while after a connection
+ * A session takes at least 5 KiB. The limit allows for memory that the runtime keeps for some time after a connection
  * closes.
  */
 const MAX_BYTES_EACH = 1024;
 /**
- * Number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
- * compilation, on Deno for thousands of connections. Several measured rounds average out memory that Deno keeps now and
- * then (up to 2 KB per connection of one round).
+ * The number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
+ * compilation, on Deno for thousands of connections. Several measured rounds average out memory that Deno sometimes
+ * keeps (up to 2 KB per connection of one round).
  */
 const TIMES = { node: { before: 2, counted: 3 }, deno: { before: 4, counted: 6 } };
 
-/** Measures the memory that leaked connections leave behind. @param connect opens and abandons `count` connections */
+/** Requires that abandoned connections leave no memory behind. @param connect opens and abandons `count` connections */
 async function leavesNothing(
   runtime: Runtime,
   { port, heldBytes }: WatchedPort,
@@ -46,15 +46,15 @@ async function leavesNothing(
   expect(each, "bytes leaked per connection").toBeLessThan(MAX_BYTES_EACH);
 }
 
-/** Waits until the port has closed its connections. @param open number of open descriptors before the connections */
+/** Waits until the port has closed its connections. @param open the number of descriptors before the connections */
 async function closed({ pid }: WatchedPort["port"], open: number): Promise<void> {
-  // The runtime opens some descriptors for itself at first use.
+  // The runtime itself opens some descriptors at first use.
   await waitFor("the connections are closed", () => descriptorsOf(pid) <= open + 4);
 }
 
 /** The bytes that a connection sends before the client resets it. */
 const SAID: readonly (readonly [string, Buffer])[] = [
-  ["its preface", HELLO],
+  ["the preface", HELLO],
   ["a request", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" })])],
   ["half a frame", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" }).subarray(0, 20)])],
   ["a request to a path that never answers", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })])],
@@ -65,8 +65,8 @@ const SAID: readonly (readonly [string, Buffer])[] = [
   ["a protocol violation", Buffer.concat([HELLO, frame(FRAME.data, FLAG.endStream, 2, Buffer.alloc(10))])],
 ];
 
-// Deno does not see most of these bytes before the reset, and then creates no session. Deno 2.9.3 keeps some KiB of
-// each session whose client is gone, in a bare server too.
+// Deno does not receive most of these bytes before the reset, and then creates no session. Deno 2.9.3 keeps some KiB of
+// each session whose client is gone, even in a server without the transport.
 describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset, on %s:", (runtime) => {
   const watched = watchedPort(runtime, { deadSessionCheckMs: 200 });
   const { port } = watched;
@@ -97,7 +97,6 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
 const GARBAGE = Buffer.alloc(50, 0x89);
 const WAITING = requestHeaders(1, { ":path": "/stream" });
 
-/** Protocol violations. */
 const BROKEN: readonly (readonly [string, readonly Uint8Array[]])[] = [
   ["garbage instead of SETTINGS", [PREFACE, GARBAGE]],
   ["garbage while a request waits", [HELLO, WAITING, GARBAGE]],
@@ -106,19 +105,19 @@ const BROKEN: readonly (readonly [string, readonly Uint8Array[]])[] = [
   ["a WINDOW_UPDATE of 0", [HELLO, numberFrame(FRAME.windowUpdate, 0, 0)]],
 ];
 
-/** How a client leaves its connection. */
+/** The ways in which a client leaves its connection. */
 const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void])[] = [
   ["reset", (tcp) => void tcp.resetAndDestroy()],
   ["ended", (_tcp, socket) => void socket.resume().end()],
 ];
 
-// Deno is left out for the reason above.
+// Not on Deno, which keeps memory of such sessions (see above).
 const ON_NODE = VARIANTS.filter(({ runtime }) => runtime === "node");
 
 describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS $secure:", ({ secure, tls }) => {
   const watched = watchedPort("node", { deadSessionCheckMs: 100, tls: tls?.server });
   const { port } = watched;
-  // TLS handshakes take long, so TLS tries only a few violations.
+  // TLS handshakes take long, so only a few violations are tested over TLS.
   const [connections, broken] = secure ? [300, BROKEN.slice(0, 2)] : [400, BROKEN];
   const cases = broken.flatMap(([what, said]) => ENDINGS.map(([how, end]) => ({ what, how, said, end })));
 
@@ -128,7 +127,7 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const one of [tcp, socket]) one.on("error", () => {});
     await new Promise((resolve) => socket.once(secure ? "secureConnect" : "connect", resolve));
     await new Promise((resolve) => socket.write(Buffer.concat(said), resolve));
-    // Gives the server time to read most of the bytes.
+    // Give the server time to read most of the bytes.
     await pause(5);
     end(tcp, socket);
     return socket;
@@ -145,7 +144,7 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const socket of left) socket.destroy();
   }
 
-  it.sequential.each(cases)("leave no memory behind after $what, when they are $how", async (how) => {
+  it.sequential.each(cases)("leave no memory behind after $what ($how)", async (how) => {
     await leavesNothing("node", watched, { count: connections, connect: () => leave(how) });
   });
 });

@@ -10,7 +10,7 @@ import { suitePort } from "./support/own-ports.ts";
 /** Frames that must end the connection (RFC 9113, 5.4.1). */
 const BREAKING: readonly Buffer[] = [
   Buffer.alloc(400, 0xa9),
-  // The length of an answer to a PING, in bytes.
+  // As many bytes as an answer to a PING.
   Buffer.alloc(17, 0xa9),
   requestHeaders(2, {}, { endStream: true }),
   frame(FRAME.data, FLAG.padded, 1, Buffer.of(200, 1, 2, 3)),
@@ -24,30 +24,33 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
   const port = suitePort(runtime, { deadSessionCheckMs: LOOK_MS, tls: tls?.server });
 
   it.each([
-    ["closed", true],
-    ["kept", false],
-  ] as const)("leave no connection behind if they break the protocol with %s", async (_state, isClosed) => {
-    const before = descriptorsOf(port.pid);
-    const open = [];
-    for (const breaking of BREAKING) {
-      for (const withStream of [true, false]) {
-        const raw = await openWire(port.url);
-        open.push(raw);
-        const begin = withStream ? [requestHeaders(1, { ":path": "/stream" })] : [];
-        raw.push(Buffer.concat([HELLO, ...begin, breaking]));
+    ["closes", true],
+    ["keeps", false],
+  ] as const)(
+    "leave no connection behind if the client breaks the protocol and %s the connection",
+    async (_state, isClosed) => {
+      const before = descriptorsOf(port.pid);
+      const open = [];
+      for (const breaking of BREAKING) {
+        for (const withStream of [true, false]) {
+          const raw = await openWire(port.url);
+          open.push(raw);
+          const begin = withStream ? [requestHeaders(1, { ":path": "/stream" })] : [];
+          raw.push(Buffer.concat([HELLO, ...begin, breaking]));
+        }
       }
-    }
-    for (const raw of open) {
-      const reported = () => raw.isClosed || raw.frames().some(({ type }) => type === FRAME.goAway);
-      await waitFor("the client receives GOAWAY for the protocol violation", reported);
-      if (isClosed) raw.socket.destroy();
-    }
-    // The runtime opens some descriptors for itself at first use.
-    await waitFor("the server frees their descriptors", () => descriptorsOf(port.pid) <= before + 4);
-    for (const { socket } of open) socket.destroy();
-  });
+      for (const raw of open) {
+        const reported = () => raw.isClosed || raw.frames().some(({ type }) => type === FRAME.goAway);
+        await waitFor("the client receives GOAWAY for the violation", reported);
+        if (isClosed) raw.socket.destroy();
+      }
+      // The runtime itself opens some descriptors at first use.
+      await waitFor("the server frees the descriptors", () => descriptorsOf(port.pid) <= before + 4);
+      for (const { socket } of open) socket.destroy();
+    },
+  );
 
-  it("end if a header arrives byte by byte, on the first and on later requests", async () => {
+  it("end if the header of the first or a later request arrives byte by byte", async () => {
     const raws = [await openWire(port.url), await openWire(port.url)];
     const [, later] = raws;
     later?.push(Buffer.concat([HELLO, requestHeaders(1, {}, { endStream: true })]));
@@ -59,12 +62,12 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     const timer = setInterval(() => {
       for (const raw of raws) if (!raw.isClosed) raw.push(Buffer.of(0x82));
     }, LOOK_MS / 3);
-    await waitFor("the server closes them", () => raws.every((raw) => raw.isClosed)).finally(() =>
+    await waitFor("the server closes the connections", () => raws.every((raw) => raw.isClosed)).finally(() =>
       clearInterval(timer),
     );
   });
 
-  it("end if they reset streams too fast, even if they keep sending", async () => {
+  it("end if the client resets streams too fast, even if it keeps sending", async () => {
     const before = descriptorsOf(port.pid);
     const raws = await Promise.all(Array.from({ length: 5 }, () => openWire(port.url)));
     for (const raw of raws) raw.push(HELLO);
@@ -78,7 +81,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }, 50);
     try {
       await waitFor(
-        "the server closes their connections",
+        "the server closes the connections",
         () => descriptorsOf(port.pid) <= before + 4 && raws.every((raw) => raw.isClosed),
       );
     } finally {
@@ -86,18 +89,18 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }
   });
 
-  it("end if their client has sent GOAWAY and then keeps the connection open", async () => {
+  it("end if the client has sent GOAWAY but keeps the connection open", async () => {
     const before = descriptorsOf(port.pid);
     const raws = await Promise.all(Array.from({ length: 5 }, () => openWire(port.url)));
     for (const raw of raws) {
       raw.socket.allowHalfOpen = true;
       raw.push(Buffer.concat([HELLO, frame(FRAME.goAway, 0, 0, Buffer.alloc(8))]));
     }
-    await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= before);
+    await waitFor("the server has closed the connections", () => descriptorsOf(port.pid) <= before);
     for (const { socket } of raws) socket.destroy();
   });
 
-  it("stay open while silent if they answer a PING, and end if they do not", async () => {
+  it("stay open if the silent client answers PINGs, and end if it does not", async () => {
     const session = openHttp2(port.url);
     let pings = 0;
     session.on("ping", () => {

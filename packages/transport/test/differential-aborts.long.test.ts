@@ -29,13 +29,13 @@ const where = (candidate: Candidate) => candidate.effects.map((effect) => effect
 
 /** A request in flight that can be abandoned. */
 interface Sent {
-  /** Resolves with the first bytes of the answer. */
+  /** Resolves when the first bytes of the answer arrive. */
   readonly answered: Promise<unknown>;
-  /** Abandons the request: resets the stream with this code over HTTP/2, closes the connection over HTTP/1.1. */
+  /** Abandons the request: over HTTP/2 resets the stream with this code, over HTTP/1.1 closes the connection. */
   giveUp(code: number): Promise<void>;
 }
 
-/** Sends the first bytes of a request (default: all of them), and nothing more. */
+/** Sends the first `length` bytes of a request. Default: all bytes. */
 function start({ url, session }: Candidate, request: RawRequest, length = request.body.byteLength): Sent {
   if (request.http === 1) {
     const socket = connectTcp(Number(new URL(url).port), "127.0.0.1");
@@ -140,7 +140,7 @@ describe.each(FORMS)("an abandoned upload: $name", (form) => {
   });
 });
 
-/** Waits until the server has processed the bytes sent before. */
+/** Waits until the server has processed all earlier bytes. */
 async function settled(url: string): Promise<void> {
   for (let i = 0; i < 3; i++) await writeTo(url, Buffer.from("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
 }

@@ -4,7 +4,7 @@ import { requests } from "./support/differential-arbitraries.ts";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { openPair } from "./support/differential-servers.ts";
 
-/** Set FUZZ_SEED for other requests, FUZZ_RUNS for a longer run. */
+/** Set FUZZ_SEED to test other requests, and FUZZ_RUNS to test more requests. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 3);
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1500);
 
@@ -27,7 +27,7 @@ it(`answers ${numRuns} generated and mutated requests as Connect does (seed ${se
     }),
     { seed, numRuns, endOnFailure: false },
   );
-  // The run covers both accepted and refused requests.
+  // The run must cover both accepted and refused requests.
   expect(served).toBeGreaterThan(numRuns / 5);
   expect(refused).toBeGreaterThan(numRuns / 5);
 });

@@ -42,22 +42,22 @@ describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, ours, connect, reason }) 
   });
 });
 
-describe("differences that one exchange does not show", () => {
+describe("the port compared with Connect's adapter", () => {
   const form = FORMS.find(({ name }) => name === "connect binary over HTTP/2") as Form;
 
-  it("an upload that is reset does not reach the implementation", async () => {
+  it("does not pass an upload that is reset to the implementation", async () => {
     const pair = await openPair();
     const request = requestOf(form, talk({ text: "lost" }), { withLength: false });
     for (const candidate of [pair.ours, pair.connect]) {
       await writeTo(candidate.url, resetUpload(request, 0, 8));
-      // The server processes the next call on another connection after that upload.
+      // When the server answers this call on another connection, it has also processed the upload.
       await send({ ...candidate, effects: [] }, requestOf(form, talk({})));
     }
     expect([calls(pair.ours), calls(pair.connect)]).toEqual([1, 1]);
     await pair.close();
   });
 
-  it("ignores a deadline beyond the range of setTimeout, also for streams that Connect handles", async () => {
+  it("ignores a deadline beyond the range of setTimeout, even for streams that Connect handles", async () => {
     const pair = await openPair({ maxTimeoutMs: Number.MAX_SAFE_INTEGER });
     const headers = [["connect-timeout-ms", "9999999999"]] as const;
     const request = requestOf(form, talk({ script: { wait: true } }), { headers });
@@ -66,7 +66,7 @@ describe("differences that one exchange does not show", () => {
     for (const candidate of [pair.ours, pair.connect]) {
       const lasting = send(candidate, request);
       await waitFor("the implementation is called", () => calls(candidate) > 0);
-      // A later call with its own deadline ends before this one.
+      // This later call ends at its own deadline, before the first call ends.
       const later = requestOf(form, talk({ script: { wait: true } }), { headers: [["connect-timeout-ms", "500"]] });
       await send({ ...candidate, effects: [] }, later);
       expect(candidate.effects.filter(({ where }) => where === "aborted").length).toBe(1);
@@ -109,7 +109,7 @@ describe("differences that one exchange does not show", () => {
     await pair.close();
   });
 
-  it("passes headers to a call in an object that is not a Headers instance, but converts to one", () => {
+  it("passes the headers of a call in an object that is not a Headers instance, but can be converted to one", () => {
     const ours = new RecordHeaders({ a: "1" });
     expect(ours).not.toBeInstanceOf(Headers);
     expect([...new Headers(ours)]).toEqual([["a", "1"]]);

@@ -5,7 +5,7 @@ import { FORMS, requestOf } from "./support/differential-requests.ts";
 import { openPair } from "./support/differential-servers.ts";
 import { talk } from "./support/differential-service.ts";
 
-/** Every option with its own default. */
+/** Every option, with the value undefined. */
 const UNSET = Object.fromEntries(
   [
     "acceptCompression",
@@ -40,7 +40,8 @@ describe.each(FORMS)("options of $name", (form) => {
       { grpcWeb: false },
       { connect: false },
       { grpc: false, grpcWeb: false },
-      // An undefined option is like an omitted one. Both servers then support gzip and Brotli, and do not limit request messages.
+      // An undefined option counts as omitted. Both servers then support gzip and Brotli, and do not limit request
+      // messages.
       { acceptCompression: undefined as never },
       UNSET as never,
       { shutdownSignal: AbortSignal.abort() },

@@ -26,7 +26,7 @@ const MESSAGE = talk({
   nested: talk({ text: "inner" }),
 });
 
-/** Messages that together have every field of their type. */
+/** Messages that together set every field of their type. */
 const EVERY_FIELD = spread(
   TalkSchema.fields.filter(({ name }) => name !== "script"),
   16,
@@ -46,7 +46,7 @@ function spread(fields: readonly DescField[], count: number): Talk[] {
   return all;
 }
 
-it("sends every kind of field", () => {
+it("the messages of these tests set every kind of field", () => {
   const unset = TalkSchema.fields.filter((field) => !EVERY_FIELD.some((message) => isFieldSet(message, field)));
   // If an enum has one value, that value is its default.
   expect(unset.map(({ name }) => name).sort()).toEqual(["null_value", "script"]);
@@ -74,7 +74,7 @@ describe.each(FORMS)("$name", (form) => {
     }
     for (const message of PLAIN_MESSAGES)
       expect((await send({}, Object.assign(message, { script: "" }))).status).toBe(200);
-    // Neither server has a registry, which JSON for an Any requires.
+    // JSON for an Any requires a registry, which neither server has.
     const { effects } = await send({}, talk({ any: anyPack(PlainSchema, plain({ text: "packed" })) }));
     expect(effects.length).toBe(form.binary ? 3 : 0);
   });

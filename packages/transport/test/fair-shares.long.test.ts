@@ -6,7 +6,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-/** Reset codes of streams that the server ends. If it answers before the request is complete, the code is NO_ERROR. */
+/** Returns the frames that reset a stream, except after an early answer, which has the code NO_ERROR. */
 const resetsOf = (raw: Wire) =>
   raw
     .frames()
@@ -14,7 +14,7 @@ const resetsOf = (raw: Wire) =>
 const textOf = (raw: Wire) => raw.received().toString("latin1");
 const statusOf = (raw: Wire) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
 
-/** Odd numbers, like client stream ids. */
+/** Returns stream ids as clients use them: odd numbers. */
 const streamIds = (count: number) => Array.from({ length: count }, (_, i) => 2 * i + 1);
 
 const CONNECTIONS = 120;
@@ -22,7 +22,7 @@ const STREAMS = 20;
 const HEADER_MS = 1500;
 const [OTHER_CLIENT, PROXY] = ["127.0.0.2", "127.0.0.9"];
 
-describe.each(VARIANTS)("resources of one client are charged to it on $runtime, TLS $secure:", ({ runtime, tls }) => {
+describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, {
     maxConnections: CONNECTIONS,
     headerTimeoutMs: HEADER_MS,
@@ -33,7 +33,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     tls: tls?.server,
   });
 
-  /** Sends the head and half of the body of a POST that never completes. */
+  /** Sends the head of a POST and half of its body. */
   const startUpload = async (from?: string) => {
     const raw = await dial("http/1.1", from);
     raw.push("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n");
@@ -46,7 +46,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     await waitFor("the server answers the upload", () => statusOf(raw) !== undefined || raw.isClosed);
     return statusOf(raw);
   };
-  /** Sends nearly 1 MiB of a body on each of some HTTP/1.1 connections. */
+  /** Opens HTTP/1.1 connections, and sends nearly 1 MiB of a body on each. */
   const longHalfBodies = (connections: number, from: string) =>
     Promise.all(
       Array.from({ length: connections }, async () => {
@@ -56,7 +56,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
         return raw;
       }),
     );
-  /** Sends half bodies of an open method on 100 streams of each connection. */
+  /** Opens connections, and sends half bodies of an open method on 100 streams of each. */
   const shortHalfBodies = async (connections: number) => {
     const opened: Wire[] = [];
     for (let i = 0; i < connections; i++) {
@@ -80,10 +80,10 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
 
   it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // At most 64 half bodies take 64 MiB. The buffers of the bodies are up to half as large again.
+    // At most 64 half bodies take 64 MiB. Their buffers take up to half as much again.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
-    await waitFor("the server refuses the rest", () => refused() > 20);
+    await waitFor("the server refuses the other bodies", () => refused() > 20);
     const other = await startUpload("127.0.0.3");
     expect(await endUpload(upload)).toBe("200");
     expect(await endUpload(other)).toBe("200");
@@ -91,14 +91,14 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     await closeAll();
   });
 
-  it("half bodies of unauthenticated requests get no share of the body budget and a short deadline", async () => {
+  it("half bodies of unauthenticated requests use none of the body budget and have a short deadline", async () => {
     const upload = await startUpload();
     const before = await heldBytes();
     const opened = await shortHalfBodies(3);
-    await waitFor("the server refuses nearly all of them", () => refusedOf(opened) >= 300 - STREAMS);
+    await waitFor("the server refuses nearly all bodies", () => refusedOf(opened) >= 300 - STREAMS);
     // The upload succeeds although it comes from the same address.
     expect(await endUpload(upload)).toBe("200");
-    await waitFor("the server answers the others with a timeout", () => refusedOf(opened) === 300);
+    await waitFor("the server answers the other bodies with a timeout", () => refusedOf(opened) === 300);
     await closeAll();
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * 1024 * 1024);
   });
@@ -111,7 +111,10 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     await pause(300);
     overHttp2.push(frame(FRAME.data, FLAG.endStream, 1, Buffer.from("body")));
     overHttp1.push("body");
-    await waitFor("the server answers it", () => statusOn(overHttp2, 1) === "200" && statusOf(overHttp1) === "200");
+    await waitFor(
+      "the server answers the requests",
+      () => statusOn(overHttp2, 1) === "200" && statusOf(overHttp1) === "200",
+    );
   });
 
   it("a client with many streams loses streams to other clients until all have an equal share", async () => {
@@ -126,19 +129,19 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     const few = await dial();
     few.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);
-    // Half of the streams and one more, except the last.
-    await waitFor("the server refuses one", () => statusOn(few, STREAMS + 1) === "429");
+    // The client gets half of all streams. One more is refused.
+    await waitFor("the server refuses the last stream", () => statusOn(few, STREAMS + 1) === "429");
     expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);
     const resets = () => many.flatMap((raw) => resetsOf(raw));
-    await waitFor("the server has reset as many streams", () => resets().length === STREAMS / 2);
+    await waitFor("the server has reset as many streams of the other client", () => resets().length === STREAMS / 2);
     for (const { payload } of resets()) expect(payload.readUInt32BE()).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    // The server frees their resources when it resets them.
+    // The clients reset all streams, so that they are free again.
     for (const raw of [...many, few]) {
       raw.push(Buffer.concat(streamIds(STREAMS / 2 + 1).map((stream) => numberFrame(FRAME.reset, stream, 8))));
       await pinged(raw);
     }
-    // The server distinguishes clients of one proxy, even on shared connections.
+    // The server distinguishes the clients of a proxy, even on shared connections.
     await closeAll();
     const proxy = await dial("h2", PROXY);
     proxy.push(Buffer.concat([HELLO, open(streamIds(STREAMS), { "x-forwarded-for": "a" })]));
@@ -148,7 +151,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     proxy.push(open([next + 2], { "x-forwarded-for": "a" }));
     await pinged(proxy);
     await waitFor("client a has too many streams", () => statusOn(proxy, next + 2) === "429");
-    await waitFor("the server has reset its oldest stream", () => resetsOf(proxy).some(({ stream }) => stream === 1));
+    await waitFor("the server has reset the oldest stream", () => resetsOf(proxy).some(({ stream }) => stream === 1));
     expect([resetsOf(proxy).some(({ stream }) => stream === next), statusOn(proxy, next)]).toEqual([false, undefined]);
     await closeAll();
   });
@@ -168,9 +171,9 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
       for (let i = 0; i < 10; i++) {
         const raw = await dial("http/1.1");
         raw.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        await waitFor("the server answers or closes it", () => raw.isClosed || statusOf(raw) !== undefined);
+        await waitFor("the server answers or closes the connection", () => raw.isClosed || statusOf(raw) !== undefined);
         expect(statusOf(raw)).toBe("200");
-        // The attacker takes the connections again, and the server must free them again.
+        // The attacker opens another connection, so the server must close a slow connection again.
         dripping.push(await drip());
       }
     } finally {
@@ -199,7 +202,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     await closeAll();
   });
 
-  it("answers 408 to headers that arrive byte by byte, on the first and later requests of a connection", async () => {
+  it("headers that arrive byte by byte are answered with 408, for the first and later requests of a connection", async () => {
     const [first, later] = [await dial("http/1.1"), await dial("http/1.1")];
     later.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     await waitFor("the server answers the first request", () => statusOf(later) === "200");
@@ -209,7 +212,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
       for (const raw of [first, later]) if (!raw.isClosed) raw.push("a");
     }, 200);
     try {
-      await waitFor("the server closes them", () => first.isClosed && later.isClosed);
+      await waitFor("the server closes the connections", () => first.isClosed && later.isClosed);
     } finally {
       clearInterval(timer);
     }

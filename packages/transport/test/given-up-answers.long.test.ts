@@ -9,7 +9,9 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
   // Only the limit on unread bytes may end an answer here.
   const { port, heldBytes } = watchedPort(runtime, { readTimeoutMs: 600_000 }, 1024);
 
-  /** Requests 100 answers of 100 KB on each of 10 connections whose streams have no window for them. */
+  /**
+   * Requests 100 answers of 100 KB on each of 10 connections. The streams have no flow-control window for the answers.
+   */
   async function askInVain(): Promise<ClientHttp2Session[]> {
     const sessions = Array.from({ length: 10 }, () => connect(port.url, { settings: { initialWindowSize: 0 } }));
     for (const session of sessions) {
@@ -44,6 +46,6 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
     await once(stream, "close").catch(() => {});
     expect(read).toBe(0);
     for (const session of kept) session.destroy();
-    await waitFor("the server frees all of them", async () => (await heldBytes()) - before < 24 * MIB);
+    await waitFor("the server frees all answers", async () => (await heldBytes()) - before < 24 * MIB);
   });
 });

@@ -13,9 +13,9 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
-// These tests mostly wait. Each has its own server.
+// Concurrent, because these tests mostly wait. Each variant has its own server.
 describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
-  // A busy machine needs more time for so many pieces than the default deadline of a body.
+  // For so many pieces, the default deadline of a body is too short on a busy machine.
   const limits = { maxConnections: 80, arrivalTimeoutMs: 600_000 };
   const { port, dial, heldBytes } = watchedPort(runtime, { ...limits, tls: tls?.server });
 
@@ -47,7 +47,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         }
       }),
     ]);
-    // Pieces that the server has not read yet take more memory.
+    // Until the server has read the pieces, they take more memory.
     await waitFor("the server has joined the pieces", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of overHttp1) raw.push("0\r\n\r\n");
     for (const raw of overHttp2) raw.push(frame(FRAME.data, FLAG.endStream, 1));
@@ -93,7 +93,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
   });
 });
 
-/** The total that WINDOW_UPDATE frames granted to a stream. */
+/** Returns the bytes that WINDOW_UPDATE frames granted to a stream. */
 function windowOf(frames: readonly ReceivedFrame[], stream: number): number {
   return frames
     .filter((one) => one.type === FRAME.windowUpdate && one.stream === stream)

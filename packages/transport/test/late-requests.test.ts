@@ -35,7 +35,7 @@ describe("a request that does not arrive in time", () => {
   it.each([
     ["header", "GET / HTTP/1.1\r\nHost: x\r\n"],
     ["body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12"],
-  ])("is answered with 408 for its %s", async (_title, sent) => {
+  ])("is answered with 408 if its %s is late", async (_title, sent) => {
     const { bytes, ended } = await rawBytes(url, sent);
     expect(ended).toBe(true);
     const [head = "", body] = bytes.toString().split("\r\n\r\n");
@@ -46,7 +46,7 @@ describe("a request that does not arrive in time", () => {
     expect(refusals.at(-1)).toEqual({ kind: "request-timeout", headerMs: 100, requestMs: 200 });
   });
 
-  it("is ended without a second answer if one has begun", async () => {
+  it("is ended without a second answer if an answer has begun", async () => {
     const sent = "POST /begun HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12";
     const { bytes, ended } = await rawBytes(url, sent);
     expect(ended).toBe(true);

@@ -10,7 +10,7 @@ interface Manifest {
 
 const read = (name: string) => JSON.parse(readFileSync(new URL(`../${name}`, import.meta.url), "utf8")) as Manifest;
 
-it("is the same package for npm and for Deno", () => {
+it("the manifests for npm and for Deno describe the same package", () => {
   const { name, version, peerDependencies = {} } = read("package.json");
   const peers = Object.entries(peerDependencies).map(([peer, range]) => [peer, `npm:${peer}@${range}`]);
   expect(read("deno.json")).toMatchObject({ name, version, imports: Object.fromEntries(peers) });

@@ -13,13 +13,13 @@ import fc from "fast-check";
 
 /** Limits on generated messages. */
 export interface MessageOptions {
-  /** Arbitrary for strings and map keys. Default: any text that JSON and UTF-8 can express. */
+  /** The arbitrary for strings and map keys. Default: any text that JSON and UTF-8 can express. */
   readonly texts?: fc.Arbitrary<string>;
-  /** Maximum nesting depth of messages. Default: 2. */
+  /** The maximum nesting depth of messages. Default: 2. */
   readonly depth?: number;
-  /** Maximum number of fields set in a message. Default: 6. */
+  /** The maximum number of fields set in a message. Default: 6. */
   readonly maxFields?: number;
-  /** Nanoseconds of Timestamps. Default: any. */
+  /** The nanoseconds of Timestamps. Default: any. */
   readonly nanos?: fc.Arbitrary<number>;
 }
 
@@ -55,7 +55,7 @@ const SCALARS: { readonly [type in ScalarType]: fc.Arbitrary<unknown> } = {
   [ScalarType.BYTES]: fc.uint8Array({ maxLength: 20 }),
 };
 
-/** Generates messages that protobuf-es can encode. Together they have every kind of field of the type. */
+/** Generates messages that protobuf-es can encode. Together, the messages have every kind of field of the type. */
 export function messages<D extends DescMessage>(
   desc: D,
   { depth = 2, ...options }: MessageOptions = {},
@@ -68,7 +68,6 @@ export function fieldValues(field: DescField, { depth = 1, ...options }: Message
   return new Messages(options).value(field, depth);
 }
 
-/** Sets a field of any kind. */
 export function setField(message: object, { localName, oneof }: DescField, value: unknown): void {
   const fields = message as { [name: string]: unknown };
   if (oneof) fields[oneof.localName] = { case: localName, value };
@@ -79,7 +78,7 @@ class Messages {
   readonly #text: fc.Arbitrary<string>;
   readonly #maxFields: number;
   readonly #json: fc.Arbitrary<{ [key: string]: unknown }>;
-  /** Generators for well-known types that have a JSON form of their own. */
+  /** The generators for well-known types with a special JSON form. */
   readonly #wellKnown: { readonly [typeName: string]: fc.Arbitrary<object> };
   readonly #known = new Map<string, fc.Arbitrary<object>>();
 
@@ -111,7 +110,7 @@ class Messages {
 
   of(desc: DescMessage, depth: number): fc.Arbitrary<object> {
     const wellKnown = this.#wellKnown[desc.typeName];
-    // An Any has JSON only if its type is registered.
+    // An Any has a JSON form only if its type is registered.
     if (wellKnown) return wellKnown;
     if (desc.typeName === "google.protobuf.Any") return fc.constant(create(desc));
     const key = `${depth} ${desc.typeName}`;

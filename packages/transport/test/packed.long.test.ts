@@ -16,8 +16,7 @@ const files = blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] :
 const [install = "", calls = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "sh" ? [code] : []));
 
 /**
- * The packed package, installed in a project that follows the README: with its peers and nothing else of this
- * repository.
+ * The packed package, installed in a project as in the README: with its peers, and without the rest of this repository.
  */
 describe("the installed package", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-packed-"));

@@ -32,38 +32,38 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
   it("are served one at a time", async () => {
     const raw = await dial();
     const { served } = await memory();
-    // The first request never ends.
+    // The response to the first request never ends.
     raw.push(`POST /stream HTTP/1.1\r\nHost: x\r\ncontent-length: 0\r\n\r\n${request(2).repeat(20)}`);
     const other = await dial();
     other.push(request(2));
     await waitFor("a later request is answered", () => answers(other) === 1);
-    // The request on the other connection.
+    // Only the request on the other connection.
     expect((await memory()).served - served).toBe(1);
   });
 
-  it("are served behind a long answer still being written, even if they are long", async () => {
+  it("are served after a long answer that is still being written, even if the requests are long", async () => {
     const raw = await dial();
     const length = 12 * MIB;
     raw.push(request(length));
     await waitFor("its answer begins", () => raw.received().length > 0);
     raw.socket.pause();
-    // Over TLS these are several records that arrive together.
+    // Over TLS, the body has several records that arrive together.
     const body = "b".repeat(60_000);
     raw.push(`POST / HTTP/1.1\r\nHost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}${request(3)}`);
-    await waitFor("the client has sent them", () => raw.socket.writableLength === 0);
+    await waitFor("the client has sent the requests", () => raw.socket.writableLength === 0);
     raw.socket.resume();
     await waitFor(
-      "the server answers all",
+      "the server answers all requests",
       () => raw.isClosed || (answers(raw) === 3 && raw.received().at(-3) === 0x61),
     );
     expect(raw.isClosed).toBe(false);
   });
 
-  it("close the connection if they are too many, after the answers to the accepted requests", async () => {
+  it("close the connection after the accepted requests if too many arrive", async () => {
     const raw = await dial();
     const { served } = await memory();
     raw.push(request(2).repeat(2000));
-    await waitFor("the server closes it", () => raw.isClosed);
+    await waitFor("the server closes the connection", () => raw.isClosed);
     const count = answers(raw);
     expect(count).toBeGreaterThanOrEqual(33);
     expect((await memory()).served - served).toBe(count);
@@ -85,7 +85,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     await waitFor("a long answer begins", () => raw.received().length > 0);
     raw.socket.pause();
     raw.push(connect);
-    await waitFor("the client has sent it", () => raw.socket.writableLength === 0);
+    await waitFor("the client has sent the CONNECT", () => raw.socket.writableLength === 0);
     raw.socket.resume();
     await waitFor("the connection is closed", () => raw.isClosed);
     expect(raw.received().length).toBeGreaterThan(12 * MIB);
@@ -99,7 +99,10 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
       raw.socket.pause();
       raw.push(request(10_000).repeat(2000));
     }
-    await waitFor("the server serves them", async () => (await memory()).served - before.served >= 20 * 33);
+    await waitFor(
+      "the server serves the accepted requests",
+      async () => (await memory()).served - before.served >= 20 * 33,
+    );
     const after = await memory();
     expect(after.served - before.served).toBeLessThan(20 * 200);
     // The answers to served requests take 330 KB per connection.
@@ -114,7 +117,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     await memory();
     const before = await memory();
     for (const raw of raws) raw.push("GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n".repeat(4000));
-    await waitFor("the client has sent them", () => raws.every(({ socket }) => socket.writableLength === 0));
+    await waitFor("the client has sent the requests", () => raws.every(({ socket }) => socket.writableLength === 0));
     const after = await memory();
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(8 * MIB);
   });

@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-// These tests mostly wait. Each has its own server.
+// Concurrent, because these tests mostly wait. Each variant has its own server.
 describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial } = watchedPort(runtime, {
     maxConnections: 80,
@@ -19,32 +19,35 @@ describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtim
     one.push(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
     await pinged(one);
     two.push(Buffer.concat([HELLO, ...open([1, 3])]));
-    await waitFor("the server refuses the seventh", () => statusOn(two, 3) === "429");
+    await waitFor("the server refuses the seventh stream", () => statusOn(two, 3) === "429");
     const http1 = await dial("http/1.1");
     http1.push("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-    await waitFor("the server refuses it over HTTP/1.1 too", () =>
+    await waitFor("the server also refuses a stream over HTTP/1.1", () =>
       http1.received().toString("latin1").startsWith("HTTP/1.1 429"),
     );
     expect(one.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(0);
-    await waitFor("their deadline passes", () => one.frames().filter(({ type }) => type === FRAME.reset).length >= 5);
+    await waitFor(
+      "the deadline of the streams passes",
+      () => one.frames().filter(({ type }) => type === FRAME.reset).length >= 5,
+    );
     one.push(Buffer.concat(open([11])));
     await pinged(one);
     expect(statusOn(one, 11)).toBeUndefined();
   });
 
-  it.sequential("closes silent connections at the limit, to accept new ones", async () => {
+  it.sequential("closes silent connections at the limit, to accept new connections", async () => {
     for (let i = 0; i < 79; i++) await dial(i % 2 === 0 ? "h2" : "http/1.1");
     await waitFor("another client connects", async () => {
       const raw = await dial("http/1.1");
       raw.push("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-      await waitFor("the server answers or closes it", () => raw.isClosed || raw.received().length > 0);
+      await waitFor("the server answers or closes the connection", () => raw.isClosed || raw.received().length > 0);
       return raw.received().length > 0;
     });
     expect(raws.filter((raw) => !raw.isClosed).length).toBeLessThanOrEqual(80);
     for (const { socket } of raws.splice(0)) socket.destroy();
   });
 
-  it.sequential("accepts 32 KiB of header fields, and no more", async () => {
+  it.sequential("accepts at most 32 KiB of header fields", async () => {
     const [fits, large] = ["a".repeat(31 * 1024), "a".repeat(40 * 1024)];
     for (const [value, expected] of [
       [fits, "HTTP/1.1 200"],

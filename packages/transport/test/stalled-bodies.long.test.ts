@@ -27,7 +27,7 @@ describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, 
     await waitFor("the server answers with a timeout over HTTP/1.1", () =>
       http1.received().toString("latin1").startsWith("HTTP/1.1 408"),
     );
-    await waitFor("and closed", () => http1.isClosed);
+    await waitFor("the server closes the HTTP/1.1 connection", () => http1.isClosed);
   });
 
   it("take limited memory", async () => {
@@ -42,13 +42,13 @@ describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, 
     for (let i = 0; i < 150; i++) (await dial()).push(sent);
     for (const raw of raws)
       await waitFor(
-        "the server has read it",
+        "the server has read the bodies",
         () => raw.isClosed || raw.frames().some(({ type }) => type === FRAME.ping),
       );
     expect((await heldBytes()) - before).toBeLessThan(160 * MIB);
     const areAnswered = (raw: Wire) =>
       raw.frames().filter(({ type }) => type === FRAME.headers).length === streams.length;
-    for (const raw of raws) await waitFor("the server answers all", () => raw.isClosed || areAnswered(raw));
+    for (const raw of raws) await waitFor("the server answers all requests", () => raw.isClosed || areAnswered(raw));
     expect(raws.some(areAnswered)).toBe(true);
     for (const { socket } of raws.splice(0)) socket.destroy();
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);

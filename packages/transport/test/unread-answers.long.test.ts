@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, it } from "vitest";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
-// These tests mostly wait. Each has its own server.
+// Concurrent, because these tests mostly wait. Each variant has its own server.
 describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial, memory, heldBytes } = watchedPort(runtime, { readTimeoutMs: 1500, tls: tls?.server });
 
@@ -19,11 +19,11 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
       for (const raw of raws) if (!raw.isClosed) raw.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
     }, 100);
     try {
-      // Reading one byte now and then is no progress.
+      // Reading one byte every half second does not count as progress.
       const trickle = setInterval(() => {
         for (const raw of raws) if (!raw.isClosed) raw.push(numberFrame(FRAME.windowUpdate, 1, 1));
       }, 500);
-      for (const raw of raws) await waitFor("the server closes it", () => raw.isClosed);
+      for (const raw of raws) await waitFor("the server closes the connection", () => raw.isClosed);
       clearInterval(trickle);
     } finally {
       clearInterval(pings);
@@ -45,13 +45,13 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     for (const { socket } of [overHttp2, pipelined]) socket.pause();
     overHttp2.push(Buffer.concat([HELLO, windows, window, ...requests]));
     pipelined.push("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
-    await waitFor("the server answers them", async () => (await memory()).served > served);
+    await waitFor("the server answers the requests", async () => (await memory()).served > served);
     // A client that does not read does not notice that its connection is closed.
-    await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= open);
+    await waitFor("the server has closed the connections", () => descriptorsOf(port.pid) <= open);
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of [overHttp2, pipelined]) {
       raw.socket.resume();
-      await waitFor("the server closes it", () => raw.isClosed);
+      await waitFor("the server closes the connection", () => raw.isClosed);
     }
   });
 });

@@ -9,7 +9,7 @@ import { watchedPort } from "./support/watched-port.ts";
 const PROXY = "127.0.0.9";
 const [READER, NON_READER] = ["10.0.0.1", "10.0.0.2"];
 
-/** How a request ended: how many bytes of its response arrived, and the error code of its stream. */
+/** The end of a request: the size of the response that arrived, and the error code of the stream. */
 interface Outcome {
   readonly bytes: number;
   readonly code: number;
@@ -25,7 +25,7 @@ async function get(session: ClientHttp2Session, client: string, bytes: number): 
   return { bytes: read, code: stream.rstCode ?? 0 };
 }
 
-/** Sends a request of a client behind the proxy, and reads the headers of the response only. */
+/** Sends a request of a client behind the proxy, and reads only the headers of the response. */
 async function getUnread(session: ClientHttp2Session, client: string, bytes: number) {
   const stream = session.request({ "x-forwarded-for": client, "x-bytes": String(bytes) });
   stream.on("error", () => {});
@@ -34,7 +34,7 @@ async function getUnread(session: ClientHttp2Session, client: string, bytes: num
 }
 
 describe.each(RUNTIMES)("unread responses on %s", (runtime) => {
-  // Only the budget for unread responses may end one.
+  // Only the budget for unread responses may end a response.
   const { port } = watchedPort(runtime, { proxy: PROXY, readTimeoutMs: 600_000 }, 512);
 
   async function open(): Promise<ClientHttp2Session & { errors: number }> {
@@ -62,7 +62,7 @@ describe.each(RUNTIMES)("unread responses on %s", (runtime) => {
     session.destroy();
   });
 
-  it("answers other clients on a connection on which one client does not read", async () => {
+  it("answers other clients on the connection of a client that does not read", async () => {
     const session = await open();
     session.setLocalWindowSize(2 ** 30);
     for (let i = 0; i < 6; i++) await getUnread(session, NON_READER, 2_000_000);
@@ -72,7 +72,7 @@ describe.each(RUNTIMES)("unread responses on %s", (runtime) => {
     session.destroy();
   });
 
-  it("finishes the calls in flight on a connection on which one client exceeds the budget", async () => {
+  it("finishes the calls in flight on the connection of a client that exceeds the budget", async () => {
     const session = await open();
     session.setLocalWindowSize(2 ** 30);
     const slow = await getUnread(session, READER, 1_000_000);

@@ -12,15 +12,16 @@ import { describeAttacks } from "./port.ts";
 const MIB = 1024 * 1024;
 
 /**
- * Memory in KiB that one-byte chunks may seem to take on each of 8 connections. Deno's TLS varies by about 50 MiB from
- * run to run without growing. A server that kept every chunk would hold five times this limit.
+ * The memory that one-byte chunks may seem to take on each of 8 connections, in KiB. With Deno's TLS, the measurement
+ * varies by about 50 MiB from run to run, but the memory does not grow. A server that kept every chunk would hold five
+ * times this limit.
  */
 const CHUNKS_KIB = 12_288;
 
-/** A message with as many empty map entries as fit: few bytes to send, expensive to decode. */
+/** A message full of empty map entries: cheap to send, expensive to decode. */
 const MANY_ENTRIES = Buffer.alloc(MIB - 16, protoField(5, ""));
 
-/** A body that a client without a token sends over HTTP/1.1. */
+/** Creates an attack in which a client without a token sends a body over HTTP/1.1. */
 function unauthenticated(
   title: string,
   { path, fields, body, method = "POST" }: UnauthenticatedBody,
@@ -122,7 +123,7 @@ describeAttacks("bodies of unauthenticated clients", [
   },
   {
     title: "chunks with long extensions (HTTP/1.1)",
-    // Deno's TLS keeps a buffer of constant size after it has received data once.
+    // After Deno's TLS has received data once, it keeps a buffer of constant size.
     isRehearsed: true,
     bounds: { heldKiB: 2048, cpuMs: 300 },
     run: async ({ http1 }) => {
@@ -143,7 +144,7 @@ describeAttacks("bodies of unauthenticated clients", [
   },
   {
     title: "bodies that stop (100 streams on each of 50 connections), no token",
-    // The first answer closes the connection, so each request needs a connection and a handshake of its own.
+    // The first answer closes the connection, so each request needs a new connection and a handshake.
     bounds: { heldKiB: 1024, cpuMs: 50 },
     run: async (target) => halfBodies(target, []),
   },
@@ -160,7 +161,7 @@ describeAttacks("bodies of token holders", [
     bounds: { cpuMs: 300, heldKiB: 8192 },
     run: async (target) => {
       const [name, value] = authorization(target);
-      // Compressed on first use, outside the thread that measures the bystander.
+      // Compressed asynchronously, so that the measurement of the bystander continues.
       const params = { [constants.BROTLI_PARAM_QUALITY]: 5 };
       nothing ??= await promisify(brotliCompress)(Buffer.alloc(256 * MIB), { params });
       const body = nothing;
@@ -183,8 +184,8 @@ describeAttacks("bodies of token holders", [
   },
   {
     title: "bodies that stop (100 streams on each of 50 connections)",
-    // The server holds 64 MiB of bodies, and about 2,500 streams that wait for the rest, on 20 connections. Kept bodies would
-    // add 11 MiB.
+    // The server holds 64 MiB of bodies on 20 connections, and about 2,500 streams that wait for more data. A server
+    // that kept all bodies would hold 11 MiB more.
     bounds: { heldKiB: 8192, cpuMs: 10 },
     run: (target) => halfBodies(target, [authorization(target)]),
   },
@@ -211,7 +212,7 @@ async function onePieces(target: Target, fields: readonly (readonly [string, str
   const http2 = await target.http2();
   for (let i = 0; i < 8; i++) {
     const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
-    // A closed flow-control window holds data back, so the server decides how much it accepts.
+    // The server decides by its flow-control window how much data it accepts.
     await http2.data(stream, Buffer.alloc(60_000, "["), { pieceBytes: 1, patienceMs: 2000 });
   }
   return { requests: 8, connections: 1, outcome: "held or refused" };
@@ -235,7 +236,7 @@ async function halfBodies(target: Target, fields: readonly (readonly [string, st
 async function oversized(target: Target, fields: readonly (readonly [string, string])[]) {
   const http2 = await target.http2();
   const body = Buffer.alloc(3_000_000, " ");
-  // The bodies stay unfinished, so their streams stay open. One stream is left for the valid call.
+  // The streams stay open, because their bodies stay unfinished. One stream is left for the valid call.
   const times = MAX_HTTP2_STREAMS - 1;
   for (let i = 0; i < times; i++) {
     const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
@@ -243,7 +244,7 @@ async function oversized(target: Target, fields: readonly (readonly [string, str
     await waitFor("an answer", () => http2.isAnswered(stream));
     if (http2.wire.isClosed) throw new Error(`the connection was closed after ${i + 1} messages`);
   }
-  // The connection works like a new one: it accepts a body larger than its first window.
+  // The connection works like a new connection: it accepts a body larger than its first window.
   const stream = await http2.request(post(PATHS.say, "application/json", [authorization(target)]), { isEnd: false });
   const sent = await http2.data(stream, Buffer.from(`${" ".repeat(100_000)}{"text":"a"}`), { isEnd: true });
   if (!sent) throw new Error("the connection accepts no more bodies");

@@ -13,7 +13,6 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** Paths that the test service serves in different ways. */
 const SERVED = [PATHS.health, PATHS.large, `${PATHS.talk}?a=b`, PATHS.say, PATHS.watch, PATHS.look, "/x"];
 const TYPES = ["application/grpc", "application/json", "application/connect+json", "application/grpc-web+proto"];
 
@@ -131,7 +130,7 @@ describeAttacks("connections", [
   },
   {
     title: "pipelined requests with unread answers (HTTP/1.1)",
-    // Up to 32 answers of about 150 KB wait behind the answer being written. Without that limit they would take
+    // Up to 32 answers of about 150 KB wait behind the current answer. Without this limit, the answers would take
     // hundreds of MiB.
     bounds: { heldKiB: 8192 },
     run: async ({ http1: open }) => {

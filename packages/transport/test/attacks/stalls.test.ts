@@ -17,14 +17,20 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** Longest time that a server may keep a stalled connection, in milliseconds. Its own limits are 10 to 30 s. */
+/**
+ * The maximum time for which a server may keep a stalled connection, in milliseconds. The server's own limits are 10 to
+ * 30 s.
+ */
 const PATIENCE_MS = 120_000;
 const TRICKLE_MS = 500;
 
-/** Opens a stalled connection. Returns the bytes to trickle, piece by piece, and whether the server has closed it. */
+/**
+ * Opens a stalled connection. `trickle` sends another piece, and `isEnded` returns whether the server has closed the
+ * connection.
+ */
 type Stall = (target: Target) => Promise<{ readonly trickle?: () => void; readonly isEnded: () => boolean }>;
 
-/** An attack that only waits. The server must close the stalled connection. */
+/** Creates an attack that only waits. The server must close the stalled connection. */
 function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed"> = {}): Attack {
   return {
     title,
@@ -47,12 +53,12 @@ function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed
 }
 
 /**
- * Options for attacks that hold 2 MiB per connection until the server closes it. Allocators keep this memory and use it
- * again.
+ * Options for attacks that hold 2 MiB per connection until the server closes the connection. Allocators keep this
+ * memory and reuse it.
  */
 const AGAIN = { isRehearsed: true };
 
-/** A connection that sends a beginning and then trickles bytes. */
+/** Opens a connection that sends `begin`, and then `byte` repeatedly. */
 function trickling(begin: string | Buffer, byte: string | Buffer, open: (target: Target) => Promise<Wire>): Stall {
   return async (target) => {
     const wire = await open(target);
@@ -61,7 +67,7 @@ function trickling(begin: string | Buffer, byte: string | Buffer, open: (target:
   };
 }
 
-/** A stalled stream on a connection that keeps sending PINGs. */
+/** Opens a stalled stream on a connection that keeps sending PINGs. */
 function stream(begin: (http2: Http2Wire, target: Target) => Promise<number>, window?: number): Stall {
   return async (target) => {
     const http2 = await target.http2({ ...(window !== undefined && { window, reads: false }) });
@@ -86,7 +92,7 @@ const BREAKING: readonly Buffer[] = [
   frame(FRAME.settings, 0, 0, Buffer.alloc(5)),
 ];
 
-/** Connections that break the protocol and close. The server must keep nothing of them. */
+/** Connections that break the protocol and close. The server must keep no memory of these connections. */
 const broken: Attack = {
   title: "connections that break the protocol and close (300)",
   bounds: { heldKiB: 256, cpuMs: 40 },
@@ -100,7 +106,7 @@ const broken: Attack = {
       await waitFor("the server has noticed", () => http2.wire.isClosed || http2.isGoingAway);
       http2.wire.close();
     }
-    // The bystander holds some descriptors of its own.
+    // The bystander itself holds some descriptors.
     await waitFor("the server frees their descriptors", () => descriptorsOf(pid) <= before + 10, PATIENCE_MS);
     return { requests: 300, connections: 300, outcome: "closed" };
   },
@@ -187,11 +193,11 @@ describeAttacks(
       async (target) => {
         const wire = await target.http1();
         wire.socket.pause();
-        // The answers have more bytes than the kernel's buffers accept.
+        // The answers are larger than the buffers of the kernel.
         const request = head("GET", PATHS.large, {});
         for (let i = 0; i < 200; i++) wire.push(request);
         const isEnded = () => wire.isClosed || !wire.socket.writable;
-        // A client sees the end of a connection only when it reads, so it reads one byte now and then.
+        // The client does not read, so it notices the end of the connection only when it writes.
         return { trickle: () => wire.push("\r\n"), isEnded };
       },
       AGAIN,

@@ -18,7 +18,7 @@ import { TalkSchema } from "../gen/talk/v1/talk_pb.ts";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** Number of frames of a flood that leave in one write. */
+/** The number of frames of a flood in one write. */
 const PER_WRITE = 500;
 
 /** Sends one frame repeatedly on one connection until the server closes it. Returns the number of frames sent. */
@@ -37,7 +37,7 @@ function outcomeOf(http2: Http2Wire): string {
   return http2.wire.isClosed || http2.isGoingAway ? "the server closes the connection" : "ignored";
 }
 
-/** A flood of one kind of frame on a connection. */
+/** Creates an attack that floods a connection with one kind of frame. */
 function floodOf(title: string, times: number, cpuMs: number, bytes: (http2: Http2Wire, i: number) => Buffer) {
   return {
     title,
@@ -161,7 +161,7 @@ describeAttacks("floods of frames", [
 describeAttacks("streams", [
   {
     title: "`Watch` on 100 streams of each of 80 connections",
-    // The server accepts a thousand of them, about 75 KiB each.
+    // The server accepts a thousand of these streams. Each takes about 75 KiB.
     bounds: { heldKiB: 2048, cpuMs: 8 },
     run: (target) =>
       crowd(
@@ -175,15 +175,15 @@ describeAttacks("streams", [
   },
   {
     title: "unread answers of 150 KB (100 on each of 20 connections)",
-    // Node stays below the limit of a worker. On Deno abandoned answers stay until garbage collection, and the
-    // allocator keeps their memory. The next attack shows that Deno uses it again.
+    // On Node, the memory stays below the limit of a worker. On Deno, abandoned answers stay until garbage collection,
+    // and the allocator keeps their memory. The next attack shows that Deno reuses this memory.
     bounds: { heldKiB: 16_384 },
     run: unreadLarge,
   },
   {
     title: "unread answers of 150 KB, a second time",
     isRehearsed: true,
-    // Abandoned responses that stay in memory would add 10 MiB each time.
+    // If abandoned responses stayed in memory, each attack would add 10 MiB.
     bounds: { heldKiB: 6144 },
     run: unreadLarge,
   },
@@ -200,7 +200,7 @@ describeAttacks("streams", [
   },
 ]);
 
-/** Requests a text of this many bytes. */
+/** Encodes a request for a text of this length. */
 function sayOf(bytes: number): Uint8Array {
   return toBinary(TalkSchema, create(TalkSchema, { number: BigInt(bytes) }));
 }

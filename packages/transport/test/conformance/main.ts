@@ -11,12 +11,12 @@ const USAGE = `Usage: npm run test:conformance -- [options]
 
 const FOLDER = "dist-conformance";
 
-/** Runs one call at a time. */
+/** The flags for one call at a time. */
 const ALONE = ["--parallel", "1", "--max-servers", "1"];
 
 /**
- * Calls that must reach their handler within half a second. The suite makes 32 calls at once to four servers that have
- * just started. On a busy machine some of them would miss that deadline.
+ * The cases whose calls must reach their handler within half a second. The suite makes 32 calls at once to four servers
+ * that have just started. On a busy machine, some calls would miss this deadline.
  */
 const HURRIED = "Deadline Propagation/**";
 
@@ -51,7 +51,7 @@ async function main(): Promise<void> {
   if (failures.length > 0) throw new Error(`\n${failures.join("\n\n")}\n\nthe port does not conform`);
 }
 
-/** The server in server.ts, on the same runtime. */
+/** Returns the command that starts server.ts on the same runtime. */
 function serverCommand(descriptors: string): string[] {
   const server = import.meta.filename.replace(/main(\.[jt]s)$/, "server$1");
   const permissions = "deno" in process.versions ? ["run", "--no-prompt", "-A"] : [];
@@ -63,7 +63,7 @@ function runtime(): string {
   return deno === undefined ? `Node ${node}` : `Deno ${deno}`;
 }
 
-/** Flags of the suite's runner. */
+/** Returns the flags for the suite's runner. */
 function runnerFlags(): { readonly patterns: readonly string[]; readonly trace: readonly string[] } {
   try {
     const { run = [], trace } = parseArgs({

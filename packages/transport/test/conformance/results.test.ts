@@ -15,7 +15,7 @@ describe("the results of the conformance suite", () => {
   });
 
   it("are an error if a case has no outcome", () => {
-    expect(() => parseResults("error starting server")).toThrow("did not come to its end");
+    expect(() => parseResults("error starting server")).toThrow("ended early");
     expect(() => parseResults(END)).toThrow("did not run every case");
     const cut = "Total cases: 3\n3 passed, 0 failed\nAnother 2 could not be run due to client timing out";
     expect(() => parseResults(cut)).toThrow("did not run every case");

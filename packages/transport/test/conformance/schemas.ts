@@ -19,15 +19,13 @@ export type ErrorDefinition = Message<"connectrpc.conformance.v1.Error"> & {
   details: Any[];
 };
 
-/** Fields that every response definition has. */
 interface Definition {
   responseHeaders: Header[];
   responseTrailers: Header[];
-  /** In milliseconds. */
   responseDelayMs: number;
 }
 
-/** How the server must answer a call with one response. */
+/** The definition of the only response to a call. */
 export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDefinition"> &
   Definition & {
     response:
@@ -36,7 +34,7 @@ export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDe
       | { case: undefined; value?: undefined };
   };
 
-/** How the server must answer a call with a stream of responses. */
+/** The definition of a stream of responses. */
 export type StreamDefinition = Message<"connectrpc.conformance.v1.StreamResponseDefinition"> &
   Definition & { responseData: Uint8Array[]; error?: ErrorDefinition };
 
@@ -46,19 +44,16 @@ export type UnaryRequest = Message & { responseDefinition?: UnaryDefinition };
 /** The message of ServerStream and BidiStream; only the latter has `fullDuplex`. */
 export type StreamRequest = Message & { responseDefinition?: StreamDefinition; fullDuplex?: boolean };
 
-/** Configuration of the server. */
 export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompatRequest"> & {
   useTls: boolean;
-  /** In PEM, like the other certificates. Empty if clients need no certificate. */
+  /** The certificate of clients in PEM, like the other certificates; empty if clients need no certificate. */
   clientTlsCert: Uint8Array;
-  /** In bytes; 0 for no limit. */
+  /** The maximum size of a message, in bytes; 0 for no limit. */
   messageReceiveLimit: number;
   serverCreds?: Message & { cert: Uint8Array; key: Uint8Array };
 };
 
-/**
- * The suite's own definitions. The definitions come with the Go module of the suite, so this repository keeps no copy.
- */
+/** The suite's definitions. They come with the Go module of the suite, so this repository keeps no copy. */
 export interface Schemas {
   readonly registry: FileRegistry;
   readonly service: DescService;

@@ -1,5 +1,5 @@
 // The server that the conformance suite tests: `server.ts DESCRIPTORS`. It reads its configuration from standard input
-// and writes its address to standard output. Each message follows its length.
+// and writes its address to standard output. The length of each message precedes the message.
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { serveNode } from "../../src/index.ts";
@@ -16,7 +16,7 @@ const pemCert = request.serverCreds?.cert ?? new Uint8Array(0);
 const response = create(schemas.serverResponse, { host: HOST, port, pemCert } as never);
 process.stdout.write(withLength(toBinary(schemas.serverResponse, response)));
 
-/** Resolves with the port number. */
+/** Opens the server. Resolves to the port number. */
 async function open({ useTls, serverCreds, clientTlsCert, messageReceiveLimit }: ServerCompatRequest): Promise<number> {
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
   const options = {

@@ -5,8 +5,8 @@ import { ConnectError, type ConnectRouter, type HandlerContext } from "@connectr
 import type { ErrorDefinition, Header, Schemas, StreamDefinition, StreamRequest, UnaryRequest } from "./schemas.ts";
 
 /**
- * Routes of the suite's ConformanceService, as its definition describes each method. The definition leaves
- * Unimplemented without a route.
+ * Returns the routes of the suite's ConformanceService. Each method follows its definition, which leaves Unimplemented
+ * without a route.
  */
 export function conformanceRoutes(schemas: Schemas): (router: ConnectRouter) => void {
   const service = new ConformanceService(schemas);
@@ -30,7 +30,7 @@ class ConformanceService {
     this.#schemas = schemas;
   }
 
-  /** The single response to all messages of a call. The first message defines it. */
+  /** Returns the only response to all messages of a call. The first message defines this response. */
   async unary(requests: readonly UnaryRequest[], context: HandlerContext) {
     const definition = requests[0]?.responseDefinition;
     const requestInfo = this.#requestInfo(requests, context);
@@ -76,7 +76,7 @@ class ConformanceService {
     if (first?.responseDefinition) yield* this.#rest(first.responseDefinition, { sent, received }, context);
   }
 
-  /** The responses not sent yet, then the error if there is one. */
+  /** Yields the remaining responses. Then throws the error, if one is defined. */
   async *#rest(
     { responseData, responseDelayMs, error }: StreamDefinition,
     { sent, received }: { readonly sent: number; readonly received: readonly StreamRequest[] },
@@ -93,7 +93,7 @@ class ConformanceService {
   }
 
   /**
-   * The data that the server received in a call.
+   * Returns the data that the server received in a call.
    *
    * @throws RangeError if the deadline is not a whole number of milliseconds
    */

@@ -4,22 +4,23 @@ import { join, resolve } from "node:path";
 const MODULE = "connectrpc.com/conformance";
 const VERSION = "v1.0.7";
 
-/** Longest time for one server, in milliseconds. A run takes less than a minute. */
+/** The maximum time for one server, in milliseconds. A run takes less than a minute. */
 const MAX_RUN_MS = 8 * 60_000;
 
-/** The installed official conformance suite. */
+/** The official conformance suite, installed. */
 export interface Suite {
   readonly version: string;
-  /** Its own definitions, as a serialized FileDescriptorSet. */
+  /** The path of the suite's definitions, a serialized FileDescriptorSet. */
   readonly descriptors: string;
-  /** Tests a server that this command starts, once per configuration. Resolves with the output. */
+  /** Starts a server with this command, once per configuration, and tests the server. Resolves to the output. */
   run(command: readonly string[], flags: readonly string[]): Promise<string>;
 }
 
 /**
- * Installs the suite with Go and takes its definitions from the same module. Go's checksum database verifies both.
+ * Installs the suite with Go, and takes the definitions from the same module. Go's checksum database verifies the
+ * module.
  *
- * @param folder destination of both
+ * @param folder the destination of the suite and its definitions
  */
 export function installSuite(folder: string): Suite {
   const bin = resolve(folder, "bin");
@@ -40,7 +41,7 @@ export function installSuite(folder: string): Suite {
   };
 }
 
-/** Returns the output of a program with any exit code. @throws if the program does not exit in time */
+/** Returns the output of a program, even if its exit code is not 0. @throws if the program does not exit in time */
 function outputOf(program: string, args: readonly string[]): Promise<string> {
   return new Promise((resolveWith, reject) => {
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
