@@ -23,19 +23,16 @@ const OTHER_CERT_KEY = fixture("other-key.pem");
 const folder = mkdtempSync(join(tmpdir(), "ugs-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Writes a file. Returns its path. */
 function file(name: string, text: string): string {
   const path = join(folder, name);
   writeFileSync(path, text);
   return path;
 }
 
-/** Splits a text at its white space. */
 function words(text: string): string[] {
   return text.trim().split(/\s+/);
 }
 
-/** The faults of the settings; empty if the settings are valid. */
 async function faultsOf(environ: Environ): Promise<readonly string[]> {
   try {
     await loadConfig(environ);
@@ -110,7 +107,7 @@ describe("the defaults", () => {
     expect(await loadConfig(Object.fromEntries(written))).toEqual(defaults);
   });
 
-  it("ignore variables of other programs", async () => {
+  it("apply if only variables of other programs are set", async () => {
     expect(await loadConfig({ PATH: "/bin", REDIS: "redis://h", constructor: "x", HOSTNAME: "h" })).toEqual(defaults);
   });
 });
@@ -164,7 +161,7 @@ describe("a variable that is not a setting", () => {
     expect(await misspelled(name)).toEqual([]);
   });
 
-  it("is reported as API_TOKEN only if its value names an environment", async () => {
+  it("with the name API_TOKEN is reported only if its value names an environment", async () => {
     for (const value of ["ugk_0123", "c2VjcmV0c2VjcmV0cw=="]) expect(await misspelled("API_TOKEN", value)).toEqual([]);
     expect(await misspelled("API_TOKEN", `acme/Customer=${TOKEN}`)).toHaveLength(1);
   });
@@ -176,7 +173,7 @@ describe("a variable that is not a setting", () => {
   });
 });
 
-/** The settings that another setting needs. */
+/** The settings without which another setting is invalid. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },
@@ -310,7 +307,8 @@ const UNCHECKED = [
 ] as const;
 
 /**
- * Invalid values. Each contains a text that occurs in no message, so a test detects a message that repeats the value.
+ * Invalid values. Each value contains a text that no message contains, so a test detects a message that repeats the
+ * value.
  */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
@@ -450,7 +448,7 @@ describe("the message of a fault", () => {
     expect([faults.length, faults.at(-1)]).toEqual([21, "CORS_ORIGINS has 39980 more faults in its entries"]);
   });
 
-  it("formats durations like settings", async () => {
+  it("formats durations as in settings", async () => {
     const faults = await faultsOf({
       ROTATION_GRACE: "31d",
       AUDIT_RETENTION: "1",
@@ -473,7 +471,7 @@ describe("the message of a fault", () => {
     }
   });
 
-  it("says how to create a key", async () => {
+  it("contains the command that creates a key", async () => {
     expect(await faultsOf({ REDIS_URL: "redis://h" })).toEqual([expect.stringContaining("openssl rand -base64 32")]);
   });
 

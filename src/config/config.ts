@@ -8,7 +8,6 @@ import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.
 /** An environment variable that resembles a setting, but is not one. */
 interface Misspelled {
   readonly name: string;
-  /** The setting that it resembles. */
   readonly setting: Setting;
 }
 
@@ -16,7 +15,7 @@ interface Misspelled {
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly faults: readonly string[];
-  /** @param misspelled variables that may be the cause */
+  /** @param misspelled variables that may have caused the faults */
   constructor(faults: readonly string[], misspelled: readonly Misspelled[] = []) {
     const hints = misspelled.map(
       ({ name, setting }) => `${name} is set, but is not a setting: did you mean ${setting}?`,
@@ -27,7 +26,6 @@ export class ConfigError extends Error {
   }
 }
 
-/** The environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
 
 interface SettingFile {
@@ -41,34 +39,29 @@ type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][0]]: Return
 interface TlsConfig {
   readonly cert: string;
   readonly key: string;
-  /** CA certificates of clients. Undefined: clients need no certificate. */
+  /** CA certificates used to verify clients. If undefined, clients need no certificate. */
   readonly clientCa: string | undefined;
 }
 
 /** All settings, validated. */
 export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
   readonly tls: TlsConfig | undefined;
-  /** The files of settings. */
   readonly files: readonly SettingFile[];
-  /** Returns the same settings with new contents of these files. @throws ConfigError */
+  /** Returns the same settings with new contents of files. @throws ConfigError */
   readonly withTexts: (texts: FileContents) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
 
 type FileContents = { readonly [name in FileSetting]?: FileContent };
 
-/**
- * Reads the settings and their files. An empty variable is the same as an unset variable.
- *
- * @throws ConfigError with every fault
- */
+/** Reads the settings and their files. An empty variable counts as unset. @throws ConfigError with every fault */
 export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   const settings = (Object.keys(SETTINGS) as Setting[]).filter(isFile);
   const paths = settings.flatMap((name) => (environ[name] ? [[name, environ[name]] as const] : []));
   return parseConfig(environ, Object.fromEntries(await new FileReader().readAll(paths)));
 }
 
-/** @param contents of all files of settings @throws ConfigError with every fault */
+/** @param contents the contents of all files of settings @throws ConfigError with every fault */
 function parseConfig(environ: Environ, contents: FileContents): Readonly<Config> {
   const given = (name: Setting): string => environ[name] || defaultOf(name);
   const files: SettingFile[] = [];
@@ -110,7 +103,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const tlsFault = tls && faultOf(tls);
   const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
   const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
-  // Rules for combinations of settings. They ignore settings that are already invalid.
+  // Rules for combinations of settings. These rules ignore settings that are already invalid.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
       areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,
@@ -183,10 +176,7 @@ function textsOf(files: readonly SettingFile[]): FileContents {
   return Object.fromEntries(files.map(({ setting, text }) => [setting, text]));
 }
 
-/**
- * The reason why a TLS server cannot use the files; undefined if it can use them. Node or Deno would ignore some of
- * these faults.
- */
+/** Returns undefined if a TLS server can use the files. Node or Deno would ignore some of these faults. */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
   try {
@@ -198,8 +188,8 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 }
 
 /**
- * Finds variables that resemble settings: the name differs in case or underscores, in few letters of a long name, or by `_FILE`
- * at the end. Other variables belong to other programs.
+ * Finds variables whose names resemble settings. The name differs only in case or underscores, in few letters of a long
+ * name, or by `_FILE` at the end.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
@@ -213,15 +203,15 @@ function misspelledIn(environ: Environ): Misspelled[] {
   });
 }
 
-/** The examples in the README use `API_TOKEN` for a plain token. A value like an entry of `API_TOKENS` is probably a mistake. */
+/** The README uses `API_TOKEN` for a plain token. If the value is an entry of `API_TOKENS`, the name is probably wrong. */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
 }
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // The limit is 0 for short names such as PORT, because many other names resemble them. It is fixed for the names of
-  // OpenTelemetry, because they resemble each other.
+  // Names of OpenTelemetry resemble each other, so their limit is fixed. The limit of other names depends on their
+  // length. It is 0 for short names such as PORT, because many names resemble a short name.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

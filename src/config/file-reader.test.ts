@@ -5,7 +5,7 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { type FileContent, FileReader, MAX_FILE_BYTES } from "./file-reader.ts";
 
-/** Reads files with a reader. Returns the text or the error message of each file. */
+/** Returns the text or the error message of each file. */
 async function readAll(reader: FileReader, ...paths: string[]): Promise<string[]> {
   const contents = await reader.readAll(paths.map((path) => [path, path] as const));
   return paths.map((path) => textOf(contents.get(path)));
@@ -16,7 +16,7 @@ function textOf(content: FileContent | undefined): string {
 }
 
 describe("a file of a setting", () => {
-  it("is read completely up to the maximum size, and rejected beyond it", async () => {
+  it("is read completely up to the maximum size, and is rejected if it is larger", async () => {
     const path = join(newFolder(), "large");
     writeFileSync(path, "é".repeat(MAX_FILE_BYTES / 2));
     expect((await readAll(new FileReader(), path))[0]).toHaveLength(MAX_FILE_BYTES / 2);
@@ -35,7 +35,7 @@ describe("a file of a setting", () => {
 });
 
 describe("a read that hangs", () => {
-  /** A reader of files in memory. The paths of files on one mount begin with the same letter. */
+  /** Creates a reader of files in memory. The paths of files on the same mount begin with the same letter. */
   function memory() {
     const began: string[] = [];
     const hung = new Map<string, () => void>();
@@ -47,7 +47,7 @@ describe("a read that hangs", () => {
     return { began, hung, reader: new FileReader(read, 20) };
   }
 
-  it("ends at its timeout, and blocks only the files of its own mount", async () => {
+  it("ends at its timeout, and blocks only the files of the same mount", async () => {
     const { began, hung, reader } = memory();
     await readAll(reader, "a1", "a2", "b");
     began.length = 0;

@@ -9,8 +9,8 @@ export const MAX_FILE_BYTES = 1_048_576;
 const READ_MS = 3000;
 
 /**
- * The maximum number of hanging reads. A read cannot be cancelled. On Node it occupies one of the four threads that also
- * resolve host names, compress and sign.
+ * The maximum number of hanging reads. No program can cancel a read. On Node, a hanging read occupies one of the four
+ * threads that also resolve host names, compress and sign.
  */
 const MAX_HANGING = 2;
 
@@ -26,8 +26,7 @@ interface ReadFile {
 }
 
 /**
- * Reads files one after another, each with a timeout. While the read of a file hangs, the reader reads neither that file nor
- * other files of the same mount.
+ * Reads files one after another, each with a timeout. While a read hangs, the reader skips all files of the same mount.
  */
 export class FileReader {
   readonly #read: typeof readRegularFile;
@@ -74,7 +73,7 @@ export class FileReader {
 /**
  * Reads a regular file. A pipe would block the read until a program writes to the pipe, and a device may have no end.
  *
- * @throws SettingError if it is not a regular file, or larger than `MAX_FILE_BYTES`; otherwise the error of the system
+ * @throws SettingError if the file is not regular, or larger than `MAX_FILE_BYTES`; otherwise the error of the system
  */
 async function readRegularFile(path: string): Promise<ReadFile> {
   // Without O_NONBLOCK, opening a pipe without a writer would block.
@@ -103,7 +102,7 @@ function unreadable(path: string, code = "unknown error"): SettingError {
   return new SettingError(`cannot be read: ${code} ${at(path)}`);
 }
 
-/** Formats a path for an error. Hides a value that may be the secret itself instead of a path. */
+/** Formats a path for an error. Hides a value that may be a secret in place of a path. */
 function at(path: string): string {
   const isPath = /^\.{0,2}\/[\w./@-]*$|^[A-Za-z]:\\/.test(path);
   return isPath ? `at ${path}` : "at this path. Is the value a path?";

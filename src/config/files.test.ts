@@ -50,7 +50,7 @@ async function watched(
 }
 
 describe("the files of settings", () => {
-  it("report nothing if they are written with the same content", async () => {
+  it("are not reported if a program writes the same content again", async () => {
     const { pathOf, state, look } = await watched({ API_TOKENS_FILE: TOKENS });
     await look();
     writeFileSync(pathOf("API_TOKENS_FILE"), TOKENS);
@@ -101,7 +101,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["0000000000000000000000", "1111111111111111111111"]);
   });
 
-  it("keep their last valid content if they are deleted, empty or invalid, and report each content once", async () => {
+  it("keep their last valid content if they are deleted, empty or invalid, and each content is reported once", async () => {
     const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const path = pathOf("API_TOKENS_FILE");
     rmSync(path);
@@ -194,7 +194,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["a-better-token-of-27-chars"]);
   });
 
-  it("are used while the read of another file hangs, which is reported once", async () => {
+  it("are used while the read of another file hangs, and the hanging read is reported once", async () => {
     const hung = new Set<string>();
     const read = async (path: string) => {
       const device = Number(path.endsWith("ADMIN_TOKEN_FILE"));

@@ -12,14 +12,15 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 
 interface FilesListener {
   /**
-   * Makes the service use the new contents. If this function rejects, the service keeps the old contents.
-   * `SettingFiles` then calls it again with growing delays, until it succeeds or the files change.
+   * Applies the new contents. If this function rejects, the service keeps the old contents. `SettingFiles` then calls
+   * the function again with growing delays, until a call succeeds or the files change.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**
-   * Called once for each new content, after the service has used or rejected the content.
+   * Called once for each new content, after the service has applied or rejected the content.
    *
-   * @param error undefined if the content is used; a ConfigError if it is invalid; otherwise the error of `use`
+   * @param error undefined if the content is used; a ConfigError if the content is invalid; otherwise the error of
+   *   `use`
    */
   readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
 }
@@ -29,7 +30,7 @@ const MAX_WAIT = 30;
 
 interface Rejected {
   readonly contents: string;
-  /** The contents and the error, so that each pair is reported once. */
+  /** The contents and the error in one text, so that each pair is reported once. */
   readonly report: string;
   /** The number of reads between the last attempt and the next attempt. */
   readonly reads: number;
@@ -37,8 +38,8 @@ interface Rejected {
 }
 
 /**
- * Reads the files of settings periodically, because no runtime reports every way of replacing a file. The service uses
- * a content after two equal reads, so it never uses a half-written file. Invalid contents are never used.
+ * Reads the files of settings periodically, because no runtime reports every way of replacing a file. A content is used
+ * only after two equal reads, so that a half-written file is never used.
  */
 export class SettingFiles {
   readonly #listener: FilesListener;
@@ -61,7 +62,6 @@ export class SettingFiles {
     this.#groups = [...groups].map((group) => new Set(group.filter((setting) => settings.has(setting))));
   }
 
-  /** Starts to read the files periodically. */
   watch(): void {
     if (this.#config.files.length === 0 || this.#isClosed) return;
     this.#timer = setTimeout(() => void this.readAll().finally(() => this.watch()), INTERVAL_MS).unref();
@@ -72,7 +72,7 @@ export class SettingFiles {
     clearTimeout(this.#timer);
   }
 
-  /** Reads the files once, and uses changed contents. */
+  /** Reads the files once, and applies changed contents. */
   async readAll(): Promise<void> {
     const before = this.#contents;
     this.#contents = await this.#reader.readAll(this.#config.files.map(({ setting, path }) => [setting, path]));

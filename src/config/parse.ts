@@ -16,7 +16,6 @@ export class SettingError extends Error {
   }
 }
 
-/** Returns a parser that returns undefined for an unset setting. */
 export function optional<T>(parser: (text: string) => T) {
   return (text: string): T | undefined => (text === "" ? undefined : parser(text));
 }
@@ -25,7 +24,7 @@ const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: HOUR_MS, d: DAY_MS };
 
 /**
- * Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`. The parser returns milliseconds, and throws
+ * Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`, in milliseconds. The parser throws
  * SettingError.
  */
 export function duration(min: number, max: number) {
@@ -39,13 +38,13 @@ export function duration(min: number, max: number) {
   };
 }
 
-/** Formats milliseconds like a setting, in the largest unit that divides them. */
+/** Formats milliseconds as in a setting, such as `90s`. */
 function formatDuration(ms: number): string {
   const [unit, size] = Object.entries(UNIT_MS).findLast(([, size]) => ms >= size && ms % size === 0) ?? ["s", 1];
   return `${ms / size}${unit}`;
 }
 
-/** Returns a parser of whole numbers. It throws SettingError. */
+/** Returns a parser of whole numbers. The parser throws SettingError. */
 export function integer(min: number, max: number) {
   return (text: string): number => {
     const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -54,7 +53,7 @@ export function integer(min: number, max: number) {
   };
 }
 
-/** Parses `CALLS/DURATION`, such as `1000/10s`, in whole seconds, or `off`. @throws SettingError */
+/** Parses a rate limit: `CALLS/DURATION` in whole seconds, such as `1000/10s`, or `off`. @throws SettingError */
 export function rateLimit(text: string): RateLimit | undefined {
   if (text === "off") return undefined;
   const [calls = "", window = "", ...rest] = text.split("/");
@@ -70,7 +69,7 @@ export function rateLimit(text: string): RateLimit | undefined {
   );
 }
 
-/** The entries of a list, separated by a comma, a line break, or both. */
+/** Splits a list at commas and line breaks. */
 function entriesOf(text: string): string[] {
   const lines = text.split("\n").flatMap((line) => line.trim() || []);
   const isLast = (i: number) => i === lines.length - 1;
@@ -83,8 +82,8 @@ const MAX_FAULTS = 20;
 /**
  * Parses each entry of a list. An empty text has no entries.
  *
- * @throws SettingError with the positions of up to `MAX_FAULTS` invalid entries. An entry may be a secret, so the error does
- *   not contain it
+ * @throws SettingError with the positions of up to `MAX_FAULTS` invalid entries, but without the entries, which may be
+ *   secrets
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   if (text === "") return [];
@@ -104,7 +103,7 @@ function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   return values;
 }
 
-/** Requires unique entries. @param by returns the part of an entry that must be unique @throws SettingError */
+/** @param by returns the part of an entry that must be unique @throws SettingError */
 function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) => string, fault: string): void {
   const places = new Map<string, number>();
   entries.map(by).forEach((value, i) => {
@@ -114,7 +113,7 @@ function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) =>
   });
 }
 
-/** Quotes an entry in an error. Do not use it for secrets. */
+/** Quotes an entry in an error. Do not use this function for secrets. */
 function quoted(entry: string): string {
   return entry === "" ? "is empty: it" : `is ${JSON.stringify(entry.slice(0, 100))}: it`;
 }
@@ -129,7 +128,6 @@ export function networks(text: string): Network[] {
   });
 }
 
-/** Validates a password. @throws SettingError */
 export function password(text: string): string {
   if (/\p{Cc}/u.test(text)) throw new SettingError("contains a control character, such as a line break in the file");
   return text;
@@ -150,17 +148,13 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
-/**
- * The value that removes all tokens. An empty file does not remove them, because another program may be writing the
- * file.
- */
+/** The value that removes all tokens. An empty file removes no tokens, because a program may be writing the file. */
 const NO_TOKENS = "none";
 
-/** A token of `API_TOKENS`. */
 export interface ApiTokenSetting {
   readonly environment: EnvironmentName;
   readonly token: string;
-  /** The name in the log and in the audit trail. Undefined: none. */
+  /** The name in the log and in the audit trail, if the token has a name. */
   readonly name?: string | undefined;
 }
 
@@ -194,7 +188,7 @@ export function adminTokens(text: string): string[] {
   throw new SettingError("must be one token, or two tokens separated by a comma");
 }
 
-/** Validates a token. It must be valid in an HTTP header. @throws SettingError */
+/** Requires that the token is valid in an HTTP header. @throws SettingError */
 function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");
@@ -219,7 +213,6 @@ export function origins(text: string): "*" | string[] {
   });
 }
 
-/** Parses `on` or `off`. @throws SettingError */
 export function onOff(text: string): boolean {
   if (text !== "on" && text !== "off") throw new SettingError("must be on or off");
   return text === "on";
@@ -232,7 +225,6 @@ export function collectorUrl(text: string): string {
   return text;
 }
 
-/** @throws SettingError with the example */
 function httpUrl(text: string, example: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol)) return url;
@@ -253,7 +245,7 @@ export function publicUrl(text: string): string {
 /**
  * Parses `NAME=VALUE,...` as HTTP headers, with `%XX` in values (https://www.w3.org/TR/baggage/).
  *
- * @throws SettingError, which contains none of the values
+ * @throws SettingError without the values, which may be secrets
  */
 export function headers(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(
@@ -278,7 +270,7 @@ function oneOf<const Word extends string>(...words: readonly Word[]) {
   };
 }
 
-/** Parses a log level. The order is from most output to least. It throws SettingError. */
+/** Parses a log level. The levels are in the order from most to least output. It throws SettingError. */
 export const logLevel = oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent");
 
 /** Accepts the only supported collector protocol. It throws SettingError. */
@@ -291,9 +283,9 @@ export function host(text: string): string {
 }
 
 /**
- * The value in a file: its text without line breaks at the end.
+ * Returns the text of a file without line breaks at the end.
  *
- * @throws SettingError if the file is empty: another program may be writing it
+ * @throws SettingError if the file is empty, because a program may be writing the file
  */
 export function fileValue(setting: string, text: string): string {
   const hint = /^(?:API_TOKENS|ADMIN_TOKEN)_FILE$/.test(setting) ? `; write \`${NO_TOKENS}\` to remove all tokens` : "";
@@ -317,21 +309,20 @@ export const certificate = pem((text) => certificatesOf(text).length > 0, "a cer
 /** Requires CA certificates. With an empty list, Node would trust the CAs of the system. @throws SettingError */
 export const authorities = pem((text) => certificatesOf(text).length > 0, "one or more certificates in PEM");
 
-/** Requires a private key. @throws SettingError */
 export const privateKey = pem((text) => privateKeyOf(text) !== undefined, "a private key in PEM without a passphrase");
 
-/** Whether a private key belongs to a certificate, both in PEM. */
+/** Returns whether a private key belongs to a certificate, both in PEM. */
 export function isKeyOf(cert: string, key: string): boolean {
   const privateKey = privateKeyOf(key);
   return privateKey !== undefined && certificatesOf(cert)[0]?.checkPrivateKey(privateKey) === true;
 }
 
-/** Earliest expiry time of the certificates in a PEM text, in milliseconds since 1970. */
+/** Returns the earliest expiry time of the certificates in a PEM text, in milliseconds since 1970. */
 export function earliestExpiryOf(pem: string): number {
   return Math.min(...certificatesOf(pem).map(({ validTo }) => Date.parse(validTo)));
 }
 
-/** The certificates in a PEM text; empty if one of them is invalid. */
+/** Returns the certificates in a PEM text; an empty list if one certificate is invalid. */
 function certificatesOf(pem: string): X509Certificate[] {
   try {
     const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];

@@ -6,9 +6,10 @@ import * as parse from "./parse.ts";
 const { duration, integer, optional } = parse;
 
 /**
- * Every setting: the field in the configuration, the parser, the description in Markdown, and the default as text. Fields that
- * end in `Ms` are in milliseconds. A setting that ends in `_FILE` is the path of a file; the field has the content of the
- * file. `npm run generate` writes the table of the README and the names in `deno.json` from this table.
+ * All settings. Each row has the field in the configuration, the parser, the description in Markdown, and the default
+ * as text. Fields that end in `Ms` are in milliseconds. A setting that ends in `_FILE` is the path of a file; the field
+ * has the content of the file. `npm run generate` writes the table of the README and the names in `deno.json` from this
+ * table.
  */
 export const SETTINGS = {
   HOST: ["host", parse.host, "address to listen on", "127.0.0.1"],
@@ -27,7 +28,7 @@ export const SETTINGS = {
   REDIS_PASSWORD_FILE: [
     "redisPassword",
     optional(parse.password),
-    "file with the password. `REDIS_URL` then has none: `redis://USER@HOST:PORT/DB`",
+    "file with the password. `REDIS_URL` then has no password: `redis://USER@HOST:PORT/DB`",
   ],
   REDIS_CA_FILE: [
     "redisCa",
@@ -43,7 +44,7 @@ export const SETTINGS = {
   TOKEN_KEYS: [
     "tokenKeys",
     parse.tokenKeys,
-    "`ID:BASE64,...`: 32-byte keys. The first key encrypts tokens, all keys decrypt. Required with a real Redis",
+    "`ID:BASE64,...`: 32-byte keys. The first key encrypts tokens, and all keys decrypt. Required with a real Redis",
   ],
   TOKEN_KEYS_FILE: ["tokenKeys", parse.tokenKeys, "file with `TOKEN_KEYS`, one key per line"],
   API_TOKENS: [
@@ -56,7 +57,7 @@ export const SETTINGS = {
   ADMIN_TOKEN: [
     "adminTokens",
     parse.adminTokens,
-    "token of the role root, of at least 16 characters. It may call AdminService, for every environment. To replace it, set the old and the new token, separated by a comma",
+    "token of the role root, of at least 16 characters. This token may call AdminService for every environment. To replace the token, set the old and the new token, separated by a comma",
   ],
   ADMIN_TOKEN_FILE: ["adminTokens", parse.adminTokens, "file with `ADMIN_TOKEN`, one token per line, or `none`"],
   ROTATION_GRACE: [
@@ -81,27 +82,27 @@ export const SETTINGS = {
   AUDIT_MAX_EVENTS: [
     "auditMaxEvents",
     integer(1000, 1_000_000_000),
-    "maximum number of group updates per environment and day in the audit trail. Further updates replace the oldest of the day",
+    "maximum number of group updates per environment and day in the audit trail. Further updates replace the oldest updates of the day",
     "100000",
   ],
   MIN_REPLICAS_ACK: [
     "minReplicasAck",
     integer(0, 100),
-    "number of Redis replicas that must have a change before the service acknowledges it",
+    "number of Redis replicas that must have a change before the service acknowledges the change",
     "0",
   ],
   // If undefined, health and metrics use the main port.
   METRICS_PORT: [
     "metricsPort",
     optional(integer(0, 65_535)),
-    "separate port for `/healthz`, `/readyz` and `/metrics`; the main port then does not serve them",
+    "separate port for `/healthz`, `/readyz` and `/metrics`. The main port then does not serve these paths",
   ],
   REFLECTION: ["reflection", parse.onOff, "`off` disables server reflection", "on"],
   DOCS: ["docs", parse.onOff, "`off` disables `/openapi.json` and the page `/docs/`", "on"],
   CONSOLE: [
     "console",
     optional(parse.onOff),
-    "`on` serves [the console](docs/console.md) at `/console/`, on `METRICS_PORT` if it is set. Default: on with the embedded store, off with a real Redis",
+    "`on` serves [the console](docs/console.md) at `/console/`. If `METRICS_PORT` is set, only that port serves the console. Default: on with the embedded store, off with a real Redis",
   ],
   LEGACY_PATHS: [
     "legacyPaths",
@@ -112,19 +113,19 @@ export const SETTINGS = {
   MAX_CONNECTIONS: [
     "maxConnections",
     integer(1, 1_000_000),
-    "maximum number of open connections per worker. At the maximum, a new connection replaces an idle one, or is closed",
+    "maximum number of open connections per worker. At the maximum, a new connection replaces an idle connection. If no connection is idle, the new connection is closed",
     "4096",
   ],
   RATE_LIMIT: [
     "rateLimit",
     parse.rateLimit,
-    "maximum call rate per API token, such as `1000/10s`. Further calls get status 429. All workers count together. `ADMIN_TOKEN` has no limit",
+    "maximum call rate per API token, such as `1000/10s`. Further calls get status 429. All workers share one count. `ADMIN_TOKEN` has no limit",
     "off",
   ],
   AUTH_FAILURE_LIMIT: [
     "authFailureLimit",
     parse.rateLimit,
-    "maximum rate of failed authentications per address (IPv6: per /64 network), or `off`. Further failures get status 429. Cached valid tokens are exempt. Others may get 429, and succeed a second later",
+    "maximum rate of failed authentications per address (IPv6: per /64 network), or `off`. Further failures get status 429. Cached valid tokens are exempt. Other valid tokens may get 429, and succeed a second later",
     "60/1m",
   ],
   PUBLIC_URL: [
@@ -146,7 +147,7 @@ export const SETTINGS = {
   WEBHOOK_ALLOW: [
     "webhookAllow",
     parse.networks,
-    "comma-separated addresses and networks that [webhooks](docs/webhooks.md) may reach although they are not public, such as `10.20.0.0/16`. With `127.0.0.1`, `http://localhost` is also possible",
+    "comma-separated non-public addresses and networks that [webhooks](docs/webhooks.md) may reach, such as `10.20.0.0/16`. With `127.0.0.1`, webhooks may also use `http://localhost`",
   ],
   CORS_ORIGINS: [
     "corsOrigins",
@@ -170,16 +171,16 @@ export const SETTINGS = {
   SHUTDOWN_DELAY: [
     "shutdownDelayMs",
     duration(0, DAY_MS),
-    "how long a shutdown first accepts calls, while `/readyz` returns 503 so that [proxies](docs/operations/upgrade.md#restart) stop sending them",
+    "how long a shutdown still accepts calls. During this time, `/readyz` returns 503, so that [proxies](docs/operations/upgrade.md#restart) stop sending calls",
     "0s",
   ],
   REDIS_TIMEOUT: [
     "redisTimeoutMs",
     duration(10, MAX_STORE_CALL_MS),
-    "timeout of a Redis call. After the timeout, Redis no longer makes the change",
+    "timeout of a Redis call. After the timeout, Redis does not make the change of the call any more",
     "1s",
   ],
-  // OpenTelemetry reads these variables by itself. This table validates them, and lists them for the README and Deno.
+  // OpenTelemetry reads these variables itself. This table validates and documents them, and lets Deno read them.
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
     optional(parse.collectorUrl),
@@ -225,7 +226,7 @@ export const SETTINGS = {
   OTEL_TRACES_SAMPLER: [
     "tracesSampler",
     String,
-    "`always_on`, `always_off` or `traceidratio`. With the prefix `parentbased_`, it applies only to calls without a `traceparent`",
+    "`always_on`, `always_off` or `traceidratio`. With the prefix `parentbased_`, the sampler applies only to calls without a `traceparent`",
     "parentbased_always_on",
   ],
   OTEL_TRACES_SAMPLER_ARG: ["tracesSamplerArg", String, "share of calls that `traceidratio` samples, from 0 to 1", "1"],
@@ -233,10 +234,9 @@ export const SETTINGS = {
 
 type Row = readonly [field: string, parse: (text: string) => unknown, description: string, byDefault?: string];
 
-/** The name of a setting. */
 export type Setting = keyof typeof SETTINGS;
 
-/** The default of a setting as text; empty if the setting has no default. */
+/** Returns the default of a setting as text; empty if the setting has no default. */
 export function defaultOf(name: Setting): string {
   const [, , , byDefault = ""]: Row = SETTINGS[name];
   return byDefault;

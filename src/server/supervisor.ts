@@ -205,7 +205,9 @@ export async function openForks(settings: PortSettings): Promise<Forks> {
 
 function forkOnNode(number: number): ChildProcess {
   cluster.setupPrimary({ args: [workerArgument({ number })] });
-  const { process: child } = cluster.fork().on("error", () => {});
+  const { process: child } = cluster.fork().on("error", () => {
+    // The child process emits the same error.
+  });
   return child;
 }
 
