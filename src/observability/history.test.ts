@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { COLUMN, environmentScope, History, methodScope, OTHER_ENVIRONMENTS, quantileOf, SERVICE } from "./history.ts";
 
 const SLOT = 1_000_000;
-/** A time at which the sample of a slot is complete. */
+/** Returns a time at which the sample of a slot is complete. */
 const completeAt = (slot: number) => (slot + 1) * 10_000 + 2000;
 const ALL = { after: 0 };
 const GET = methodScope("GetUserGroup");
@@ -86,7 +86,7 @@ describe("a history", () => {
     expect(history.read(ALL, completeAt(SLOT + 999)).samples.length).toBeLessThan(2);
   });
 
-  it("keeps the busiest environments, and adds up the others", () => {
+  it("keeps the busiest environments, and adds up the other environments", () => {
     const history = new History();
     const scopeOf = (i: number) => environmentScope(i, `e${i}/`);
     for (let i = 1; i <= 30; i++)

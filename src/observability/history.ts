@@ -3,53 +3,48 @@ import { randomUUID } from "node:crypto";
 /** The length of the interval of a sample, in milliseconds. */
 export const SAMPLE_MS = 10_000;
 
-/** The number of samples: one hour. */
 const SAMPLES = 360;
 
 /**
  * The maximum number of columns. A column takes 1,440 bytes, so a history takes at most 1.9 MiB. A busy service with
- * calls of 10 methods in 20 environments needs 400 columns. Values that need a further column are dropped, until a
+ * calls of 10 methods in 20 environments needs 400 columns. If no column is free, further values are dropped until a
  * column has had no values for an hour.
  */
 const MAX_COLUMNS = 1400;
 
-/**
- * The number of environments with columns of their own: the environments with the most calls. All others share columns.
- */
+/** The maximum number of environments with their own columns. Environments with fewer calls share columns. */
 export const MAX_ENVIRONMENTS = 24;
 
-/** The time in which workers must report a sample, in milliseconds. */
+/** The time after an interval in which workers must report the sample of the interval, in milliseconds. */
 const REPORT_MS = 2000;
 
 /** If the clock is set back by more than this number of samples, the history begins again. */
 const MAX_STEP_BACK = 6;
 
-/** Upper bounds of the buckets of durations, in seconds. */
 export const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 
 /** The scope of the values that concern the whole service. */
 export const SERVICE = "service";
 
-/** The scope of all environments that have no scope of their own, added up. */
+/** The scope for the sum of all environments without their own scope. */
 export const OTHER_ENVIRONMENTS = "environments";
 
 const [METHOD, ENVIRONMENT] = ["method ", "environment "] as const;
 
-/** The scope of a method. */
 export function methodScope(method: string): string {
   return METHOD + method;
 }
 
-/** The scope of an environment. @param path its name and tag */
+/** @param path the name and tag of the environment */
 export function environmentScope(number: number, path: string): string {
   return `${ENVIRONMENT}${number} ${path}`;
 }
 
-/** The names of columns. Columns of counted durations are named by the index of their bucket. */
+/** The names of columns. A column of durations has the index of its bucket as its name. */
 export const COLUMN = {
   /** Calls without a duration: streams. */
   streams: "streams",
-  /** Failed calls, by reason. */
+  /** The prefix of the columns of failed calls, before the reason. */
   error: "error ",
   workers: "workers",
   inFlight: "in-flight",
@@ -68,28 +63,25 @@ export interface Sample {
   readonly scopes: { readonly [scope: string]: { readonly [column: string]: number } };
 }
 
-/** A query of a history. */
 export interface HistoryQuery {
-  /** Only the calls of this method. */
+  /** Selects the calls of this method. */
   readonly method?: string | undefined;
-  /** Only the calls of the environment with this number. */
+  /** Selects the calls of the environment with this number. */
   readonly environmentNumber?: number | undefined;
-  /** Only the calls of environments with this name and tag. */
+  /** Selects the calls of environments with this name and tag. */
   readonly environmentPath?: string | undefined;
-  /** Only samples that end after this time, in milliseconds since 1970. */
+  /** Selects samples that end after this time, in milliseconds since 1970. */
   readonly after: number;
 }
 
 /** The calls of an interval or of an hour. Durations are in seconds, and undefined if no duration was counted. */
 export interface Calls {
   readonly calls: number;
-  /** The failed calls by reason. */
   readonly errors: { readonly [reason: string]: number };
   readonly p50: number | undefined;
   readonly p99: number | undefined;
 }
 
-/** The calls of an interval. */
 export interface CallSample extends Calls {
   /** The end of the interval, in milliseconds since 1970. */
   readonly endTime: number;
@@ -111,7 +103,6 @@ export interface ServiceSample {
   readonly memoryMib: number;
 }
 
-/** The answer to a query. */
 export interface HistoryAnswer {
   /** The id of the history. Each process has a random id. */
   readonly instance: string;
@@ -120,8 +111,8 @@ export interface HistoryAnswer {
   /** The calls of the hour by method, the most frequent first. Empty if the query has an `environmentNumber`. */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
-   * The calls of the hour by environment. The last entry has no path: it is the sum of all further environments, and is
-   * missing if none exist. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
+   * The calls of the hour by environment. The last entry has no path: it is the sum of further environments, if any.
+   * Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
@@ -129,8 +120,8 @@ export interface HistoryAnswer {
 type Columns = Map<string, Uint32Array>;
 
 /**
- * The samples of the last hour, in the memory of a single process or of the supervisor, which adds the samples of all
- * workers. The samples are lost when that process exits.
+ * The samples of the last hour, in the memory of a single process or of the supervisor. The supervisor adds the samples
+ * of all workers. When the process exits, the samples are lost.
  */
 export class History {
   readonly #instance = randomUUID();
@@ -140,7 +131,6 @@ export class History {
   #first = Number.POSITIVE_INFINITY;
   #last = Number.NEGATIVE_INFINITY;
 
-  /** Adds the sample of a worker. */
   add({ slot, scopes }: Sample): void {
     this.#advance(slot);
     if (slot <= this.#last - SAMPLES) return;
@@ -150,7 +140,7 @@ export class History {
     }
   }
 
-  /** @param now in milliseconds since 1970 */
+  /** @param now the time, in milliseconds since 1970 */
   read(query: HistoryQuery, now: number): HistoryAnswer {
     const complete = Math.floor((now - REPORT_MS) / SAMPLE_MS) - 1;
     const to = Math.min(this.#last, complete);
@@ -192,13 +182,11 @@ export class History {
     };
   }
 
-  /** The slots of the last hour from `from` to `to`. */
   #slots(from: number, to: number): number[] {
     const first = Math.max(from, this.#first, this.#last - SAMPLES + 1);
     return Array.from({ length: Math.max(0, to - first + 1) || 0 }, (_, i) => first + i);
   }
 
-  /** The values of the selected calls. */
   #selected({ method, environmentNumber, environmentPath }: HistoryQuery): Columns {
     if (method !== undefined) return this.#scopes.get(methodScope(method)) ?? new Map();
     const isSelected = (scope: string) => {
@@ -209,7 +197,7 @@ export class History {
     return sumOfScopes([...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : [])));
   }
 
-  /** Moves the hour so that it ends with a slot, and clears the new slots. */
+  /** Moves the end of the hour to a slot, and clears the new slots. */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
       this.#scopes.clear();
@@ -240,7 +228,6 @@ export class History {
     return values;
   }
 
-  /** Removes the columns without a value in the last hour. */
   #removeUnused(): void {
     for (const [scope, columns] of this.#scopes) {
       for (const [column, values] of columns) {
@@ -253,8 +240,8 @@ export class History {
   }
 
   /**
-   * The scope of the values of an environment. If there are too many environments, a busier environment replaces the
-   * one with the fewest calls. The values of the replaced environment are added to `OTHER_ENVIRONMENTS`.
+   * Returns the scope for the values of an environment. If no scope is free, a busier environment replaces the
+   * environment with the fewest calls. The values of the replaced environment are added to `OTHER_ENVIRONMENTS`.
    */
   #admit(scope: string, values: { readonly [column: string]: number }): string {
     if (this.#scopes.has(scope)) return scope;
@@ -275,19 +262,17 @@ export class History {
   }
 }
 
-/** Whether a column counts calls. The columns of errors count failed calls a second time. */
+/** Returns whether a column counts calls. Columns of errors count failed calls a second time. */
 function isCalls(column: string): boolean {
   return !column.startsWith(COLUMN.error);
 }
 
-/** The sum of a column over slots. */
 function sumOf(values: Uint32Array | undefined, slots: readonly number[]): number {
   let sum = 0;
   if (values) for (const slot of slots) sum += values[slot % SAMPLES] as number;
   return sum;
 }
 
-/** The sum of scopes, column by column. */
 function sumOfScopes(scopes: readonly Columns[]): Columns {
   const [first, ...others] = scopes;
   if (!first || others.length === 0) return first ?? new Map();
@@ -302,7 +287,7 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
   return sums;
 }
 
-/** The sums above zero of the columns whose names begin with a prefix, by the rest of the name. */
+/** Returns the sums above zero of the columns whose names begin with a prefix, by the names without the prefix. */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
   for (const [column, values] of columns) {
@@ -339,14 +324,14 @@ function serviceOf(columns: Columns = new Map(), slot: number): ServiceSample {
   };
 }
 
-/** The number of durations in each bucket, and above the last bound. */
+/** Returns the number of durations in each bucket, and above the last bound. */
 function countsOf(columns: Columns, slots: readonly number[]): number[] {
   return Array.from({ length: DURATION_BUCKETS.length + 1 }, (_, i) => sumOf(columns.get(String(i)), slots));
 }
 
 /**
- * A quantile of counted durations, in seconds. It is linear within a bucket, like `histogram_quantile` of Prometheus. A
- * quantile above the last bound is reported as that bound. Undefined if nothing was counted.
+ * Returns a quantile of counted durations, in seconds. Undefined if nothing was counted. Interpolates within a bucket,
+ * like `histogram_quantile` of Prometheus. The result is at most the last bound.
  */
 export function quantileOf(counts: readonly number[], share: number): number | undefined {
   const rank = share * counts.reduce((sum, count) => sum + count, 0);

@@ -4,7 +4,6 @@ import { errorFields, openLog, terminalLine } from "./log.ts";
 
 type Write = (fields: object, message: string) => void;
 
-/** A log that accepts any fields. */
 interface AnyLog {
   readonly logger: { readonly [level in "info" | "warn" | "error"]: Write };
   readonly logUnredacted: Write;

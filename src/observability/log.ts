@@ -24,7 +24,7 @@ interface WriteLine {
   ): void;
 }
 
-/** The only logger. It redacts all its output. */
+/** The only logger. It redacts its whole output. */
 export interface Logger extends Pick<Pino, "isLevelEnabled"> {
   readonly debug: WriteLine;
   readonly info: WriteLine;
@@ -32,17 +32,16 @@ export interface Logger extends Pick<Pino, "isLevelEnabled"> {
   readonly error: WriteLine;
 }
 
-/** A logger, and two functions that do not redact. */
 export interface Log {
   readonly logger: Logger;
   /**
-   * Logs without redaction, at level info with any log level. Use it for credentials that were generated for the reader of the
-   * log.
+   * Logs at level info without redaction, whatever the log level. Use it only for credentials that were generated for
+   * the reader of the log.
    */
   readonly logUnredacted: WriteLine;
   /** Writes a text without redaction; undefined if the log is not a terminal. */
   readonly print: ((text: string) => void) | undefined;
-  /** Adds credentials to redact. They are never removed. */
+  /** Adds credentials to redact. The logger redacts these credentials until the process exits. */
   readonly redact: (secrets: readonly string[]) => void;
 }
 
@@ -54,25 +53,20 @@ interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-/**
- * Matches tokens of this service in a text, and also truncated tokens and tokens with a suffix. The first group is the
- * kind, `t` or `k`.
- */
+/** Matches tokens of this service, even if truncated or with a suffix. The first group is the kind, `t` or `k`. */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
 /** Matches viewer sessions and other JWTs in a text, in linear time. */
 export const SESSION_IN_TEXT = /(?<![\w-])eyJ[\w-]+\.[\w-]+(?:\.[\w-]*)*/g;
 
-/** The replacement of a credential. */
 export const REDACTED = "[redacted]";
 
-/** Matches the user and password of a URL, in linear time. */
 const USER_INFO = /(?<=:\/\/)[^/@\s]+@/g;
 
 /** The maximum length of an error message in the log, in UTF-16 units. Libraries quote requests, which may be long. */
 const MAX_ERROR_LENGTH = 1024;
 
-/** Opens the log: JSON lines, or lines for people on a terminal. */
+/** Opens the log. On a terminal, it has lines for people; otherwise, JSON lines. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
   const print = (text: string) => void process.stdout.write(text);
   const isTerminal = write === undefined && process.stdout.isTTY;
@@ -106,25 +100,20 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
 }
 
-/**
- * The log fields of an error: the name and message of the error and its cause, each cut to 1 KiB. They contain no stack and no
- * other properties.
- */
+/** Returns the name and message of an error and of its cause, each cut to 1 KiB, without the stack. */
 export function errorFields(error: unknown): { error: string; cause?: string } {
   const describe = (value: unknown) => cut(value instanceof Error ? `${value.name}: ${value.message}` : String(value));
   const cause = error instanceof Error ? error.cause : undefined;
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/** Cuts a long text at a space, so that it does not cut a credential. A part of a credential would not be redacted. */
+/** Cuts a long text at a space and not inside a credential, because a part of a credential would not be redacted. */
 function cut(text: string): string {
   if (text.length <= MAX_ERROR_LENGTH) return text;
   return `${text.slice(0, Math.max(0, text.lastIndexOf(" ", MAX_ERROR_LENGTH)))} [cut]`;
 }
 
-/**
- * Returns a function that redacts tokens of this service, JWTs, the user and password of URLs, and the given secrets.
- */
+/** Returns a function that redacts tokens of this service, JWTs, the user and password of URLs, and the secrets. */
 function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
   const redactText = (text: string): string => {
     let redacted = text
@@ -146,13 +135,13 @@ function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
 }
 
 /**
- * Formats a log line for a terminal: time of day, level, message, and the fields as JSON. Input of callers cannot write control
- * characters to the terminal.
+ * Formats a log line for a terminal: time of day, level, message, and the fields as JSON. Escapes control characters,
+ * which input of callers may contain.
  *
  * @param line the line as JSON
  */
 export function terminalLine(line: string): string {
-  // A terminal shows one process, so `pid` is left out.
+  // A terminal shows one process, so omit `pid`.
   const { time, level, msg, pid: _, ...fields } = JSON.parse(line) as { [field: string]: unknown };
   const shown = Object.entries(fields).map(([name, value]) => ` ${name}=${printable(JSON.stringify(value))}`);
   const clock = new Date(String(time)).toTimeString().slice(0, 8);

@@ -2,7 +2,7 @@ import { Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
 import { ArrayHistogram, Metrics } from "./metrics.ts";
 
-it("prom-client collects any object with a name and `get`, which `register` relies on", async () => {
+it("prom-client collects any object with a name and `get`, as `register` requires", async () => {
   const registry = new Registry();
   const metric = { name: "n", help: "some help", type: "gauge", values: [{ labels: { a: "b" }, value: 1 }] };
   registry.registerMetric({ name: "n", get: async () => metric } as never);
@@ -31,7 +31,7 @@ it("ArrayHistogram has the same text format as a prom-client histogram", async (
   expect(await aggregated.metrics()).toBe(await arrays.metrics());
 });
 
-it("counts refusals of the first 100 environments by name, and refusals of others without a name", async () => {
+it("counts refusals of the first 100 environments by name, and refusals of other environments without a name", async () => {
   const metrics = new Metrics();
   metrics.overloaded("queue-full");
   for (let i = 0; i < 200; i++) metrics.overloaded("queue-full", `e${i % 150}`);

@@ -10,7 +10,7 @@ const RATE_LIMITS = ["api-token", "address"] as const;
 /** The name of a rate limiter in metrics and in `RateLimit-Policy`. */
 export type RateLimitName = (typeof RATE_LIMITS)[number];
 
-/** The causes for which a busy worker refuses a request. The transport defines them. */
+/** The causes for which a busy worker refuses a request. The transport defines these causes. */
 const OVERLOAD_CAUSES = [
   "queue-full",
   "waited-too-long",
@@ -19,7 +19,6 @@ const OVERLOAD_CAUSES = [
   "too-many-streams",
 ] as const;
 
-/** Whether a refusal is due to the load of the worker. */
 export function isOverload(cause: string): cause is (typeof OVERLOAD_CAUSES)[number] {
   return OVERLOAD_CAUSES.includes(cause as never);
 }
@@ -29,11 +28,9 @@ const MAX_OVERLOADING = 100;
 
 const RESOLVED = "resolved";
 
-/** The metrics of a process, for Prometheus. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly calls = new CallMetrics(this.#registry);
-  /** The calls of each environment, for samples. */
   readonly environments = new EnvironmentCounts();
   readonly #storeSeconds = new ArrayHistogram(
     {
@@ -60,9 +57,7 @@ export class Metrics {
     "cause",
     "environment",
   );
-  /** The environments in `ugs_overloaded_total`. */
   readonly #overloading = new Set<string>();
-  /** The times that calls waited in the queue, in seconds. */
   readonly waited = new ArrayHistogram(
     {
       name: "ugs_queue_wait_seconds",
@@ -113,7 +108,7 @@ export class Metrics {
     collectDefaultMetrics({ register: this.#registry });
     const read = () => [{ labels: {}, value: 1 }];
     this.gauge({ name: "ugs_workers", help: "Workers that serve calls", ofWorkers: "sum", read });
-    // If the service has several workers, the supervisor counts their exits.
+    // With several workers, the supervisor counts the exits of the workers.
     this.#counter(EXITS.name, EXITS.help);
     // The counters start at zero, so that a monitor sees the first increase.
     for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
@@ -122,7 +117,6 @@ export class Metrics {
     for (const result of ["created", "updated", "unchanged"]) this.imported.inc({ result }, 0);
   }
 
-  /** Adds a gauge. */
   gauge({ name, help, ofWorkers, read }: GaugeOptions): void {
     register(this.#registry, { name, help, type: "gauge", aggregator: ofWorkers }, read);
   }
@@ -131,12 +125,11 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** The metrics of this process as JSON text, for `WorkerMetrics`. */
+  /** Returns the metrics of this process as JSON text, for `WorkerMetrics`. */
   async own(): Promise<string> {
     return JSON.stringify(await this.#registry.getMetricsAsJSON());
   }
 
-  /** Counts a round trip, and records its duration. */
   observeStore({ operation, seconds, failed }: { operation: string; seconds: number; failed: boolean }): void {
     let durations = this.#storeChildren.get(operation);
     if (!durations) {
@@ -149,10 +142,8 @@ export class Metrics {
   }
 
   /**
-   * Counts a call that a busy worker refuses.
-   *
    * @param environment the name of the environment, if the metrics may contain the name. After the first 100 names, the
-   *   series without a name counts the other environments
+   *   series without a name counts other environments
    */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
@@ -160,13 +151,13 @@ export class Metrics {
     this.#overloaded.inc(isNamed ? { cause, environment } : { cause });
   }
 
-  /** Counts an attempt to resolve a viewer. @param refusal the reason of a failure; undefined after success */
+  /** @param refusal the reason of a failure; undefined after success */
   viewer(by: "token" | "session", refusal?: string): void {
     if (refusal === undefined) this.#resolved[by].inc();
     else this.#viewers.inc({ by, result: refusal });
   }
 
-  /** Adds the counter of lost spans. @returns a function that counts lost spans */
+  /** Adds the counter of lost spans, and returns a function that increases this counter. */
   lostSpans(): (cause: string, spans: number) => void {
     const help = "Spans that the collector did not receive, by cause: rate, queue or export";
     const counter = this.#counter("ugs_spans_lost_total", help, "cause");
@@ -174,7 +165,7 @@ export class Metrics {
     return (cause, spans) => counter.inc({ cause }, spans);
   }
 
-  /** The counts since the start of the process, for samples. */
+  /** Returns the counts since the start of the process, for samples. */
   async totals(): Promise<{ [scope: string]: { [column: string]: number } }> {
     const service: { [column: string]: number } = { [COLUMN.queued]: this.waited.total };
     for (const [operation, { counts, total }] of this.#storeChildren) {
@@ -189,7 +180,7 @@ export class Metrics {
     return { ...this.calls.totals(), [SERVICE]: service };
   }
 
-  /** The current values of this process, for samples. @param queueLength the number of calls in the queue */
+  /** Returns current values of this process, for samples. @param queueLength the number of calls in the queue */
   current(queueLength: number): { [scope: string]: { [column: string]: number } } {
     return {
       [SERVICE]: {
@@ -202,8 +193,8 @@ export class Metrics {
   }
 
   /**
-   * Collects the metrics of this process, or, in a worker, the metrics of all workers, in the text format of
-   * Prometheus. Undefined if a worker does not answer. Without this worker, the counters would seem to fall.
+   * Returns the metrics of this process or, in a worker, of all workers, in the text format of Prometheus. Undefined if
+   * a worker does not answer, because the counters would fall without this worker.
    */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
@@ -221,7 +212,7 @@ const CODES: readonly string[] = [
   ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),
 ];
 
-/** The call types, with the names of gRPC's metrics. */
+/** The call types as in the metrics of gRPC. */
 const TYPES = {
   unary: "unary",
   client_streaming: "client_stream",
@@ -242,15 +233,15 @@ interface Value {
 interface GaugeOptions {
   readonly name: string;
   readonly help: string;
-  /** How to combine the values of several workers. */
+  /** The function that combines the values of several workers. */
   readonly ofWorkers: "sum" | "min" | "max";
   /** Returns the values. Called whenever metrics are collected. */
   readonly read: () => readonly Value[] | Promise<readonly Value[]>;
 }
 
 /**
- * Registers a metric whose values prom-client reads from plain fields when it collects metrics. The metrics of prom-client
- * build a string of the labels for every observation.
+ * Registers a metric whose values prom-client reads from plain fields. The metrics of prom-client build a string of the
+ * labels for every observation.
  */
 function register(
   registry: Registry,
@@ -295,11 +286,7 @@ class CallMetrics {
     );
   }
 
-  /**
-   * Counts the start of a call. `end` of the result counts the end of the call.
-   *
-   * @param method undefined for unknown methods
-   */
+  /** Counts the start of a call. `end` of the result counts the end. @param method undefined for unknown methods */
   begin(method: DescMethod | undefined, protocol: string): CallSeries {
     const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
     series.started++;
@@ -307,12 +294,11 @@ class CallMetrics {
     return series;
   }
 
-  /** The number of calls in flight. */
   inFlight(): number {
     return this.#all().reduce((sum, { inFlight }) => sum + inFlight, 0);
   }
 
-  /** The completed calls of each method since the start, for samples. */
+  /** Returns the completed calls of each method since the start, for samples. */
   totals(): { [scope: string]: { [column: string]: number } } {
     const scopes: { [scope: string]: { [column: string]: number } } = {};
     for (const { labels, handled, durations, reasons } of this.#all()) {
@@ -330,7 +316,7 @@ class CallMetrics {
     return [...this.#series.values()].flatMap((ofMethod) => [...ofMethod.values()]);
   }
 
-  /** Creates the counters of a method and protocol. They start at zero. */
+  /** Creates the counters of a method and protocol, which start at zero. */
   add(method: DescMethod | undefined, protocol: string): CallSeries {
     const ofMethod = this.#series.get(method) ?? new Map<string, CallSeries>();
     const series = ofMethod.get(protocol) ?? new CallSeries(method, protocol, this.#seconds);
@@ -339,7 +325,6 @@ class CallMetrics {
   }
 }
 
-/** The counters of one method and protocol. */
 export class CallSeries {
   readonly labels: Labels;
   started = 0;
@@ -362,8 +347,6 @@ export class CallSeries {
   }
 
   /**
-   * Counts the end of a call.
-   *
    * @param code the gRPC code, such as `OK` or `NotFound`
    * @param reason the reason of the error; undefined after success
    * @returns the bucket of the duration, or the number after the last bucket for a stream
@@ -384,7 +367,7 @@ interface HistogramOptions {
   readonly buckets: readonly number[];
 }
 
-/** The observations of one set of label values: the number in each bucket and above the last bound, and the sum. */
+/** The observations of one set of label values: their sum, and their number in each bucket and above the last bound. */
 export class Observations {
   readonly labels: Labels;
   readonly counts: number[];
@@ -397,7 +380,6 @@ export class Observations {
     this.counts = new Array<number>(bounds.length + 1).fill(0);
   }
 
-  /** The number of observations. */
   get total(): number {
     return this.counts.reduce((sum, count) => sum + count, 0);
   }
@@ -428,7 +410,7 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /** Creates the observations of one set of label values, in the order of the label names. Call it once per set. */
+  /** Creates the observations of one set of label values. Call this method once per set. */
   labels(...values: readonly string[]): Observations {
     const { labelNames, buckets } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));

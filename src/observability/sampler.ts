@@ -9,7 +9,7 @@ import {
   type Sample,
 } from "./history.ts";
 
-/** The maximum number of environments with counts of their own in an interval. The others share counts. */
+/** The maximum number of environments with their own counts in an interval. Further environments share counts. */
 const MAX_COUNTED = 1000;
 
 /** The delay of a sample after the end of its interval, in milliseconds. Timers may fire a millisecond early. */
@@ -17,7 +17,6 @@ const DELAY_MS = 50;
 
 type Values = { [column: string]: number };
 
-/** The calls of an environment in the current interval. */
 class EnvironmentCount {
   readonly scope: string;
   /** The number of calls: in each bucket, above the last bound, and without a duration. */
@@ -39,19 +38,14 @@ class EnvironmentCount {
 }
 
 /**
- * Counts the calls of each environment. The metrics do not contain these counts, because clients without a token may
- * read the metrics.
+ * Counts the calls of each environment. Clients without a token may read metrics, so the metrics do not contain these
+ * counts.
  */
 export class EnvironmentCounts {
   #counts = new Map<number, EnvironmentCount>();
   #others = new EnvironmentCount(OTHER_ENVIRONMENTS);
 
-  /**
-   * Counts a completed call.
-   *
-   * @param bucket the result of `CallSeries.end`
-   * @param reason the reason of the error of a failed call
-   */
+  /** @param bucket the result of `CallSeries.end` @param reason the reason of the error of a failed call */
   count(environment: Environment, bucket: number, reason: string | undefined): void {
     const count = this.#counts.get(environment.number) ?? this.#add(environment);
     count.counts[bucket] = (count.counts[bucket] as number) + 1;
@@ -59,8 +53,8 @@ export class EnvironmentCounts {
   }
 
   /**
-   * Returns the counts since the last call of this method, by scope: of the busiest environments, and the sum of all
-   * other environments.
+   * Returns the counts since the last call of this method, by scope: the counts of the busiest environments, and the
+   * sum of all other environments.
    */
   take(): { [scope: string]: Values } {
     const all = [...this.#counts.values()].sort((one, other) => other.calls - one.calls);
@@ -85,7 +79,6 @@ export class EnvironmentCounts {
   }
 }
 
-/** The column of a bucket. */
 export function columnOf(bucket: number): string {
   return bucket > DURATION_BUCKETS.length ? COLUMN.streams : String(bucket);
 }
@@ -95,7 +88,6 @@ export function increase(values: Values, column: string, by: number): void {
   if (by > 0) values[column] = (values[column] ?? 0) + by;
 }
 
-/** The source of samples: `Metrics`. */
 interface Source {
   /** Returns counts since the start of the process, by scope. */
   totals(): Promise<{ readonly [scope: string]: Values }>;
@@ -109,7 +101,7 @@ interface SamplerOptions {
   readonly onSample: (sample: Sample) => void;
 }
 
-/** Takes a sample of a worker at the end of each interval: the differences between the counts of its metrics. */
+/** Takes a sample of the metrics of a worker at the end of each interval: the increases since the last sample. */
 export class Sampler {
   readonly #source: Source;
   readonly #options: SamplerOptions;

@@ -4,12 +4,11 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { openTraceCollector, openTricklingCollector } from "../../../test/support/trace-collector.ts";
 import { Collector } from "./collector.ts";
 
-/** The error of spans that still wait when the process ends. */
 const NOT_SENT = "not sent before the end of the process";
 
 const NO_TLS = { ca: undefined, cert: undefined, key: undefined };
 
-/** Sends spans to a collector. */
+/** Creates a sender of spans to a collector, and counts lost spans. */
 function newSender(url: string) {
   const lost: { [reason: string]: number } = {};
   const errors: string[] = [];
@@ -113,7 +112,7 @@ it.each([
 ])("drops spans if the %s arrive byte by byte, and continues when the collector recovers", async (_, head) => {
   const trickling = await newTricklingCollector(head);
   const { endSpans, close, lost, errors } = newSender(trickling.url);
-  // Two exports.
+  // 1000 spans need two exports.
   endSpans(1000);
   await waitFor("all spans are dropped", () => lost["export"] === 1000);
   expect(errors).toEqual(Array(2).fill(expect.stringMatching(/longer than 5 s/)));

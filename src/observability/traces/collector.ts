@@ -6,18 +6,16 @@ import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/s
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 
 /**
- * Called with the number of lost spans.
- *
- * @param cause `rate`: the rate limit was exceeded; `queue`: the queue was full; `export`: a request to the collector failed
- * @param error the error of that request
+ * @param cause `rate`: above the rate limit; `queue`: the queue was full; `export`: a request to the collector failed
+ * @param spans the number of lost spans
+ * @param error the error of the request
  */
 export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
-/** Certificates for requests to the collector, in PEM. */
 export interface CollectorTls {
-  /** CA certificates used to verify the collector. Undefined: the CA certificates of the runtime. */
+  /** CA certificates used to verify the collector, in PEM. If undefined, the runtime uses its own CA certificates. */
   readonly ca: string | undefined;
-  /** The client certificate and its key. Undefined: none. */
+  /** The client certificate and its key, in PEM, if any. */
   readonly cert: string | undefined;
   readonly key: string | undefined;
 }
@@ -38,7 +36,6 @@ export class Collector implements SpanProcessor {
   #exporter: SpanExporter;
   /** The connections of the exporter. Undefined before its first request. */
   #agent: HttpAgent | undefined;
-  /** The batches in flight. */
   readonly #exports = new Set<Promise<void>>();
   #waiting = 0;
   #isClosed = false;
@@ -64,7 +61,6 @@ export class Collector implements SpanProcessor {
     this.#batches.onEnd(span);
   }
 
-  /** Uses other certificates for later requests. */
   useTls(tls: CollectorTls): void {
     this.#exporter = this.#newExporter(tls);
   }
@@ -73,7 +69,7 @@ export class Collector implements SpanProcessor {
     return this.#batches.forceFlush();
   }
 
-  /** Sends the waiting spans for at most `CLOSE_MS`, and drops the rest. Never rejects. */
+  /** Sends the waiting spans for at most `CLOSE_MS`, and then drops unsent spans. Never rejects. */
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);

@@ -50,7 +50,7 @@ async function newTraces(
 }
 
 describe("the span of a call", () => {
-  it("continues the trace of the caller, and is the parent of its round trips", async () => {
+  it("continues the trace of the caller, and is the parent of the spans of round trips", async () => {
     const { collector, traces, lost } = await newTraces();
     const before = BigInt(Date.now()) * 1_000_000n;
     const call = traces.begin({ ...START, traceparent: SAMPLED, tracestate: "vendor=1" });
@@ -112,7 +112,7 @@ describe("the span of a call", () => {
     expect(collector.spans()).toMatchObject([{ attributes: { "rpc.grpc.status_code": code }, status: 2 }]);
   });
 
-  it("has spans for a limited number of round trips, and the number of all round trips as an attribute", async () => {
+  it("has a limited number of child spans, and the number of all round trips as an attribute", async () => {
     const { collector, traces } = await newTraces();
     const call = traces.begin(START);
     for (let i = 0; i < 500; i++) call?.roundTrip({ operation: "import", seconds: 0, failed: false });
@@ -196,7 +196,7 @@ describe("the variables of OpenTelemetry", () => {
   });
 });
 
-it("adds the round trips of a call to its own trace, and none after its end", async () => {
+it("adds the round trips of a call to the trace of this call, until the call ends", async () => {
   const { collector, traces } = await newTraces();
   const calls = ["a", "b"].map(async (operation) => {
     const call = traces.begin(START);

@@ -19,10 +19,7 @@ import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
 
 const CALLERS_PER_SECOND = 1000;
 
-/**
- * The maximum number of spans of unauthenticated calls per second. It is low, so that these calls leave room for other
- * calls.
- */
+/** The maximum number of spans of unauthenticated calls per second. A low rate leaves room for other calls. */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
 /** The maximum number of round trips of one call that get a span. An import makes thousands of round trips. */
@@ -88,7 +85,6 @@ class SpanRate {
 const currentCall = new AsyncLocalStorage<CallTrace>();
 
 interface TracesOptions {
-  /** The version of the service. */
   readonly version: string;
   readonly tls: CollectorTls;
   /** Called with spans that do not reach the collector. */
@@ -130,17 +126,16 @@ export class Traces {
     diag.disable();
   }
 
-  /** Uses other certificates for later requests to the collector. */
   useTls(tls: CollectorTls): void {
     this.#collector.useTls(tls);
   }
 
-  /** The call whose code is running; undefined if it is not sampled. */
+  /** The call whose code is running. Undefined if this call is not sampled. */
   get current(): CallTrace | undefined {
     return currentCall.getStore();
   }
 
-  /** Begins the span of a call; undefined if the call is not sampled. */
+  /** Begins the span of a call. Returns undefined if the call is not sampled. */
   begin(start: CallStart): CallTrace | undefined {
     const { service, method, protocol, environment, apiTokenId, traceparent, started = Date.now() } = start;
     const parent = traceparent === null ? ROOT_CONTEXT : PROPAGATOR.extract(ROOT_CONTEXT, start, HEADERS);
@@ -166,20 +161,19 @@ export class Traces {
   }
 }
 
-/** The trace of a sampled call. */
 export class CallTrace {
-  /** 32 hexadecimal digits. */
+  /** The trace id: 32 hexadecimal digits. */
   readonly traceId: string;
-  /** 16 hexadecimal digits. */
+  /** The span id: 16 hexadecimal digits. */
   readonly spanId: string;
   readonly #span: Span;
   readonly #tracer: Tracer;
-  /** Counts a span. Returns false if it exceeds the rate. */
+  /** Counts a span. Returns false if the span exceeds the rate. */
   readonly #mayAdd: () => boolean;
   readonly #isGrpc: boolean;
   readonly #context: Context;
   /**
-   * The difference between `performance.now()` and milliseconds since 1970. It is constant, so all times of one call are
+   * The difference between `performance.now()` and milliseconds since 1970, constant so that the times of one call are
    * consistent.
    */
   readonly #clockOffset = Date.now() - performance.now();
@@ -233,7 +227,7 @@ export class CallTrace {
   }
 }
 
-/** The name of the service, unless the environment sets another. */
+/** The name of the service, unless the environment sets another name. */
 const SERVICE = "user-group-service";
 
 const PROPAGATOR = new W3CTraceContextPropagator();
@@ -243,7 +237,7 @@ const HEADERS: TextMapGetter<CallStart> = {
   get: (start, name) => (name === "traceparent" ? start.traceparent : start.tracestate) ?? undefined,
 };
 
-/** `rpc.system` of each protocol. REST paths call the same RPCs. */
+/** The value of `rpc.system` for each protocol. REST paths call the same RPCs. */
 const SYSTEMS: { readonly [protocol: string]: string } = {
   grpc: "grpc",
   "grpc-web": "grpc",
@@ -253,5 +247,5 @@ const SYSTEMS: { readonly [protocol: string]: string } = {
 
 const API_TOKEN_ID = "ugs.api_token_id";
 
-/** Codes of server errors by the OpenTelemetry conventions: Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable, DataLoss. */
+/** Server errors of OpenTelemetry: Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable, DataLoss. */
 const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
