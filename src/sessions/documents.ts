@@ -5,32 +5,25 @@ import { jwkOf, type PublicKey } from "./signing.ts";
 /** How long published documents may be cached, in seconds. */
 export const DOCUMENT_MAX_AGE_S = 600;
 
-/** A published document. */
 export interface PublishedDocument {
   readonly text: string;
-  /** The etag of its text, with the quotes (RFC 9110, 8.8.3). */
+  /** The etag of `text`, with quotes (RFC 9110, 8.8.3). */
   readonly etag: string;
 }
 
-/**
- * Returns the issuer of the sessions of an environment.
- *
- * @param base public URL of the service, without a slash at its end
- * @param environment `NAME/TAG`, or `NAME` without a tag
- */
+/** @param base public URL of the service, without a slash at its end @param environment `NAME[/TAG]` */
 export function issuerOf(base: string, environment: string): string {
   return `${base}/e/${environment}`;
 }
 
-/** Returns the keys that verify sessions (RFC 7517). */
 export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string })[]): PublishedDocument {
   const members = keys.map(({ kid, x, y }) => ({ ...jwkOf({ x, y }), kid, use: "sig", alg: ALGORITHM }));
   return documentOf({ keys: members });
 }
 
 /**
- * Returns the URL of the keys as an OpenID Connect Discovery 1.0 document. The issuer has no OAuth flow. Some clients refuse
- * a document without response types, so it contains `id_token`, like other issuers that only sign tokens (Kubernetes).
+ * The issuer has no OAuth flow. The document has the response type `id_token`, like the documents of other issuers that
+ * only sign tokens (Kubernetes), because some clients refuse a document without response types.
  */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({

@@ -11,7 +11,7 @@ const key = (kid: string, activeTime: number, createTime = NOW - 10 * LIFETIME_M
 
 const shown = (keys: readonly KeyTimes[], now = NOW) => statesOf(keys, now).map(({ key, state }) => [key.kid, state]);
 
-it("the newest key whose active time has passed is active, older keys are retired, and later keys are standby", () => {
+it("the last key whose active time has passed is active, earlier keys are retired, and later keys are standby", () => {
   const keys = [key("c", NOW + 1), key("a", NOW - 2000), key("b", NOW)];
   expect(shown(keys)).toEqual([
     ["a", "retired"],
@@ -26,7 +26,7 @@ it("a retired key is published until its last session has expired", () => {
   const keys = [key("a", NOW - LIFETIME_MS), key("b", NOW)];
   expect(shown(keys, NOW + KEPT_MS - 1)).toHaveLength(2);
   expect(shown(keys, NOW + KEPT_MS)).toEqual([["b", "active"]]);
-  // One hour for the longest session, and some time for clock differences.
+  // The longest session of one hour, plus five minutes for clock differences.
   expect(KEPT_MS).toBeGreaterThanOrEqual(3_600_000 + 300_000);
 });
 
@@ -42,7 +42,7 @@ it("an environment without keys gets an active key and a standby key", () => {
   expect(nextKeySet([], NOW)).toEqual({ kept: [], made: [NOW, NOW + LIFETIME_MS] });
 });
 
-it("correct keys stay unchanged", () => {
+it("keys stay unchanged if no change is due", () => {
   const keys = [key("a", NOW - 1), key("b", NOW + LIFETIME_MS - 1)];
   expect(nextKeySet(keys, NOW)).toBeUndefined();
   expect(nextKeySet(keys, NOW + LIFETIME_MS - 2)).toBeUndefined();
@@ -76,7 +76,7 @@ it("a rotation waits until the standby key has been published for long enough, e
   expect(nextKeySet([keys[0] as KeyTimes, waiting as KeyTimes], NOW + 1, "rotate")).toBeUndefined();
 });
 
-it("a rotation without a standby key publishes a new key, which signs as soon as allowed", () => {
+it("a rotation without a standby key publishes a new key, and this key signs after the cache time", () => {
   const [only] = [key("a", NOW - 1000)];
   expect(nextKeySet([only as KeyTimes], NOW, "rotate")).toEqual({ kept: [only], made: [NOW + PUBLISHED_MS] });
 });

@@ -1,8 +1,8 @@
 import { DAY_MS } from "../domain/durations.ts";
 
-/**
+/*
  * The lifecycle of the keys that sign sessions. The state of a key depends only on its stored times. So all processes
- * agree on the state without messages, and a key takes over without a job.
+ * agree on the state without messages, and the next key begins to sign without a scheduled job.
  */
 
 /** Times of a key, in milliseconds since 1970. */
@@ -19,21 +19,19 @@ type KeyState = "standby" | "active" | "retired";
 interface KeyAt<Key extends KeyTimes> {
   readonly key: Key;
   readonly state: KeyState;
-  /** Time at which the next key takes over. Undefined if no next key exists. */
+  /** The time at which the next key begins to sign. Undefined if no next key exists. */
   readonly retireTime: number | undefined;
-  /** Time at which the key is not published any more. Undefined if no next key exists. */
+  /** The time at which the key is no longer published. Undefined if no next key exists. */
   readonly goneTime: number | undefined;
 }
 
-/** How long a key signs, in milliseconds. */
+/** The time for which a key signs, in milliseconds. */
 export const LIFETIME_MS = 30 * DAY_MS;
 
-/**
- * How long a key is published before it signs, in milliseconds: the cache time of published keys, plus five minutes.
- */
+/** The minimum time from publishing a key to its first session, in milliseconds: the cache time, plus five minutes. */
 export const PUBLISHED_MS = 15 * 60_000;
 
-/** How long a retired key stays published, in milliseconds: the longest session, plus ten minutes. */
+/** The time for which a retired key stays published, in milliseconds: the longest session, plus ten minutes. */
 export const KEPT_MS = 70 * 60_000;
 
 /** Returns the states of the published keys at a time, in the order in which they sign. */
@@ -53,14 +51,13 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
 }
 
 interface KeySetChange {
-  /** The keys that stay, perhaps with another `activeTime`. */
+  /** The keys that stay. Some of them may have a new `activeTime`. */
   readonly kept: readonly KeyTimes[];
-  /** The `activeTime` of each key to create. */
   readonly made: readonly number[];
 }
 
 /**
- * Returns the change that keeps one key active and another key ready to take over. Undefined if no change is needed.
+ * Returns undefined if no change is needed.
  *
  * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: none
  *   of the old keys stays valid

@@ -1,29 +1,25 @@
-// The rules for viewer sessions. The service and the TypeScript client share them, so this file uses no platform API.
-// test/fixtures/viewer-sessions.json has a case for each rule.
+// The rules for viewer sessions. The service and the TypeScript client share these rules, so this file uses no platform
+// API. test/fixtures/viewer-sessions.json has a case for each rule.
 
-/** Maximum length of a session. A session must fit into a header, and all servers accept 8 KiB. */
+/** The maximum length of a session. A session must fit into a header, and all servers accept headers of 8 KiB. */
 export const MAX_SESSION_LENGTH = 8192;
 
-/** How far `iat` may lie in the future, in seconds, because the clocks of two machines can differ. */
+/** The maximum time of `iat` in the future, in seconds, because the clocks of two machines can differ. */
 export const CLOCK_TOLERANCE_S = 5;
 
 const MAX_LIFE_S = 3600;
 
-/** The only algorithm for sessions (RFC 7518, 3.4). */
 export const ALGORITHM = "ES256";
 
-/** The `typ` in the header of a session. */
 export const TYPE = "viewer+jwt";
 
-/** Maximum length of the header, which has three short members. */
+/** The maximum length of the header, which has three short members. */
 export const MAX_HEADER_LENGTH = 256;
 
 /** The signed claims: the claims of RFC 7519, and some claims of this service. Times are in seconds since 1970. */
 export interface SessionClaims {
-  /** The issuer, one per environment. */
   readonly iss: string;
   readonly aud: string;
-  /** The id of the user group. */
   readonly sub: string;
   /** The internal id of the user group. */
   readonly tid: number;
@@ -36,7 +32,6 @@ export interface SessionClaims {
   readonly vid?: string;
   /** The origin of the page. */
   readonly origin?: string;
-  /** Properties of the group. */
   readonly properties?: JsonObject;
   /** Additional claims of the caller. */
   readonly ext?: JsonObject;
@@ -46,27 +41,25 @@ interface JsonObject {
   readonly [name: string]: unknown;
 }
 
-/** The signed parts of a session, before its signature is verified. */
+/** The signed parts of a session whose signature has not been verified. */
 export interface UnverifiedSession {
   readonly kid: string;
-  /** Claims of any types, for `claimsOf`. */
+  /** Claims of any types. `claimsOf` checks the types. */
   readonly payload: JsonObject;
 }
 
 /**
- * An ES256 signature: 64 bytes in base64url, with zero in the unused bits of the last character. A session can have two
- * valid signatures, because ECDSA accepts (r, n - s) if it accepts (r, s). So identify a session by `jti`, not by its string.
+ * An ES256 signature, with zero in the unused bits of the last character. A session can have two valid signatures,
+ * because ECDSA accepts (r, n - s) if it accepts (r, s). So identify a session by `jti`, not by its string.
  */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
-/** Maximum nesting depth of objects and arrays in a claim. The service accepts no deeper claims. */
+/** The maximum nesting depth of objects and arrays in a claim. The service accepts no deeper claims from callers. */
 const MAX_CLAIM_DEPTH = 32;
 
 /**
- * Parses a session without verifying its signature. The header must contain exactly the key id, the type and the algorithm:
- * no key, no URL of keys and no extension (RFC 8725).
- *
- * @returns undefined if the text is not a session
+ * Parses a session without verifying its signature. Returns undefined if the text is not a session, or if the header
+ * has any member besides key id, type and algorithm, such as a key or the URL of keys (RFC 8725).
  */
 export function readSession(session: string): UnverifiedSession | undefined {
   const [head = "", claims = "", signature = "", ...more] =
@@ -80,9 +73,8 @@ export function readSession(session: string): UnverifiedSession | undefined {
 }
 
 /**
- * Returns the claims of a session with a valid signature. Checks the types of all claims, because the key may be stolen.
- *
- * @returns undefined if the service never issues such claims
+ * Checks the types of all claims, because the key may be stolen. Returns undefined if the service never creates such
+ * claims.
  */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;
@@ -96,7 +88,7 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/** Returns the JSON object in a part of a session. Undefined if the part has no JSON object, or an ambiguous one. */
+/** Returns the JSON object in a part of a session. Undefined if the part is no JSON object, or has duplicate names. */
 export function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
@@ -116,8 +108,8 @@ export function objectIn(part: string): JsonObject | undefined {
 }
 
 /**
- * Returns the number of members of all objects in a parsed value. NaN for values that JSON cannot represent: `JSON.parse`
- * accepts 1e999 as Infinity, and unpaired surrogates.
+ * Returns the number of members of all objects in a parsed value. Returns NaN for values that JSON cannot represent:
+ * infinite numbers and unpaired surrogates.
  */
 function membersIn(value: unknown, depth = 0): number {
   if (typeof value === "string") return value.isWellFormed() ? 0 : Number.NaN;

@@ -12,11 +12,9 @@ import {
 
 type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
 
-/** A session is rejected. */
 export class SessionRefused extends Error {
   override readonly name = "SessionRefused";
   readonly refusal: SessionRefusal;
-  /** The key id, if no key has this id. */
   readonly kid: string | undefined;
   constructor(refusal: SessionRefusal, kid?: string) {
     super(`the session is refused: ${refusal}`);
@@ -30,15 +28,14 @@ const PREFIX = "eyJ";
 
 const KEY_ID = /^[\w-]{22}$/;
 
-/** Returns a new key id: 128 random bits. */
 export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** The header of the last session, with the dot after it. All sessions of a key have the same header. */
+/** The header of the last session, and the dot after the header. All sessions of a key have the same header. */
 let lastHeader = PREFIX;
 
-/** Returns whether a token is a session, valid or not, by its header. */
+/** Returns whether a text has the header of a session. The session may be invalid. */
 export function isSession(text: string): boolean {
   if (!text.startsWith(PREFIX)) return false;
   if (lastHeader !== PREFIX && text.startsWith(lastHeader)) return true;
@@ -48,14 +45,13 @@ export function isSession(text: string): boolean {
   return isOne;
 }
 
-/** Returns the key id and the claims of a session without verifying its signature. @throws SessionRefused */
 export function unverified(session: string): UnverifiedSession {
   const read = readSession(session);
   if (!read || !KEY_ID.test(read.kid) || typeof read.payload["iss"] !== "string") throw new SessionRefused("malformed");
   return read;
 }
 
-/** Returns the claims of a session with a valid signature. @throws SessionRefused if the service never issues such claims */
+/** @throws SessionRefused if the service never creates such claims */
 export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
   const claims = claimsIn(payload);
   if (!claims) throw new SessionRefused("malformed");
@@ -63,10 +59,9 @@ export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
 }
 
 /**
- * Rejects a session that is not valid at a time, in milliseconds since 1970. The expiry time has no tolerance, because
- * a session must not outlast the grace period of its token.
+ * The expiry time has no tolerance, because a session must not outlast the grace period of its token.
  *
- * @throws SessionRefused
+ * @throws SessionRefused if the session is not valid at `now`, in milliseconds since 1970
  */
 export function requireTime({ iat, exp }: SessionClaims, now: number): void {
   const seconds = now / 1000;

@@ -37,7 +37,7 @@ beforeAll(async () => {
   key = jwkOf(pair);
 });
 
-/** Verifies a session for the issuer, at a time in seconds after the creation of sessions. */
+/** @param options `at`: the time of verification, in seconds after the creation of the sessions */
 function verify(session: string, { at = 0, verifier = new SessionVerifier(), keys = [KID] } = {}) {
   const keyOf = (kid: string) => (keys.includes(kid) ? jwkOf({ x: pair.x, y: pair.y }) : undefined);
   return verifier.verify(session, { issuer: ISSUER, keyOf }, NOW + at * 1000);
@@ -62,7 +62,7 @@ const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toStrin
 it("returns the signed claims", async () => {
   const session = await sign();
   expect(isSession(session)).toBe(true);
-  // The second session uses the cached header.
+  // The check of the second session uses the cached header.
   expect(isSession(session)).toBe(true);
   expect(isSession(`${base64url({ alg: "ES256", typ: "JWT", kid: KID })}.e30.x`)).toBe(false);
   expect(isSession(`${base64url({ alg: "ES256", typ: "viewer+jwt", kid: "another" })}.e30.x`)).toBe(true);
@@ -86,7 +86,7 @@ describe("time", () => {
   it.each([
     [0, undefined],
     [599.9, undefined],
-    // The expiry has no tolerance, because a session must not outlast the grace period of its token.
+    // The expiry time has no tolerance, because a session must not outlast the grace period of its token.
     [600, "expired"],
     [-5, undefined],
     [-5.1, "too-early"],
@@ -94,7 +94,6 @@ describe("time", () => {
   ])("a session of ten minutes, verified %d s after its creation: %s", async (at, refusal) => {
     const session = await sign();
     const verifier = new SessionVerifier();
-    // Checks the time with and without a cached signature.
     await verify(session, { verifier });
     for (const how of [{ at }, { at, verifier }]) {
       if (refusal === undefined) expect(await verify(session, how)).toEqual(CLAIMS);
@@ -153,7 +152,7 @@ describe("a forged session", () => {
 });
 
 describe("the second valid ECDSA signature of a session", () => {
-  it("is accepted, with the same jti", async () => {
+  it("is accepted, and `verify` returns the same jti", async () => {
     const session = await sign();
     const [head, payload, signature = ""] = session.split(".");
     const bytes = Buffer.from(signature, "base64url");

@@ -7,11 +7,11 @@ import { SigningKeys } from "./signing-keys.ts";
 
 const ENVIRONMENT: Environment = { name: "acme", tag: undefined, number: 1 };
 
-/** A store with the keys of one environment. It counts reads. */
+/** A store with the keys of one environment. The store counts reads. */
 class OneEnvironment implements SigningKeyStore {
   set: SigningKeySet = { keys: [], version: "", now: Date.now() };
   reads = 0;
-  /** Runs after a change in the store, before its response arrives. */
+  /** Runs after a change in the store, before the response of the change arrives. */
   afterChange = async () => {};
 
   async read() {
@@ -48,7 +48,6 @@ async function newKey(): Promise<SigningKey> {
   return { kid: newKeyId(), createTime: now, activeTime: now, ...(await newKeyPair()), sealed: undefined };
 }
 
-/** An active key and a standby key. */
 async function newKeys(): Promise<SigningKey[]> {
   const [active, standby] = [await newKey(), await newKey()];
   return [active, { ...standby, activeTime: active.activeTime + 86_400_000 }];
@@ -61,7 +60,7 @@ it("reads the keys once for many sessions with unknown keys", async () => {
   expect(store.reads - before).toBe(1);
 });
 
-it("finds a key that another worker has just created", async () => {
+it("finds a key that another worker created after the last read", async () => {
   await keys.signing(ENVIRONMENT);
   const made = await newKeys();
   store.set = { ...store.set, keys: made };
@@ -70,7 +69,7 @@ it("finds a key that another worker has just created", async () => {
   expect((await keys.checking(ENVIRONMENT, kid)).keyOf(kid)).toBeDefined();
 });
 
-it("signs with the keys of another worker that changed them at the same time", async () => {
+it("signs with the keys of another worker that changed the keys at the same time", async () => {
   const others = await newKeys();
   store.afterChange = async () => {
     store.set = { ...store.set, keys: others };
@@ -93,7 +92,7 @@ it("publishes cached keys after any number of guesses, and new keys at once", as
   for (const environment of [late, ENVIRONMENT]) expect(await keys.published(environment, refuse)).toHaveLength(2);
 });
 
-it("reads keys once for all waiting callers, and not for refused callers", async () => {
+it("reads keys once for all waiting callers, but not for refused callers", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   const refuse = () => {
     throw new RangeError("too many");

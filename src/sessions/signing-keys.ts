@@ -8,18 +8,17 @@ import { nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
 import { jwkOf, newKeyPair } from "./signing.ts";
 
-/** Maximum age of cached keys at use, in milliseconds. */
+/** The maximum age of cached keys at use, in milliseconds. */
 const FRESH_MS = 120_000;
 
 const MAX_KNOWN = 10_000;
 
-/** Maximum number of attempts to change keys if other workers change them at the same time. */
+/** The maximum number of attempts to change keys, because other workers may change the keys at the same time. */
 const TRIES = 5;
 
-/** A key with its state at a time. */
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
 
-/** The cached keys of an environment. Times are of `performance.now()`. */
+/** The cached keys of an environment. Times are by `performance.now()`. */
 class KnownKeys {
   readonly environment: Environment;
   readonly set: SigningKeySet;
@@ -36,7 +35,7 @@ class KnownKeys {
     this.#keys = new Map(keys);
   }
 
-  /** Returns the active key. @throws RecordUnreadable if it cannot be decrypted */
+  /** @throws RecordUnreadable if the active key cannot be decrypted */
   signing() {
     // Use the clock of the store, like the code that changes keys.
     const now = this.set.now + (performance.now() - this.readAt);
@@ -48,11 +47,10 @@ class KnownKeys {
     return { kid, key: signing };
   }
 
-  /** Returns the key with an id. Undefined if it does not exist. */
+  /** Returns undefined if no key has this id. */
   readonly keyOf = (kid: string): JWK | undefined => this.#keys.get(kid)?.verifying;
 }
 
-/** Keys of an environment that were read for publishing. */
 interface Published {
   readonly reading: Promise<SigningKeySet>;
   /** Undefined during the read. */
@@ -62,36 +60,34 @@ interface Published {
 
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
-  /** The maximum age of cached keys while this process is not subscribed to the changes of other workers, in milliseconds. */
+  /** The maximum age of cached keys without a subscription to the changes of other workers, in milliseconds. */
   readonly unsubscribedMs: number;
   /** Called if a due change of keys failed. The next attempt follows within two minutes. */
   readonly onOverdue: (error: unknown) => void;
 }
 
 /**
- * The signing keys of environments, with a cache. When a change of the keys is due, the first worker that reads the
- * keys makes the change.
+ * The signing keys of environments, with a cache. The first worker that reads the keys after a due time changes them.
  */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
-  /** Reads in flight. A change of keys removes them, because their result may be outdated. */
+  /** Reads in flight. A change of keys removes these reads, because their results may be outdated. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** Keys that were read for publishing, of environments whose keys this process does not otherwise use. */
+  /** The keys of environments for which this process only publishes keys. */
   readonly #published = new Map<string, Published>();
-  /** The maximum age of cached keys when they are used, in milliseconds. */
   #freshMs = FRESH_MS;
 
   constructor(deps: SigningKeysDeps) {
     this.#deps = deps;
   }
 
-  /** Sets whether this process is subscribed to the changes of other workers. Default: subscribed. */
+  /** Sets whether this process has subscribed to the changes of other workers. Default: yes. */
   setSubscribed(isSubscribed: boolean): void {
     this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
   }
 
-  /** Removes the cached keys of an environment, by its path, or of all environments. */
+  /** Removes the cached keys of the environment with this path, or of all environments. */
   forget(path?: string): void {
     for (const map of [this.#known, this.#readings, this.#published]) {
       if (path === undefined) map.clear();
@@ -100,9 +96,9 @@ export class SigningKeys {
   }
 
   /**
-   * Returns the keys that verify sessions of an environment. Rejects with the errors of the store.
+   * Returns the keys that verify sessions of an environment.
    *
-   * @param kid a required key. If this key is missing, the keys are read again, once for all waiting callers. So an
+   * @param kid a required key. If this key is missing, all waiting callers share one more read of the keys. So an
    *   unknown key costs Redis no more than an unknown token
    */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
@@ -111,26 +107,22 @@ export class SigningKeys {
     return this.#readings.get(environmentPath(environment)) ?? this.#read(environment);
   }
 
-  /** Returns the active key of an environment. Creates keys if none exist. Rejects with the errors of the store. */
+  /** Returns the active key of an environment. Creates keys if none exist. */
   async signing(environment: Environment): Promise<ReturnType<KnownKeys["signing"]>> {
     let known = await this.#find(environment);
     if (known.set.keys.length === 0) {
       await this.#change(environment, known.set, "maintain", IN_TIME);
-      // Another worker may have changed the keys again in the meantime.
+      // Another worker may have changed the keys again.
       known = await this.#read(environment);
     }
     return known.signing();
   }
 
   /**
-   * Returns the published keys of an environment, from the cache if possible. The result can be empty.
+   * Returns the published keys of an environment, from the cache if possible. The result can be empty. Unauthenticated
+   * clients can request any name. The service does not cache unknown names, so guesses evict no keys.
    *
-   * Unauthenticated clients can request any name. An unknown name costs Redis a read, like an unknown API token, and is not
-   * cached, so guesses evict no keys.
-   *
-   * @param onWait called before the caller waits for the store. If `onWait` throws, the store is not read for this
-   *   caller
-   * @throws the errors of `onWait` and of the store
+   * @param onWait called before the caller waits for the store. If `onWait` throws, this caller does not read the store
    */
   async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
     const path = environmentPath(environment);
@@ -143,7 +135,7 @@ export class SigningKeys {
     return publishedOf(await (isFresh ? published.reading : this.#readPublished(environment)));
   }
 
-  /** Reads keys for publishing, once for all waiting callers. */
+  /** All waiting callers share one read. */
   #readPublished(environment: EnvironmentName): Promise<SigningKeySet> {
     const path = environmentPath(environment);
     const reading = this.#deps.store.readByName(environment);
@@ -158,17 +150,17 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys of an environment with their current states, in the order in which they sign. Rejects with the error of the store. */
+  /** Returns the keys with their current states, in the order in which they sign. */
   async list(environment: Environment) {
     const { keys, now } = await this.#deps.store.read(environment);
     return statesOf(keys, now);
   }
 
   /**
-   * Activates the next key, at once or as soon as it has been published for long enough. Creates keys if none exist.
+   * Activates the next key, at once or as soon as the key has been published for long enough. Creates keys if none
+   * exist.
    *
    * @param how `replace`: the old keys must not be used any more
-   * @returns the same as `list`
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
     const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);
@@ -200,20 +192,19 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys. If a key must be added or removed now, changes them. The first session of an environment creates its keys. */
+  /** Reads the keys, and makes a change that is due. The first session of an environment creates its keys. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;
     try {
       return await this.#change(environment, set, "maintain", IN_TIME);
     } catch (error) {
-      // The active key continues to sign.
+      // Continue to sign with the active key.
       this.#deps.onOverdue(error);
       return set;
     }
   }
 
-  /** @throws SigningKeysChanged if other workers change the keys at each attempt */
   async #change(
     environment: Environment,
     found: SigningKeySet,
@@ -241,7 +232,7 @@ function publishedOf({ keys, now }: SigningKeySet): SigningKey[] {
   return statesOf(keys, now).map(({ key }) => key);
 }
 
-/** Removes the private keys of retired keys, because they are not needed and could leak. */
+/** Removes the private keys of retired keys. They are not needed, and could leak. */
 function withoutRetired(keys: readonly SigningKey[], now: number): SigningKey[] {
   return statesOf(keys, now).map(({ key, state }) =>
     state === "retired" ? { ...key, d: undefined, sealed: undefined } : key,

@@ -12,12 +12,11 @@ export interface SigningPair extends PublicKey {
   readonly d: string;
 }
 
-/** Loads `jose` for the first session. Nothing else needs it. */
+/** Loads `jose` for the first session. No other feature needs `jose`. */
 export function loadJose() {
   return import("jose");
 }
 
-/** Creates a key pair. */
 export async function newKeyPair(): Promise<SigningPair> {
   const { exportJWK, generateKeyPair } = await loadJose();
   const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
@@ -25,15 +24,12 @@ export async function newKeyPair(): Promise<SigningPair> {
   return { x, y, d } as SigningPair;
 }
 
-/**
- * Returns a key as a JSON Web Key (RFC 7517). `jose` imports the key at its first use, and caches the result by this
- * object.
- */
+/** `jose` imports the key at its first use, and caches the result by the returned object. */
 export function jwkOf(key: PublicKey | SigningPair): JWK {
   return { kty: "EC", crv: "P-256", ...key };
 }
 
-/** Signs a session. @param key the key id, and the key with its private part */
+/** @param key the key id, and the key with its private part */
 export async function signSession(
   claims: SessionClaims,
   { kid, key }: { readonly kid: string; readonly key: JWK },

@@ -7,7 +7,6 @@ import { loadJose } from "./signing.ts";
 
 interface Expected {
   readonly issuer: string;
-  /** Returns the key of the issuer with an id. Undefined if the issuer has no such key. */
   readonly keyOf: (kid: string) => JWK | undefined;
 }
 
@@ -16,28 +15,22 @@ interface Verified {
   readonly claims: SessionClaims;
 }
 
-/** The maximum number of cached sessions, and the maximum length of a cached session. The cache uses at most 20 MiB. */
+/** The maximum number and the maximum length of cached sessions. The cache uses at most 20 MiB. */
 export const MAX_VERIFIED = 4096;
 const MAX_CACHED_LENGTH = 2048;
 
 /**
- * Verifies sessions. Each signature is verified once and cached by the digest of the session, because a page sends the
- * same session many times. The time and the key are checked at each verification.
+ * Verifies each signature once, and caches the result by the digest of the session, because a page sends the same
+ * session many times. Every call checks the time and the key.
  */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();
 
-  /** Number of cached sessions. */
   get size(): number {
     return this.#verified.size;
   }
 
-  /**
-   * Returns the claims of a session.
-   *
-   * @param now in milliseconds since 1970
-   * @throws SessionRefused
-   */
+  /** @param now the time, in milliseconds since 1970 @throws SessionRefused */
   async verify(session: string, expected: Expected, now: number): Promise<SessionClaims> {
     const digest = hash("sha256", session, "base64url");
     const known = this.#verified.get(digest);
@@ -57,7 +50,6 @@ export class SessionVerifier {
   }
 }
 
-/** @throws SessionRefused */
 async function verifySignature(session: string, key: JWK): Promise<void> {
   const { compactVerify, errors } = await loadJose();
   try {

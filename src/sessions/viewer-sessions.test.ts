@@ -12,7 +12,6 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** An environment, and a store with only its keys. */
 function keysOf(
   pairs: readonly { readonly kid: string; readonly x: string; readonly y: string; readonly d: string }[],
 ) {
@@ -31,7 +30,7 @@ function keysOf(
   return { environment, keys };
 }
 
-it("the lifetime of a session starts before its group is read, so that a later revocation covers the session", async () => {
+it("the lifetime of a session starts before the read of the group, so a later revocation revokes the session", async () => {
   const { environment, keys } = keysOf([{ kid: "k", ...(await newKeyPair()) }]);
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });
   const viewer = { teamId: 1, ...groupFromMessage("a", { mapping: {} }), suspension: undefined };

@@ -18,33 +18,30 @@ import { SessionVerifier } from "./verifier.ts";
 
 const DEFAULT_TTL_MS = 600_000;
 
-/** Part of the lifetime after which a session should be renewed. */
+/** The part of the lifetime after which a session should be renewed. */
 const REFRESH_AT = 0.8;
 
 interface NewViewerSession {
   readonly target: UserGroupTarget;
   readonly audience: string;
-  /** Lifetime in milliseconds. Undefined for the default. */
+  /** The lifetime in milliseconds. Undefined for the default. */
   readonly ttlMs: number | undefined;
   readonly viewerId: string | undefined;
   readonly origin: string | undefined;
-  /** Keys of the properties to include. */
   readonly propertyKeys: readonly string[];
   readonly claims: JsonObject | undefined;
 }
 
-/** The claims of a session, except those of its group. */
+/** The claims of a session, except the claims of its group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
 interface ViewerSessionsDeps {
   readonly keys: SigningKeys;
-  /** Maximum lifetime of a session, in milliseconds. */
   readonly maxMs: number;
-  /** Returns the public URL of the service, without a slash at its end. Undefined if it is unknown. */
+  /** Returns the public URL of the service, without a slash at its end. Undefined if the URL is unknown. */
   readonly publicUrl: () => string | undefined;
 }
 
-/** Creates and resolves viewer sessions. Reads their groups from the store of the call. */
 export class ViewerSessions {
   readonly #deps: ViewerSessionsDeps;
   readonly #verifier = new SessionVerifier();
@@ -53,16 +50,15 @@ export class ViewerSessions {
     this.#deps = deps;
   }
 
-  /** Maximum lifetime of a session, in milliseconds. */
+  /** The maximum lifetime of a session, in milliseconds. */
   get maxMs(): number {
     return this.#deps.maxMs;
   }
 
   /**
-   * Creates a session. Reads its group and its key concurrently.
-   *
    * @returns the session, its group, and its times, in milliseconds since 1970
-   * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of `ViewerSessionStore.sessionSubject` and of the store
+   * @throws PublicUrlMissing, UserGroupSuspended, ViewerSessionTooLarge; the errors of
+   *   `ViewerSessionStore.sessionSubject`
    */
   async create(
     store: ViewerSessionStore,
@@ -71,7 +67,8 @@ export class ViewerSessions {
   ) {
     const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
-    // Take the time before reading the group. A revocation after the read is stored until this session expires.
+    // Take the time before the read of the group, because a revocation after this read is stored until the session
+    // expires.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),
@@ -104,10 +101,10 @@ export class ViewerSessions {
   }
 
   /**
-   * Returns the current group of a session, even if it is suspended, and the claims of the session.
+   * Returns the current group of a session, even if the group is suspended, and the claims of the session.
    *
-   * @param audience the expected audience; empty for any
-   * @throws ViewerSessionInvalid, ViewerSessionExpired; the errors of `ViewerSessionStore.resolveSession` and of the store
+   * @param audience the expected audience; empty for any audience
+   * @throws ViewerSessionInvalid, ViewerSessionExpired; the errors of `ViewerSessionStore.resolveSession`
    */
   async resolve(
     store: ViewerSessionStore,
@@ -122,10 +119,10 @@ export class ViewerSessions {
   }
 
   /**
-   * Returns the published documents of an environment. Undefined if it has never had a session.
+   * Returns the published documents of an environment. Undefined if the environment has never had a session.
    *
-   * @param onWait as `SigningKeys.published`
-   * @throws PublicUrlMissing; the errors of `onWait` and of the store
+   * @param onWait as in `SigningKeys.published`
+   * @throws PublicUrlMissing
    */
   async published(
     environment: EnvironmentName,
@@ -144,7 +141,7 @@ export class ViewerSessions {
     };
     try {
       return await verify().catch((error: unknown) => {
-        // Another worker may have created the key a moment ago.
+        // Another worker may have created the key after the last read.
         if (error instanceof SessionRefused && error.refusal === "unknown-key") return verify(error.kid);
         throw error;
       });
@@ -154,7 +151,6 @@ export class ViewerSessions {
     }
   }
 
-  /** @throws PublicUrlMissing */
   #issuerOf(environment: EnvironmentName): string {
     const base = this.#deps.publicUrl();
     if (base === undefined) throw new PublicUrlMissing();

@@ -17,53 +17,49 @@ import {
 import { MISSED_TYPE, type SentEvent, sendEvent } from "./payload.ts";
 import { type Resolve, Sender } from "./sender.ts";
 
-/** The maximum number of events that a delivery holds in memory. */
+/** The maximum number of events in memory per delivery. */
 const EVENTS_AT_ONCE = 50;
 
 /**
- * The delays after failures, in milliseconds: the first, and the maximum. Each delay is twice the previous delay, with
- * jitter.
+ * The first and the maximum delay after failures, in milliseconds. Each delay is twice the previous delay, with jitter.
  */
 const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
-/** The remaining time of a lease in which no delivery begins, in milliseconds: the timeout of a delivery, and a margin. */
+/**
+ * The time before the end of a lease in which no delivery begins, in milliseconds: the delivery timeout, plus a margin.
+ */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
 /**
- * After a gap, the delivery continues this much earlier than the gap, in microseconds. After a failover that lost
- * events, later events can have lower ids.
+ * The time by which the cursor moves back after a gap, in microseconds. After a failover, new events can have lower
+ * ids.
  */
 const OVERLAP_MICROS = 60_000_000;
 
-/** The dependencies that all deliveries of a worker share. */
 export interface DeliveryDeps {
   readonly store: DeliveryStore;
   readonly events: EventStore;
-  /** The networks of `WEBHOOK_ALLOW`. */
   readonly allowed: readonly Network[];
   readonly resolve?: Resolve | undefined;
-  /** Times for tests, in milliseconds. Default: `POLL_MS` of the engine, `FIRST_RETRY_MS` and `DELIVERY_TIMEOUT_MS`. */
+  /** Times for tests, in milliseconds. Default: `POLL_MS` of the engine, `FIRST_RETRY_MS`, `DELIVERY_TIMEOUT_MS`. */
   readonly times?: { readonly pollMs?: number; readonly retryMs?: number; readonly timeoutMs?: number };
 }
 
-/** The rules of the worker for a delivery. */
 interface DeliveryRules {
-  /** Whether to release the lease after the current event. */
   isOver(): boolean;
-  /** Aborts the attempt in flight. */
   readonly aborted: AbortSignal;
-  /** Receives each attempt, and the webhook after the attempt. Undefined: the worker no longer holds the lease. */
+  /** Receives each attempt, and the webhook after the attempt. The webhook is undefined after the loss of the lease. */
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
 }
 
-/** Sends the events of a webhook in their order, as long as this worker holds the lease of the webhook. */
+/** Sends the events of a webhook in their order, while this worker has the lease of the webhook. */
 export class Delivery {
   private readonly deps: DeliveryDeps;
   private readonly claim: Claim;
   private readonly rules: DeliveryRules;
   private readonly sender: Sender;
-  /** The webhook. Undefined if the worker does not hold the lease. */
+  /** Undefined without the lease. */
   private target: WebhookTarget | undefined;
   /** A time before the start of the lease, by `performance.now()`. */
   private leased = 0;
@@ -76,7 +72,7 @@ export class Delivery {
     this.sender = new Sender({ allowed, resolve, timeoutMs: times?.timeoutMs });
   }
 
-  /** Claims the lease, and sends until no events are left, an attempt fails, or the worker stops. @throws the errors of the store */
+  /** Claims the lease, and sends events until no events are left, an attempt fails, or the worker stops. */
   async run(): Promise<void> {
     const { store } = this.deps;
     this.leased = performance.now();
@@ -89,13 +85,13 @@ export class Delivery {
       }
     } finally {
       this.sender.close();
-      // Releases the lease, and keeps the position.
+      // Release the lease, and keep the position.
       const position = this.target?.webhook;
       if (position) await store.settle(this.claim, { from: position, to: position, release: true }).catch(() => {});
     }
   }
 
-  /** Reads the events after a position. Undefined if some of them were removed. */
+  /** Returns the events after a position. Undefined if some of these events were removed. */
   private read({ cursor, cursorTime }: DeliveryPosition): Promise<EventPage | undefined> {
     const { environment } = this.claim;
     const { number } = environment;
@@ -108,7 +104,7 @@ export class Delivery {
   }
 
   /**
-   * Sends the wanted events of a page, and moves the cursor behind the page. Stops if another call moves the cursor.
+   * Sends the events of a page, and moves the cursor to the end of the page. Stops if another call moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
@@ -126,7 +122,7 @@ export class Delivery {
     await this.settle({ from: target.webhook, to, release: !hasMore || this.rules.isOver() });
   }
 
-  /** Reports that events were removed, and moves the cursor to a time, so that the existing events follow. */
+  /** Reports that events were removed, and moves the cursor back by `OVERLAP_MICROS`. */
   private async sendGap(target: WebhookTarget): Promise<void> {
     const from: DeliveryPosition = target.webhook;
     const attempt = await this.send(target, { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() });
@@ -134,7 +130,7 @@ export class Delivery {
     await this.settle({ from, to: { cursor, cursorTime: undefined }, attempt, release: this.rules.isOver() });
   }
 
-  /** Sends an event. @throws Error if the lease ends too early, or the worker stops */
+  /** @throws Error if the lease ends too early, or the worker stops */
   private async send(target: WebhookTarget, event: SentEvent): Promise<Attempt> {
     if (performance.now() - this.leased > LEASE_MS - LEASE_RESERVE_MS) throw new Error("the lease ends too early");
     const { aborted: signal } = this.rules;
@@ -143,7 +139,6 @@ export class Delivery {
     return { ...result, eventId: event.id, eventType: event.type, eventTime: event.time, retryMs };
   }
 
-  /** Stores a result. A failure releases the lease. */
   private async settle(settlement: Settlement): Promise<void> {
     const { attempt } = settlement;
     const release = settlement.release || (attempt !== undefined && attempt.outcome !== "delivered");
@@ -155,12 +150,12 @@ export class Delivery {
   }
 }
 
-/** Whether the events of a webhook are due. If its secret cannot be decrypted, attempts to send events fail. */
+/** Returns whether the service sends the events of a webhook. With an unreadable secret, each attempt fails. */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";
 }
 
-/** The delay before the next attempt, in milliseconds. @param failed the number of failed attempts before this one */
+/** Returns milliseconds. @param failed the number of failed attempts before this one */
 export function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
   const full = Math.min(firstMs * 2 ** Math.min(failed, 30), MAX_RETRY_MS);
   return full * (0.5 + Math.random() / 2);

@@ -18,36 +18,33 @@ import { Delivery, type DeliveryDeps } from "./delivery.ts";
 import { MISSED_TYPE } from "./payload.ts";
 
 /*
- * A change writes nothing for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment. It claims the lease of such a webhook, reads the events after the cursor, and sends one event
- * after the other. After each event, it moves the cursor, which also extends the lease. After a failure it releases the
- * lease. After the backoff, any worker claims the lease again.
+ * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
+ * their environment. The worker claims the lease of such a webhook, reads the events after the cursor, and sends one
+ * event after the other. After each event, the worker moves the cursor, which also extends the lease. After a failure,
+ * the worker releases the lease. After the backoff, any worker can claim the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */
 const POLL_MS = 1000;
 
-/** The minimum time of a poll per environment, in milliseconds. So a worker reads at most 500 environments per second. */
+/** The minimum time of a poll per environment, in milliseconds: a worker reads at most 500 environments per second. */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
-/**
- * The maximum number of webhooks that a worker delivers to concurrently. `MAX_FAILING`: of these, the maximum number
- * whose last attempt failed.
- */
+/** The maximum number of concurrent deliveries of a worker, and of deliveries whose last attempt failed. */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
 
-/** The number of environments that are read concurrently, and per page. */
+/** The number of environments that are read concurrently, and the number of environments per page. */
 const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
-/** If the worker delivers to `MAX_ACTIVE` webhooks, each of them releases its lease after this time, in milliseconds. */
+/** The time after which a delivery releases its lease while `MAX_ACTIVE` deliveries are in flight, in milliseconds. */
 const TURN_MS = 5000;
 
-/** How long a shutdown waits for deliveries, in milliseconds. */
+/** The time that a shutdown waits for deliveries, in milliseconds. */
 const CLOSE_MS = 1000;
 
-/** The number of API tokens per page of the check of expiry times. */
+/** The number of API tokens per page of the check for tokens that expire soon. */
 const TOKENS_AT_ONCE = 500;
 
 interface EngineDeps extends DeliveryDeps {
@@ -55,43 +52,39 @@ interface EngineDeps extends DeliveryDeps {
   readonly observer: DeliveryObserver;
 }
 
-/** Receives results of deliveries. */
 export interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
   /** The secret of a webhook cannot be decrypted. */
   unreadable(environment: Environment, id: string): void;
-  /** The expiry time of an API token is unknown, because its record is damaged. */
+  /** The expiry time of an API token is unknown, because the record of the token is damaged. */
   unreadableApiToken(environment: Environment, id: string): void;
-  /** The webhook is disabled after three days of failures. */
+  /** The webhook is now disabled, after three days of failures. */
   disabled(environment: Environment, id: string): void;
-  /** Events were removed before they were delivered. */
+  /** Events were removed before the webhook received them. */
   missed(environment: Environment, id: string): void;
 }
 
-/** An environment with undelivered events. */
 export interface Lag {
   readonly environment: Environment;
   /** The age of the oldest undelivered event, in milliseconds. */
   readonly ageMs: number;
 }
 
-/** A webhook with undelivered events, as the last poll read it. */
+/** A webhook with undelivered events, with the data of the last poll. */
 interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
-  /** The time of the event that failed, or of the first poll that found the webhook at this cursor. */
+  /** The time of the event that failed, or the time of the first poll that found the webhook at this cursor. */
   readonly since: number;
-  /** The time of the poll. */
   readonly now: number;
 }
 
-/** Delivers the events of all environments to their webhooks, together with the engines of other workers. */
+/** Delivers the events of all environments to webhooks, together with the engines of other workers. */
 export class DeliveryEngine {
   private readonly deps: EngineDeps;
   private readonly closing = new AbortController();
-  /** Aborts the deliveries in flight. */
   private readonly aborted = new AbortController();
-  /** The webhooks that this worker delivers to, and whether their last attempt failed. */
+  /** The ids of the webhooks in delivery, and whether the last attempt failed. */
   private readonly active = new Map<string, boolean>();
   private readonly running = new Set<Promise<void>>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
@@ -99,26 +92,24 @@ export class DeliveryEngine {
 
   constructor(deps: EngineDeps) {
     this.deps = deps;
-    // Every delivery in flight adds a listener.
     setMaxListeners(0, this.aborted.signal);
   }
 
-  /** Begins to poll. */
   start(): void {
     if (!this.isStarted) void this.run();
     this.isStarted = true;
   }
 
-  /** Stops polling, and ends the deliveries. Another worker repeats deliveries that take longer than `CLOSE_MS`. */
+  /** Stops polling, and ends the deliveries. Another worker repeats deliveries that are in flight after `CLOSE_MS`. */
   async close(): Promise<void> {
     this.closing.abort();
     const timer = setTimeout(() => this.aborted.abort(), CLOSE_MS);
-    // A poll in flight begins no delivery. This method does not wait for it, because the store may be down.
+    // A poll in flight begins no delivery. Do not wait for the poll, because the store may be down.
     await Promise.allSettled(this.running);
     clearTimeout(timer);
   }
 
-  /** The environments with undelivered events, the oldest first. */
+  /** Returns the environments with undelivered events, the oldest events first. */
   lags(): readonly Lag[] {
     const oldest = new Map<number, Lag>();
     for (const { environment, since, now } of this.lagging.values()) {
@@ -140,7 +131,7 @@ export class DeliveryEngine {
     }
   }
 
-  /** Finds webhooks that lag behind, and delivers to as many as possible. @returns the number of environments */
+  /** Begins deliveries to webhooks with undelivered events. @returns the number of environments */
   private async poll(): Promise<number> {
     const { store } = this.deps;
     const found = new Map<string, Candidate>();
@@ -179,7 +170,6 @@ export class DeliveryEngine {
     if (now - checkTime >= CHECK_INTERVAL_MS || checkTime > now) await this.check(environment);
   }
 
-  /** Delivers to a webhook in the background, unless this worker delivers to too many. */
   private begin({ environment, webhook }: Candidate): void {
     if (this.closing.signal.aborted || this.active.size >= MAX_ACTIVE) return;
     const isFailing = webhook.failedEventTime !== undefined;
@@ -212,7 +202,7 @@ export class DeliveryEngine {
     if (next?.webhook.state === "failed") observer.disabled(environment, id);
   }
 
-  /** Writes the events of API tokens that expire soon. */
+  /** Writes an event for each API token that expires soon. */
   private async check(environment: Environment): Promise<void> {
     const { store, apiTokens, observer } = this.deps;
     if (!(await store.beginCheck(environment))) return;
@@ -233,7 +223,7 @@ export class DeliveryEngine {
   }
 }
 
-/** The entry of `EXPIRY_DAYS` for a remaining lifetime. Undefined if no entry is reached. */
+/** Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed. */
 export function expiryDaysOf(remainingMs: number): number | undefined {
   return EXPIRY_DAYS.findLast((days) => remainingMs <= days * DAY_MS);
 }

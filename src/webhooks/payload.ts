@@ -4,21 +4,20 @@ import type { WebhookTarget } from "../domain/webhook.ts";
 import type { Message, Sender, SendResult } from "./sender.ts";
 import { signedHeaders } from "./signature.ts";
 
-/** The type of the message of a test. */
+/** The type of a test message. */
 export const TEST_TYPE = "webhook.test";
 
 /** The type of the message that reports removed events. */
 export const MISSED_TYPE = "webhook.events_missed";
 
-/** An event to send. */
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
 
-/** The id of the message of an event. This id is the same for each attempt and each webhook. */
+/** The id is the same for each attempt and each webhook. */
 function messageIdOf({ number }: Pick<Environment, "number">, { id }: Pick<SentEvent, "id">): string {
   return `msg_${number}_${id}`;
 }
 
-/** The body of the message of an event: ids and names of fields, but no values and no tokens. */
+/** The body contains ids and names of fields, but no values and no tokens. */
 function payloadOf(environment: Environment, event: SentEvent): string {
   const { id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields = [] } = event;
   return JSON.stringify({
@@ -36,7 +35,7 @@ function payloadOf(environment: Environment, event: SentEvent): string {
   });
 }
 
-/** Sends the message of an event to a webhook. Never rejects, except with the reason of `signal` if it aborts. */
+/** Rejects only with the reason of `signal`, if the signal aborts. */
 export async function sendEvent(
   sender: Sender,
   environment: Environment,
@@ -47,7 +46,6 @@ export async function sendEvent(
   return sender.send(messageOf(environment, event, { url, secrets }), signal);
 }
 
-/** The signed message of an event. */
 export function messageOf(
   environment: Environment,
   event: SentEvent,

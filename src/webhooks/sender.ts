@@ -6,19 +6,18 @@ import type { Network } from "../domain/client-address.ts";
 import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome } from "../domain/webhook.ts";
 import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
 
-/** The maximum size of the body of an answer, in bytes. The service closes the connection of a longer answer. */
+/** The maximum size of the body of a response, in bytes. The service closes the connection after a longer body. */
 export const MAX_ANSWER_BYTES = 4096;
 
-/** The maximum duration of the body of an answer, in milliseconds. After that, the service closes the connection. */
+/** The maximum duration of the body of a response, in milliseconds. Then the service closes the connection. */
 const BODY_MS = 1000;
 
-/** The maximum size of the headers of an answer, in bytes. */
 const MAX_HEADER_BYTES = 8192;
 
-/** The maximum number of informational responses (1xx) before an answer. */
+/** The maximum number of informational responses (1xx) before the response. */
 const MAX_INFORMATION = 10;
 
-/** How long an unused connection stays open, in milliseconds. */
+/** The time after which an unused connection is closed, in milliseconds. */
 const IDLE_MS = 5000;
 
 /** The timeout of a query to a DNS server, in milliseconds, and the number of attempts. */
@@ -28,17 +27,15 @@ const DNS_TRIES = 2;
 /** Resolves a host name to its addresses. Rejects if the name has no addresses. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-/** A message to send. */
 export interface Message {
   readonly url: string;
   readonly headers: { readonly [name: string]: string };
   readonly body: string;
 }
 
-/** The result of sending a message. */
 export interface SendResult {
   readonly outcome: DeliveryOutcome;
-  /** The HTTP status. Undefined if no answer arrived. */
+  /** The HTTP status. Undefined if no response arrived. */
   readonly status: number | undefined;
   readonly durationMs: number;
 }
@@ -48,11 +45,11 @@ export interface SenderOptions {
   readonly allowed: readonly Network[];
   /** Default: queries DNS without the thread pool of Node, because names that never resolve would block the pool. */
   readonly resolve?: Resolve | undefined;
-  /** The maximum time from the name lookup to the answer, in milliseconds. Default: `DELIVERY_TIMEOUT_MS` */
+  /** The maximum time from the name lookup to the response, in milliseconds. Default: `DELIVERY_TIMEOUT_MS`. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** A failure before or without an answer. */
+/** A failure before the response, or without a response. */
 class SendFailure extends Error {
   readonly outcome: DeliveryOutcome;
   constructor(outcome: DeliveryOutcome) {
@@ -61,17 +58,16 @@ class SendFailure extends Error {
   }
 }
 
-/** The end of an attempt. */
 interface Limit {
   readonly ended: AbortSignal;
-  /** By `performance.now()`. */
+  /** The end time, by `performance.now()`. */
   readonly until: number;
 }
 
 /**
- * Sends messages to one endpoint, and keeps its connection. It checks the addresses after each lookup, and connects
- * only to these addresses. So a name cannot lead to a forbidden address, even if it resolves to another address at the
- * next lookup. It does not follow redirects.
+ * Sends messages to one endpoint, and keeps the connection. Each attempt resolves the name of the endpoint, checks the
+ * addresses, and connects only to these addresses. So a name cannot lead to a forbidden address, even if the next
+ * lookup returns another address. The sender does not follow redirects.
  */
 export class Sender {
   private readonly allowed: readonly Network[];
@@ -87,7 +83,7 @@ export class Sender {
     this.agents = { "http:": new http.Agent(options), "https:": new https.Agent(options) };
   }
 
-  /** Sends a message. Never rejects, except with the reason of `signal` if it aborts. */
+  /** Rejects only with the reason of `signal`, if the signal aborts. */
   async send(message: Message, signal?: AbortSignal): Promise<SendResult> {
     signal?.throwIfAborted();
     const started = performance.now();
@@ -117,23 +113,22 @@ export class Sender {
     }
   }
 
-  /** Closes the connection. */
   close(): void {
     for (const agent of Object.values(this.agents)) agent.destroy();
   }
 
-  /** The HTTP status of the answer to a message. @throws SendFailure, or the error of the connection */
+  /** Returns the HTTP status of the response. @throws SendFailure, or the error of the connection */
   private async statusOf(message: Message, limit: Limit): Promise<number> {
     const addresses = await this.addressesOf(new URL(message.url).hostname);
     return this.request(message, addresses, limit).catch((error: unknown) => {
-      // The endpoint may have closed the reused connection at the same time, so the request is sent again.
+      // The endpoint may have closed the reused connection at the same time, so send the request again.
       const isStale = (error as { isReused?: boolean }).isReused === true;
       if (!isStale) throw error;
       return this.request(message, addresses, limit);
     });
   }
 
-  /** The addresses of a host. @throws SendFailure if the host has no address, or an address that is not allowed */
+  /** @throws SendFailure if the host has no address, or an address that is not allowed */
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
     // One allowed address of localhost is enough.
@@ -154,7 +149,7 @@ export class Sender {
     { ended, until }: Limit,
   ): Promise<number> {
     ended.throwIfAborted();
-    // A process that was stopped and resumes can arrive here before its timer fires.
+    // A process that was stopped and resumed can reach this line before its timer fires.
     if (performance.now() > until) throw new SendFailure("timeout");
     const isPlain = url.startsWith("http:");
     return new Promise((resolve, reject) => {
@@ -171,7 +166,7 @@ export class Sender {
       request.on("information", () => {
         if (++informations > MAX_INFORMATION) request.destroy();
       });
-      // Without a listener, a response 101 would end neither the request nor its signal.
+      // Without this listener, the request would emit no event after a response 101, even if `signal` aborts.
       request.on("upgrade", ({ statusCode = 0 }, socket) => {
         socket.destroy();
         resolve(statusCode);
@@ -185,7 +180,7 @@ export class Sender {
   }
 }
 
-/** Reads a short body, so that its connection can be used again. Closes the connection of a longer body. */
+/** Reads a short body, so that the connection can be used again. Closes the connection after a longer body. */
 function drop(response: IncomingMessage): void {
   let bytes = 0;
   const timer = setTimeout(() => response.destroy(), BODY_MS);
@@ -193,12 +188,11 @@ function drop(response: IncomingMessage): void {
     bytes += chunk.length;
     if (bytes > MAX_ANSWER_BYTES) response.destroy();
   });
-  // The status decides, so a body that ends early is no failure.
+  // The status is the result, so an incomplete body is no failure.
   response.on("error", () => {});
   response.on("close", () => clearTimeout(timer));
 }
 
-/** A `lookup` that returns addresses which are already checked. */
 function lookupOf(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   return (_host, { all }, done) => {
@@ -208,7 +202,7 @@ function lookupOf(addresses: readonly string[]): LookupFunction {
   };
 }
 
-/** Queries DNS for the addresses of a host, IPv4 first. */
+/** Queries DNS for the addresses of a host, and returns IPv4 addresses first. */
 async function resolveByDns(host: string): Promise<readonly string[]> {
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   const queries = [resolver.resolve4(host), resolver.resolve6(host)];
@@ -216,7 +210,6 @@ async function resolveByDns(host: string): Promise<readonly string[]> {
   return found.flat();
 }
 
-/** Rejects as soon as the signal aborts. */
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);
@@ -225,7 +218,7 @@ function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** The class of a failure. Errors of certificates and of the TLS protocol count as `tls`. */
+/** Returns the class of a failure. Errors of certificates and of the TLS protocol have the class `tls`. */
 function outcomeOf(error: unknown): DeliveryOutcome {
   const { code = "" } = error as { code?: string };
   return /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO|HOSTNAME/.test(code) ? "tls" : "connection";

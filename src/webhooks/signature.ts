@@ -1,19 +1,16 @@
 import { createHmac } from "node:crypto";
 import { WEBHOOK_SECRET_PREFIX } from "../domain/webhook.ts";
 
-/** A message to sign, as Standard Webhooks defines it. */
+/** A message to sign, as in Standard Webhooks. */
 export interface Signable {
-  /** The same for each attempt to deliver an event. */
+  /** The id is the same for each attempt to deliver an event. */
   readonly id: string;
   /** The time of the attempt, in seconds since 1970. */
   readonly timestamp: number;
   readonly body: string;
 }
 
-/**
- * The headers of a message by Standard Webhooks (https://www.standardwebhooks.com). The header `webhook-signature` has one signature
- * per secret.
- */
+/** Returns headers by Standard Webhooks (https://www.standardwebhooks.com), with one signature per secret. */
 export function signedHeaders(message: Signable, secrets: readonly string[]): { readonly [name: string]: string } {
   return {
     "webhook-id": message.id,
