@@ -35,7 +35,7 @@ export interface Logger extends Pick<Pino, "isLevelEnabled"> {
 export interface Log {
   readonly logger: Logger;
   /**
-   * Logs at level info without redaction, whatever the log level. Use it only for credentials that were generated for
+   * Logs at level info without redaction, even if `LOG_LEVEL` is higher. Use it only for credentials that were generated for
    * the reader of the log.
    */
   readonly logUnredacted: WriteLine;
