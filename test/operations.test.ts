@@ -53,7 +53,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       },
     );
 
-    it.each(["/healthz", "/readyz", "/metrics"])("%s has only the methods GET and HEAD", async (path) => {
+    it.each(["/healthz", "/readyz", "/metrics"])("%s allows only the methods GET and HEAD", async (path) => {
       for (const send of [http1, http2]) {
         for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
           const answer = await send(server.url, path, { method, body: "{}" });
@@ -118,7 +118,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     });
   });
 
-  describe("endpoints without an API token", () => {
+  describe("endpoints that need no API token", () => {
     const tooMuch = Buffer.concat([Buffer.from([10, 0x80, 0x28]), Buffer.alloc(5120, "x")]);
 
     it.each([
@@ -205,13 +205,13 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       throw new Error("no answer");
     }
 
-    /** A registry built only from reflection, as grpcurl does it. */
+    /** Builds a registry only from reflection, as grpcurl does. */
     async function registryOf(symbols: readonly string[]) {
       const files = new Map<string, FileDescriptorProto>();
       const add = async (requested: Asked) => {
         const file = fromBinary(FileDescriptorProtoSchema, await ask(requested));
         const known = files.get(file.name);
-        // Each file name has one content, even if different requests return the file.
+        // All requests must return the same content for a file name.
         if (known)
           return expect(toBinary(FileDescriptorProtoSchema, known)).toEqual(toBinary(FileDescriptorProtoSchema, file));
         for (const name of file.dependency) if (!files.has(name)) await add({ case: "fileByFilename", value: name });
@@ -283,7 +283,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       String(trailers["grpc-status"] ?? headers["grpc-status"] ?? /grpc-status: *(\d+)/i.exec(body.toString())?.[1]);
 
     it.each(["/usergroup.v1.UserGroupService/None", "/none.Service/None", "/x"])(
-      "%s, over every protocol",
+      "%s is rejected as unknown over every protocol",
       async (path) => {
         const post = (type: string, body: string | Buffer) => ({
           method: "POST",

@@ -46,10 +46,10 @@ async function outcomes(server: TestServer, token: string) {
   return { create, update, rotate, withRequestId, put, post, resolve };
 }
 
-/** So long that concurrent calls are all in flight before the first of them times out. */
+/** Long enough that all concurrent calls are in flight before the first call times out. */
 const REDIS_TIMEOUT = "2s";
 
-/** The reported outcome for each change. */
+/** Returns the same outcome for each kind of change. */
 const all = (outcome: string) => {
   return { create: outcome, update: outcome, rotate: outcome, withRequestId: outcome, put: outcome, post: outcome };
 };
@@ -64,18 +64,18 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
 
   it.each<[what: string, befall: (redis: TestRedis, server: TestServer) => unknown, reported: object]>([
     [
-      "not_made if it was never sent",
+      "not_made if the change was never sent",
       (redis, server) => redis.kill().then(() => waitUntilReady(server, false)),
       { ...NOT_MADE, resolve: "nothing" },
     ],
     [
-      "unknown if there is no reply, and not_made for a later change in the same request",
+      "unknown if Redis does not reply to the change, and not_made if Redis does not reply to an earlier read",
       (redis) => redis.freeze(),
-      // The existence of the group is checked first.
+      // This call reads the group before it creates the group.
       { ...UNKNOWN, create: "not_made", resolve: "nothing" },
     ],
     [
-      "not_made if Redis rejects it",
+      "not_made if Redis rejects the change",
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],
@@ -86,7 +86,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect(await outcomes(server, token)).toEqual(reported);
   });
 
-  it("is unknown if its reply was lost", async () => {
+  it("is unknown if the reply of Redis was lost", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const { server } = await start(proxy);
@@ -101,7 +101,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
 
   it("is also reported to operators, and for each group of an import", async () => {
     const redis = await newRedis();
-    // The API token of the admin is not read again in the meantime.
+    // The API token of the admin stays cached while Redis is frozen.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT, API_TOKEN_CACHE: "1m" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
     await waitForSubscriptions(newOperator(redis), 1);
@@ -147,7 +147,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
       return { reported, isMade };
     };
     const keyOf = async (id: string) => (await operator.keys(`*:group:${id}`))[0] ?? "none";
-    // The event of a change is written before the change.
+    // A script writes the audit event of a change before the change.
     const { reported, isMade } = await withoutRight("-xadd");
     expect(reported).toEqual({ ...UNKNOWN, resolve: "answered" });
     expect(isMade).toBe(false);

@@ -26,10 +26,10 @@ const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
 /** The maximum number of calls that wait or are in flight. */
 const MAX_CALLS = 16_384;
-/** The streams of a connection of a flood. */
+/** Number of streams of each connection of a flood. */
 const STREAMS = 32;
 
-/** The connections of a flood. */
+/** Number of connections of a flood. */
 const CONNECTIONS = 20;
 
 const IN_FLIGHT =
@@ -60,7 +60,7 @@ class Calls {
     return this;
   }
 
-  /** Sends calls that do not wait for Redis, so that they are answered in the order in which they begin. */
+  /** Sends calls that do not wait for Redis. The service answers them in the order in which it starts them. */
   getCaller(requests: number, headers: OutgoingHttpHeaders): this {
     const path = "/usergroup.admin.v1.AdminService/GetCaller";
     for (let i = 0; i < requests; i++) {
@@ -74,7 +74,7 @@ class Calls {
     return this;
   }
 
-  /** Whether the kernel has all requests of `getCaller`, with their bodies: Node sends a body after its headers. */
+  /** Whether the kernel has all requests of `getCaller`, including the bodies, which Node sends after the headers. */
   get isSent(): boolean {
     const isFinished = this.#streams.every(({ writableFinished }) => writableFinished);
     return isFinished && this.#session.socket.writableLength === 0;
@@ -84,19 +84,19 @@ class Calls {
 const newFlood = (url: string, count: number) => Array.from({ length: count }, () => new Calls(url));
 const statusesOf = (flood: readonly Calls[]) => flood.flatMap(({ statuses }) => statuses);
 
-// Not on Deno, because Deno reads the sockets one by one, so the order of the calls is random.
+// Only on Node, because Deno reads the sockets one by one, so the order of the calls is random.
 describeWithRedis("a busy worker", () => {
   const server = suiteServer(() => ({
     redisUrl,
     env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug" },
   }));
 
-  // Calls with the same status take the same time after they begin, so they are answered in that order.
+  // Calls with the same status take the same time, so the service answers them in the order in which it starts them.
   it.each([
     ["environment", 200, () => [server.tokens.testing, server.tokens.customer]],
     ["address without a valid API token", 401, () => ["unknown", "unknown"]],
   ])(
-    "does not delay a call because of a flood of another %s, and refuses no call of either",
+    "answers a call before most calls of a flood from another %s, and refuses no call",
     async (_who, status, tokensOf) => {
       const [flooding, calling] = tokensOf();
       const headers = { authorization: `Token ${flooding}`, "x-forwarded-for": "192.0.2.1" };
@@ -128,7 +128,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
   const server = suiteServer(() => ({ runtime, redisUrl }));
   const MAX_STREAMS = 100;
 
-  it("is answered although the connections are not read while too many calls wait", async () => {
+  it("is answered, although the server stops reading connections while too many calls wait", async () => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     const sessions = Array.from({ length: 60 }, () => openHttp2(server.url));
     for (const session of sessions) closeLater(() => session.destroy());
@@ -149,9 +149,9 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
   });
 });
 
-describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("a server at the limit of calls in flight, on %s,", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
-  // With METRICS_PORT, the metrics name the environment.
+  // The metrics contain the environment only on METRICS_PORT.
   const hasMetricsPort = runtime === "node";
   const server = suiteServer(() => ({
     runtime,
@@ -208,7 +208,7 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
       );
     }
     expect((await http1(operationsUrl(), "/healthz")).status).toBe(200);
-    // The exposition is cached for a moment.
+    // The server caches its metrics for a moment.
     const environment = hasMetricsPort ? `,environment="${server.environment}/Customer"` : "";
     await waitFor(
       "the refusals are counted",
@@ -217,7 +217,7 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
     proxy.allow(Number.POSITIVE_INFINITY);
     await waitFor("the accepted calls are finished", () => statusesOf(flood).length === MAX_CALLS);
     expect(new Set(statusesOf(flood))).toEqual(new Set([200]));
-    // While Redis is blocked, the service is not ready: a check waits for two seconds at most.
+    // The service was not ready while Redis was blocked, because a check waits for at most two seconds.
     await waitFor("the service is ready", async () => (await http1(operationsUrl(), "/readyz")).status === 200);
     const checked = await http1(server.url, "/grpc.health.v1.Health/Check", post("application/json", "{}"));
     expect(checked.json()).toEqual({ status: "SERVING" });

@@ -20,7 +20,6 @@ async function dial(url: string, first: Uint8Array | string = ""): Promise<Wire>
   return raw;
 }
 
-/** Opens a port that serves one endpoint. */
 const open = (
   limits: ServeOptions["limits"],
   serve: EndpointMethod["serve"] = async () => ({ status: 200, headers: {}, body: "served" }),
@@ -55,7 +54,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   });
 
   it.each(["/nope", "/usergroup.v1.UserGroupService/GetUserGroup"])(
-    "serves the next request of a connection after a refused one to %s whose body arrives later",
+    "serves the next request on a connection after a rejected request to %s whose body arrives later",
     async (path) => {
       const raw = await dial(server.url);
       raw.push(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`);
@@ -84,7 +83,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   });
 
   it.each(["\x00\x00\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\nXX", "\x16\x03\x01\x02\x00"])(
-    "survives other bytes, such as %j",
+    "survives the bytes %j",
     async (bytes) => {
       const raw = await dial(server.url);
       raw.push(`${bytes}\r\n\r\n`);
@@ -141,9 +140,9 @@ describe("a port with short timeouts", () => {
     const [one, two] = [await dial(port.url, HTTP1_GET), await dial(port.url, HTTP2_GET)];
     await answeredHttp1(one);
     await answeredHttp2(two);
-    // The server closes a later silent connection, but not these two.
+    // The server closes this silent connection, but not the two connections with requests.
     const silent = await dial(port.url);
-    await waitFor("the silent one is closed", () => silent.isClosed);
+    await waitFor("the silent connection is closed", () => silent.isClosed);
     expect([one.isClosed, two.isClosed]).toEqual([false, false]);
     one.push(HTTP1_GET);
     await answeredHttp1(one, 2);
@@ -190,7 +189,7 @@ describe("pipelined HTTP/1.1 requests", () => {
     }
   });
 
-  it("are answered before a malformed request behind them", async () => {
+  it("are answered if a malformed request follows them", async () => {
     const raw = await dial(port.url, `${pipeline}GET / HTTP/1.1\r\nmalformed\r\n\r\n`);
     await waitFor("the connection is closed", () => raw.isClosed);
     const statuses = raw
@@ -244,7 +243,7 @@ describe("a port that drains", () => {
     }
   });
 
-  it("closes a silent HTTP/1.1 connection without a response", async () => {
+  it("closes an idle HTTP/1.1 connection without a response", async () => {
     const port = await open({});
     const raw = await dial(port.url);
     raw.push(HTTP1_GET);

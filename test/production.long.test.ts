@@ -9,7 +9,7 @@ import { redisUrl } from "./support/opened.ts";
 import { TOKEN_KEYS } from "./support/server.ts";
 import { newTerminal } from "./support/terminal.ts";
 
-/** Runs a command in a folder until it is ready. @returns its URL */
+/** Starts a command in a folder, and waits until its server is ready. @returns the URL of the server */
 async function listens(cwd: string, command: string, env: { readonly [name: string]: string }): Promise<string> {
   const settings = { PORT: "0", REDIS_TIMEOUT: "10s", ...env };
   const server = newProcess(startProcess(["sh", "-c", `exec ${command}`], { cwd, env: settings }));
@@ -47,7 +47,7 @@ describe("dist/ alone, without node_modules above it", () => {
 
   it("contains the license of every bundled package", () => {
     const licenses = readFileSync(`${ROOT}/dist/LICENSES.txt`, "utf8");
-    /** The packages that share a license text. */
+    /** The packages that share a license, and the text of the license. */
     const parts = licenses.split(/\n-{80}\n\n/).map((part) => part.split(/\n\n(.*)/s));
     const bundled = new Set<string>();
     for (const name of readdirSync(`${ROOT}/dist`).filter((file) => file.endsWith(".map"))) {
@@ -87,7 +87,7 @@ describe("dist/ alone, without node_modules above it", () => {
 });
 
 describe("an install without dev dependencies", () => {
-  /** Links the packages that `npm ci --omit=dev` installs into a folder. */
+  /** Creates a folder with the sources, and with links to the packages that `npm ci --omit=dev` installs. */
   const newInstall = () => {
     const folder = newFolder();
     for (const name of [

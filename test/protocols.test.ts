@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
       for (const send of [http1, http2]) {
         for (const method of ["GET", "PUT", "DELETE", "OPTIONS"]) {
-          // With GET, the URL would contain a token.
+          // The service does not support GET of Connect, because the URL would contain a token.
           const query = method === "GET" ? "?encoding=json&message=%7B%7D&connect=v1" : "";
           const answer = await send(server.url, target + query, { method, headers: headers() });
           connect(answer, notAllowed);
@@ -104,7 +104,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     });
   });
 
-  it("non-ASCII bytes in a path are rejected, with what to do", async () => {
+  it("non-ASCII bytes in a path are rejected, and the error recommends percent-encoding", async () => {
     const id = newId().replaceAll(/[^\w]/g, "");
     const headers = { authorization: authorization() };
     const raw = Buffer.from(`/api/user?user_group_id=${id}-café`).toString("latin1");
@@ -118,7 +118,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     expect(encoded.json()).toMatchObject({ new_user_group: true, user_group: { provided_id: `${id}-café` } });
   });
 
-  it("a target in absolute form is accepted, and its host counts", async () => {
+  it("a request target in absolute form is served like its path", async () => {
     const headers = { authorization: authorization(), host: "elsewhere.example.com" };
     const id = newId();
     const target = `http://here.example.com:81/api/user?user_group_id=${encodeURIComponent(id)}`;
@@ -162,7 +162,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   describe("gRPC-Web text", () => {
-    it("streams, however it is split", async () => {
+    it("is decoded for any split into chunks", async () => {
       const type = "application/grpc-web-text+proto";
       for (const pieces of [[watchRequest], [...watchRequest], [watchRequest.slice(0, 3), watchRequest.slice(3)]]) {
         const { status: answered, message, type: reported } = await watchText(server.url, pieces);
@@ -171,7 +171,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it("reports an invalid stream", async () => {
+    it("is rejected if it is invalid", async () => {
       for (const body of ["####", Buffer.from(envelope(Buffer.alloc(5000))).toString("base64")]) {
         const headers = { "content-type": TEXT };
         const answer = await http1(server.url, WATCH_PATH, { method: "POST", headers, body });
@@ -179,7 +179,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it("reports a message that is too long", async () => {
+    it("is rejected if its message is too long", async () => {
       const headers = { authorization: authorization(), "content-type": TEXT };
       for (let over = 0; over < 4; over++) {
         const body = `${"A".repeat(1_398_200 + over)}${"A".repeat(20_000)}`;

@@ -28,11 +28,14 @@ const PROXIES = [
   { name: "Envoy", program: programs && join(programs, "envoy"), begin: newEnvoy, grpc: 8085, http: 8085 },
 ].flatMap(({ program, ...proxy }) => (program === undefined ? [] : [{ ...proxy, program }]));
 
-/** More than the default backlog of 511, on each of two workers. */
+/** Number of waiting connections: more than the default backlog of 511 on each of two workers. */
 const WAITING = 1500;
 const CONNECTIONS = 20;
 const AT_ONCE = 2000;
-/** With two thousand concurrent calls, some of every burst were reset. Only Node behind nginx gets the long load. */
+/**
+ * Numbers of calls. With 2,000 concurrent calls, some calls of every burst were reset. Only Node behind nginx gets the
+ * long load.
+ */
 const [SHORT_LOAD, LONG_LOAD] = [4000, 20_000];
 
 describeWithRedis.each(RUNTIMES)("a server on %s that does not accept connections yet", (runtime) => {
@@ -41,7 +44,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that does not accept connection
     for (const socket of sockets.splice(0)) socket.destroy();
   });
 
-  it.each(["1", "2"])("queues connections, with %s workers", async (WORKERS) => {
+  it.each(["1", "2"])("queues connections (WORKERS=%s)", async (WORKERS) => {
     expect(Number(readFileSync("/proc/sys/net/core/somaxconn", "utf8"))).toBeGreaterThanOrEqual(4096);
     const server = await newServer({ runtime, redisUrl, env: { WORKERS } });
     const { hostname: host, port } = new URL(server.url);
@@ -61,7 +64,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that does not accept connection
   });
 });
 
-/** Makes concurrent gRPC calls. @returns the number of each status */
+/** Makes concurrent gRPC calls. @returns the number of calls by status */
 async function load(url: string, { tokens }: TestServer, calls: number): Promise<{ [status: string]: number }> {
   const body = envelope(toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })));
   const headers = {
@@ -107,13 +110,13 @@ const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map((
 describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: own.join(","), AUTH_FAILURE_LIMIT: "3/1h" } });
   /**
-   * Tests HTTP responses, even to the largest body. Also tests that failures count for the address that the proxy
+   * Expects responses over HTTP, even to the largest body. Expects that failures count for the address that the proxy
    * reports.
    */
   const takesHttp = async (url: string, server: TestServer) => {
     const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
     expect((await http1(url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
-    // The service reads all of it, and rejects it because the name is too long.
+    // The service reads the whole body, and rejects the name because it is too long.
     const body = JSON.stringify({ user_group_id: "a", name: "x".repeat(MAX_MESSAGE_BYTES - 100) });
     const refused = await http1(url, "/api/user", { method: "PUT", headers, body });
     expect([refused.status, refused.body.toString()]).toEqual([400, expect.stringContaining("name")]);
@@ -121,13 +124,13 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends an address of this machine, which is trusted. So the next address counts.
+    // The proxy appends an address of this machine, which is trusted. So the address before it counts.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);
   };
 
-  it.each(PROXIES)("responds to every gRPC call, and to HTTP: $name", async ({ program, begin, grpc, http }) => {
+  it.each(PROXIES)("responds to every gRPC call, and over HTTP ($name)", async ({ program, begin, grpc, http }) => {
     const server = await start();
     const at = await begin(program, server.url);
     await waitUntilListening(at(grpc));

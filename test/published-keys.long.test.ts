@@ -9,7 +9,7 @@ import { ADMIN_ENV, adminOf, newName } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Maximum number of streams of an HTTP/2 connection. */
+/** Number of connections, and maximum number of streams of each connection. */
 const [CONNECTIONS, STREAMS] = [48, 100];
 
 const pathOf = (environment: string) => `/e/${environment}/.well-known/jwks.json`;
@@ -24,7 +24,7 @@ async function newEnvironments({ url }: TestServer, count: number): Promise<stri
   return names;
 }
 
-/** Requests the keys of as many environments at once as the connections have streams. @returns each status and reason, counted */
+/** Requests keys on all streams of the connections at once. @returns the number of responses by status and reason */
 async function burst(sessions: readonly ClientHttp2Session[], environmentOf: (i: number) => string) {
   const counts: { [outcome: string]: number } = {};
   const requests = sessions.flatMap((session, i) =>
@@ -48,12 +48,12 @@ function newSessions({ url }: TestServer): ClientHttp2Session[] {
 }
 
 describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
-  it("answer while an unauthenticated client at the same address guesses names", async () => {
+  it("are served while an unauthenticated client at the same address guesses names", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "60/1m", PUBLIC_URL: "https://groups.example.com" };
     const maker = await newServer({ redisUrl: redis.url, env });
     const names = await newEnvironments(maker, 20);
-    // This server has cached none of them.
+    // This server has cached none of the keys.
     const server = await newServer({ runtime, redisUrl: redis.url, env, like: maker });
     const half = newSessions(server).slice(CONNECTIONS / 2);
     const guesses = (CONNECTIONS * STREAMS) / 2;
@@ -66,7 +66,7 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
     await waitFor("new keys are published", async () => (await http1(server.url, pathOf(late))).status === 200);
   });
 
-  it("answer while Redis hangs, and few requests for other keys wait for it", async () => {
+  it("are served while Redis hangs, and few requests for other keys wait for Redis", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "off", PUBLIC_URL: "https://groups.example.com" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });

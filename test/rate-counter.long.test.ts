@@ -19,9 +19,9 @@ import {
 const LIMIT = { max: 10, windowSeconds: 60 };
 const newKind = () => `test-${randomBytes(6).toString("hex")}`;
 
-/** Expects the counters of several workers to count together. */
+/** Expects that the counters of several workers share their counts. */
 async function expectShared(counters: readonly RateCounter[]): Promise<void> {
-  // Many keys, so every node of a Cluster has some.
+  // Many keys, so that every node of a Cluster has keys.
   for (let i = 0; i < 30; i++) {
     const totals = await Promise.all(counters.map(async (counter, w) => (await counter.add(`key ${i}`, w + 1)).total));
     const amount = (counters.length * (counters.length + 1)) / 2;
@@ -51,7 +51,7 @@ describeWithRedis("counts in Redis", () => {
     await waitFor("the next window has begun", async () => (await short.add("a", 1)).total === 1);
   });
 
-  it("without an expiry time, set by an operator, receive one", async () => {
+  it("that an operator has set without an expiry time receive an expiry time", async () => {
     const kind = newKind();
     const operator = newOperator(redis);
     await operator.set(`ug:rate:${kind}:a`, "41");

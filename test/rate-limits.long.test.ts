@@ -11,7 +11,7 @@ import { metricsOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** So long that no window ends during a test. */
+/** No window ends during a test. */
 const WINDOW = "/24h";
 const WINDOW_SECONDS = 86_400;
 
@@ -27,16 +27,12 @@ async function statuses(server: TestServer, token: string, times: number, id = "
   return found;
 }
 
-/** Returns the total number of calls of some commands. */
+/** Returns the sum of the last arguments of commands, which are numbers of calls. */
 function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
 }
 
-/**
- * Checks the headers of a rate-limited response.
- *
- * @returns their seconds
- */
+/** Checks the headers of a rate-limited response. @returns the seconds of Retry-After */
 function secondsIn(header: (name: string) => string | null | undefined, max: number): number {
   const seconds = Number(header("retry-after"));
   expect(seconds).toBeGreaterThan(WINDOW_SECONDS / 2);
@@ -47,7 +43,7 @@ function secondsIn(header: (name: string) => string | null | undefined, max: num
 }
 
 describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
-  it("accepts this many calls, and rejects later calls with the time to try again", async () => {
+  it("accepts RATE_LIMIT calls, and rejects later calls with the time to try again", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
     const { customer, testing } = server.tokens;
     expect(await statuses(server, customer, 3)).toEqual([200, 200, 200]);
@@ -90,7 +86,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     expect(bytes.toString()).toMatch(/^HTTP\/1\.1 429 /);
   });
 
-  it("counts rejected and failed calls, because they cost as much", async () => {
+  it("counts rejected and failed calls", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
     const { token } = await issueToken(server, "resolve");
     expect(await statuses(server, token, 4)).toEqual([403, 403, 403, 429]);
@@ -115,7 +111,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       counted += sumOf((await monitor.commands()).filter(isCounted));
       return counted === 4;
     });
-    // A worker receives the shared count with the response to its first count. No call waits for that response.
+    // A worker receives the shared count with the reply to its first count, and no call waits for this reply.
     expect(await statuses(other, customer, 1)).toEqual([200]);
     await waitFor("the other worker has the count", async () => (await monitor.commands()).some(isCounted));
     await waitFor("both workers reject the calls", async () => {
@@ -123,11 +119,11 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       return first[0] === 429 && second[0] === 429;
     });
     expect(await statuses(one, customer, 2)).toEqual([429, 429]);
-    // Other callers can continue at both workers.
+    // Both workers still accept the calls of other callers.
     for (const server of [one, other]) expect(await statuses(server, one.tokens.testing, 2)).toEqual([200, 200]);
   });
 
-  it("prevents a limited caller from loading Redis, or affecting others", async () => {
+  it("prevents a limited caller from loading Redis, or affecting other callers", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `20${WINDOW}` } });
     const { customer, testing } = server.tokens;
@@ -158,7 +154,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
 });
 
 describe("without RATE_LIMIT", () => {
-  it("nothing is counted or limited", async () => {
+  it("no call is counted or limited", async () => {
     const server = await newServer();
     expect(new Set(await statuses(server, server.tokens.customer, 50))).toEqual(new Set([200]));
     const { headers } = await get(server, server.tokens.customer);

@@ -51,7 +51,7 @@ const REFUSALS: { readonly [what: string]: Refusal } = {
   },
 };
 
-/** Returns the states of reads and of changes that each signal of a server reports. */
+/** Returns the readiness for reads and for changes, as the paths, the health service and the metrics report it. */
 async function signalsOf(server: TestServer) {
   const health = healthOf(server);
   const [reads, changes, metrics] = [
@@ -121,7 +121,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       expect(lines[0]).toEqual(["error", "not ready: changes fail"]);
       expect(lines).toContainEqual(["info", "ready again: changes"]);
       await waitFor("changes succeed", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "after" })));
-      // The checks leave nothing behind.
+      // The checks must leave no keys in Redis.
       expect(await operator.dbsize()).toBe(keys);
     },
   );
@@ -129,8 +129,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
-    // While Redis syncs its file, it may answer up to two seconds before it writes. If Redis lost its identity, the
-    // server would stay not ready.
+    // While Redis syncs its file, it may reply up to two seconds before it writes. If Redis lost its identity, the
+    // server would never be ready again.
     await waitFor("Redis has written its data", async () => {
       const info = String(await ask(redis, "INFO", "persistence"));
       return /aof_buffer_length:0\r/.test(info) && /aof_pending_bio_fsync:0\r/.test(info);
@@ -176,7 +176,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       Array.from({ length: 500 }, () => http1(server.url, path)),
     );
     for (const { status } of await Promise.all(probes)) expect(status).toBe(200);
-    // One check of each kind every 100 ms, and the service's own reads.
+    // At most one check of each kind every 100 ms, plus reads of the service itself.
     const most = 5 + (performance.now() - began) / 100;
     const stats = await operator.info("commandstats");
     const calls = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
@@ -186,7 +186,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     expect(calls("set")).toBeLessThan(most);
   });
 
-  it("serves reads from a replica, limits its reconnects, and is ready once it is promoted", async () => {
+  it("serves reads from a demoted Redis, limits its reconnects, and is ready after the promotion", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const server = await newServer({ runtime, redisUrl: redis.url });
@@ -206,7 +206,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await pause(50);
     }
     expect((await http1(server.url, "/readyz")).status).toBe(200);
-    // Immediate retries would open more than one connection per pause.
+    // Without a limit, each change would open a connection.
     expect((await connections()) - before).toBeLessThan(10 + (2 * (performance.now() - started)) / 1000);
     await operator.replicaof("NO", "ONE");
     await waitUntilReady(server, true, "changes");

@@ -7,9 +7,9 @@ import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newRedis, redisUrl } from "./support/opened.ts";
 
-/** Sections whose commands other tests run, because they install packages from a registry. */
+/** Sections whose commands other tests run, because these commands install packages from a registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI"]);
-/** Returns the blocks of a document that a reader runs, in order. Other blocks are code, output or diagrams. */
+/** Returns the blocks of shell commands in a document, in order. */
 function blocksIn(document: string): Block[] {
   const sections = ["", ...sectionsOf(document)].filter((section) => !ELSEWHERE.has(section));
   return sections.flatMap((section) => blocksOf(document, section)).filter(({ language }) => language === "sh");
@@ -23,7 +23,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
   });
   let pasted = 0;
   let seen = 0;
-  /** Pastes a block. Returns a function that finds its end in the output. */
+  /** Pastes a block, and returns a function that finds the end of the block in the output. */
   function paste(code: string): () => RegExpExecArray | null {
     const end = new RegExp(`\nend ${++pasted}: (\\d+)\n`);
     seen = shell.output().length;
@@ -33,13 +33,13 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
   const said = () => shell.output().slice(seen);
   let ended: (() => RegExpExecArray | null) | undefined;
   return {
-    /** Runs a block to its end. Returns its output. Fails if the exit code is not 0. */
+    /** Runs a block, and returns its output. Fails if the exit code is not 0. */
     async run(code: string): Promise<string> {
       const found = await waitFor(`this command exits: ${code}`, paste(code));
       expect(found[1], said()).toBe("0");
       return said().slice(0, found.index);
     },
-    /** Stops the server of the previous block, and starts the server of this one. Returns its output until it listens. */
+    /** Stops the previous server, starts the server of a block, and returns its output until it listens. */
     async serve(code: string): Promise<string> {
       await this.stop();
       ended = paste(code);
@@ -52,7 +52,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
     /** Presses Ctrl-C, and waits for the shell. */
     async stop(): Promise<void> {
       if (!ended) return;
-      // A process may have exited because another one has.
+      // A process may exit when another process exits.
       for (const pid of descendants(shell.pid)) if (isRunning(pid)) process.kill(pid, "SIGINT");
       await waitFor("the server exits", ended);
       ended = undefined;
@@ -102,14 +102,13 @@ it.skipIf(redisUrl === undefined)("the blocks of the README and of docs/api.md w
   const server = openShell(folder, { PORT: String(port), REDIS_TIMEOUT: "10s" });
   const caller = openShell(folder, {});
   let apiToken = "";
-  /** Returns a block for this test: with its port and Redis, and without `npm ci`. */
+  /** Adapts a block to this test: replaces its port and Redis, and removes `npm ci`. */
   const here = (code: string) =>
     code
       .replaceAll("127.0.0.1:8080", `127.0.0.1:${port}`)
       .replace("redis://127.0.0.1:6379", url)
       .replace(/^npm ci[^&]*&& /, "")
       .replace("ugk_...", apiToken);
-  /** Runs a block, as a reader does. */
   async function follow({ code }: Block): Promise<string> {
     if (!/(npm start|node dist\/main\.js)\n$/.test(code)) return caller.run(here(code));
     const output = await server.serve(here(code));

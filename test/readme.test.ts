@@ -63,7 +63,7 @@ function reasonsInSource(): string[] {
 
 const ERROR = new ConnectError("text");
 
-/** Every kind of refusal. A refusal without its own status has the status of its code. */
+/** A refusal of each kind. If the kind has no status in `REFUSAL_STATUS`, the refusal has the status of its code. */
 const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind: kind } } = {
   "malformed-http": { kind: "malformed-http" },
   "transfer-coding": { kind: "transfer-coding" },

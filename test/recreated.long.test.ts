@@ -18,101 +18,104 @@ interface Former {
 }
 
 describeWithRedis("an environment that was deleted and created again under load", () => {
-  it.each([1, 2])("has no data of the former one and is usable at once, even after kills (%i)", async (seed) => {
-    const random = new Random(seed);
-    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
-    const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s" };
-    const start = (like?: TestServer) => newServer({ redisUrl: redis.url, env, ...(like && { like }) });
-    const steady = await start();
-    let other = await start(steady);
-    const environment = customerOf(steady);
-    const root = () => adminOf(steady.url);
+  it.each([1, 2])(
+    "has no data of the deleted environment and is usable at once, even after kills (seed %i)",
+    async (seed) => {
+      const random = new Random(seed);
+      const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+      const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s" };
+      const start = (like?: TestServer) => newServer({ redisUrl: redis.url, env, ...(like && { like }) });
+      const steady = await start();
+      let other = await start(steady);
+      const environment = customerOf(steady);
+      const root = () => adminOf(steady.url);
 
-    /** Creates data of each kind in the environment, and reads it. */
-    const fill = async (): Promise<Former> => {
-      const { groups, viewers } = grpcClients(steady);
-      const issued = await root().createApiToken({ environment, displayName: "x", role: Role.ADMIN });
-      const teamIds = new Set<bigint>();
-      const tokens: string[] = [];
-      const sessions: string[] = [];
-      for (let i = 0; i < 40; i++) {
-        const userGroupId = `group ${i}`;
-        const { userGroup } = await groups.getUserGroup({ userGroupId });
-        teamIds.add(userGroup?.teamId ?? 0n);
-        tokens.push(userGroup?.token ?? "");
-        if (i % 4 > 0) continue;
-        const target = { case: "userGroupId", value: userGroupId } as const;
-        const made = await groups.rotateUserGroupToken({ group: target, previousTokenTtl: { seconds: 3600n } });
-        tokens.push(made.userGroup?.token ?? "");
-        sessions.push((await viewers.createViewerSession({ group: target, audience: "page" })).session);
-      }
-      const events = new Set((await auditEventsOf(steady)).map(({ id }) => id));
-      return { teamIds, tokens, sessions, apiToken: issued.token, events };
-    };
-
-    /** Continuous calls on both workers. */
-    let isOver = false;
-    const load = Array.from({ length: 6 }, async (_, i) => {
-      while (!isOver) {
-        const { groups } = grpcClients(i % 2 === 0 ? steady : other);
-        const userGroupId = `group ${Math.floor(Math.random() * 60)}`;
-        await groups.getUserGroup({ userGroupId }).catch(() => {});
-        await groups.updateUserGroup({ userGroupId, name: `${i}` }).catch(() => {});
-      }
-    });
-    const kill = async () => {
-      if (random.pick([true, false])) {
-        await redis.kill();
-        await redis.restart();
-      } else {
-        other.signal("SIGKILL");
-        await other.exited();
-        other = await start(steady);
-      }
-      await waitUntilReady(steady);
-    };
-
-    for (let round = 0; round < 4; round++) {
-      const former = await fill();
-      const deleting = (async () => {
-        for (;;) {
-          const answer = await root()
-            .deleteEnvironment({ environment, force: true })
-            .catch((error: unknown) => String(error));
-          if (typeof answer === "string" ? answer.includes("not_found") : answer.done) return;
-        }
-      })();
-      await kill();
-      await deleting;
-      await waitFor("the environment is created again", () =>
-        root()
-          .createEnvironment({ environment })
-          .then(
-            () => true,
-            async (error: unknown) => /already_exists/.test(String(error)),
-          ),
-      );
-      for (const server of [steady, other]) {
-        const { groups, viewers } = grpcClients(server);
-        const { userGroup } = await groups.getUserGroup({ userGroupId: `new of ${server.pid}` });
-        expect(former.teamIds).not.toContain(userGroup?.teamId);
+      /** Creates data of each kind in the environment, and reads it. */
+      const fill = async (): Promise<Former> => {
+        const { groups, viewers } = grpcClients(steady);
+        const issued = await root().createApiToken({ environment, displayName: "x", role: Role.ADMIN });
+        const teamIds = new Set<bigint>();
+        const tokens: string[] = [];
+        const sessions: string[] = [];
         for (let i = 0; i < 40; i++) {
-          const { userGroup: again } = await groups.getUserGroup({ userGroupId: `group ${i}` });
-          expect(former.teamIds).not.toContain(again?.teamId);
-          expect(former.tokens).not.toContain(again?.token);
+          const userGroupId = `group ${i}`;
+          const { userGroup } = await groups.getUserGroup({ userGroupId });
+          teamIds.add(userGroup?.teamId ?? 0n);
+          tokens.push(userGroup?.token ?? "");
+          if (i % 4 > 0) continue;
+          const target = { case: "userGroupId", value: userGroupId } as const;
+          const made = await groups.rotateUserGroupToken({ group: target, previousTokenTtl: { seconds: 3600n } });
+          tokens.push(made.userGroup?.token ?? "");
+          sessions.push((await viewers.createViewerSession({ group: target, audience: "page" })).session);
         }
-        for (const token of former.tokens)
-          expect((await failureOf(viewers.resolveViewer({ token }))).reason).toBe("TOKEN_NOT_FOUND");
-        for (const token of former.sessions)
-          expect((await failureOf(viewers.resolveViewer({ token }))).code).toBe("NotFound");
-        expect((await failureOf(adminOf(server.url, former.apiToken).getCaller({}))).code).toBe("Unauthenticated");
+        const events = new Set((await auditEventsOf(steady)).map(({ id }) => id));
+        return { teamIds, tokens, sessions, apiToken: issued.token, events };
+      };
+
+      /** Calls run on both workers until this is true. */
+      let isOver = false;
+      const load = Array.from({ length: 6 }, async (_, i) => {
+        while (!isOver) {
+          const { groups } = grpcClients(i % 2 === 0 ? steady : other);
+          const userGroupId = `group ${Math.floor(Math.random() * 60)}`;
+          await groups.getUserGroup({ userGroupId }).catch(() => {});
+          await groups.updateUserGroup({ userGroupId, name: `${i}` }).catch(() => {});
+        }
+      });
+      const kill = async () => {
+        if (random.pick([true, false])) {
+          await redis.kill();
+          await redis.restart();
+        } else {
+          other.signal("SIGKILL");
+          await other.exited();
+          other = await start(steady);
+        }
+        await waitUntilReady(steady);
+      };
+
+      for (let round = 0; round < 4; round++) {
+        const former = await fill();
+        const deleting = (async () => {
+          for (;;) {
+            const answer = await root()
+              .deleteEnvironment({ environment, force: true })
+              .catch((error: unknown) => String(error));
+            if (typeof answer === "string" ? answer.includes("not_found") : answer.done) return;
+          }
+        })();
+        await kill();
+        await deleting;
+        await waitFor("the environment is created again", () =>
+          root()
+            .createEnvironment({ environment })
+            .then(
+              () => true,
+              async (error: unknown) => /already_exists/.test(String(error)),
+            ),
+        );
+        for (const server of [steady, other]) {
+          const { groups, viewers } = grpcClients(server);
+          const { userGroup } = await groups.getUserGroup({ userGroupId: `new of ${server.pid}` });
+          expect(former.teamIds).not.toContain(userGroup?.teamId);
+          for (let i = 0; i < 40; i++) {
+            const { userGroup: again } = await groups.getUserGroup({ userGroupId: `group ${i}` });
+            expect(former.teamIds).not.toContain(again?.teamId);
+            expect(former.tokens).not.toContain(again?.token);
+          }
+          for (const token of former.tokens)
+            expect((await failureOf(viewers.resolveViewer({ token }))).reason).toBe("TOKEN_NOT_FOUND");
+          for (const token of former.sessions)
+            expect((await failureOf(viewers.resolveViewer({ token }))).code).toBe("NotFound");
+          expect((await failureOf(adminOf(server.url, former.apiToken).getCaller({}))).code).toBe("Unauthenticated");
+        }
+        const next = await root().createApiToken({ environment, displayName: "next", role: Role.ADMIN });
+        const { auditEvents } = await adminOf(steady.url, next.token).listAuditEvents({ pageSize: 1000 });
+        for (const { id } of auditEvents) expect(former.events).not.toContain(id);
+        expect(auditEvents.length).toBeGreaterThan(0);
       }
-      const next = await root().createApiToken({ environment, displayName: "next", role: Role.ADMIN });
-      const { auditEvents } = await adminOf(steady.url, next.token).listAuditEvents({ pageSize: 1000 });
-      for (const { id } of auditEvents) expect(former.events).not.toContain(id);
-      expect(auditEvents.length).toBeGreaterThan(0);
-    }
-    isOver = true;
-    await Promise.all(load);
-  });
+      isOver = true;
+      await Promise.all(load);
+    },
+  );
 });

@@ -12,10 +12,10 @@ import { ask, type TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** The error codes with which nodes of a Cluster refuse commands. */
+/** Matches the error codes with which nodes of a Cluster refuse commands. */
 const REFUSALS = /(?<=^|\r\n)-(?=(?:MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|LOADING|READONLY) )/g;
 
-/** A Cluster whose nodes write `-ERR` before every error code, as some managed services and proxies do. */
+/** Creates a Cluster whose nodes write `-ERR` before every error code, as some managed services and proxies do. */
 async function newPrefixingCluster(nodeTimeoutMs: number) {
   const network = new Network();
   closeLater(() => network.close());
@@ -28,7 +28,7 @@ async function newPrefixingCluster(nodeTimeoutMs: number) {
 
 const IDS = Array.from({ length: 60 }, (_, i) => `group ${i}`);
 
-/** Reads groups and changes their names in an endless loop. Counts the calls and their errors. */
+/** Reads groups and changes their names until `end` is called. Counts the calls and the errors. */
 function beginLoad(server: TestServer) {
   const { groups } = grpcClients(server);
   const load = { calls: 0, failures: new Map<string, number>(), end: () => repeated.end() };
@@ -54,14 +54,14 @@ function failureText(error: ConnectError): string {
   return [Code[error.code], info?.reason, info?.metadata["outcome"]].filter(Boolean).join(" ");
 }
 
-/** Counts the CLUSTER SLOTS of the nodes. */
+/** Returns the number of CLUSTER SLOTS commands that the nodes have received. */
 async function slotQuestions(nodes: readonly TestRedis[]): Promise<number> {
   const infos = await Promise.all(nodes.map((node) => ask(node, "INFO", "commandstats")));
   const counts = infos.map((info) => Number(/cmdstat_cluster\|slots:calls=(\d+)/.exec(String(info))?.[1] ?? 0));
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-describeWithRedis.each(RUNTIMES)("error codes of a Cluster after ERR, on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("error codes of a Cluster with the prefix ERR, on %s,", (runtime) => {
   it("lead to the new master of a shard", async () => {
     const cluster = await newPrefixingCluster(5000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
@@ -117,7 +117,7 @@ describeWithRedis.each(RUNTIMES)("error codes of a Cluster after ERR, on %s", (r
 });
 
 describeWithRedis("a Cluster in the state fail", () => {
-  it("gets CLUSTER SLOTS only a few times a second, even if many calls fail", async () => {
+  it("receives CLUSTER SLOTS only a few times a second, even if many calls fail", async () => {
     const cluster = await newCluster({ nodeTimeoutMs: 1000 });
     const server = await newServer({ redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);

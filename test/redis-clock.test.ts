@@ -11,7 +11,7 @@ const DAY_S = 86_400;
 
 const HOUR_S = 3600;
 
-/** A client whose scripts read a Redis clock that is ahead: each script adds seconds to the time it reads. */
+/** Creates a client whose scripts add seconds to the time of Redis. */
 async function clientAhead(seconds: number): Promise<StoreClient> {
   const client = await newStoreClient({ url: redisUrl as string });
   const redis = redisOf(client);
@@ -25,14 +25,14 @@ async function clientAhead(seconds: number): Promise<StoreClient> {
   return client;
 }
 
-describeWithRedis("a clock of Redis", () => {
+describeWithRedis("audit events and etags", () => {
   it.each([
     ["is set back by an hour, across midnight", [-HOUR_S]],
-    ["is set back by an hour and ahead again", [-HOUR_S, HOUR_S]],
+    ["is set back by an hour and forward again", [-HOUR_S, HOUR_S]],
     ["is set back by three days", [-3 * DAY_S]],
-  ])("keeps the order of events and repeats no etag if it %s", async (_, jumps) => {
+  ])("stay in order and unique if the clock of Redis %s", async (_, jumps) => {
     const now = Date.now() / 1000;
-    // Half an hour after midnight, two days later.
+    // Half an hour after midnight, in two days.
     const start = Math.ceil(2 * DAY_S - (now % DAY_S) + HOUR_S / 2);
     const environment = await newEnvironment({}, redisOf(await clientAhead(0)));
     const etags: string[] = [];
@@ -42,7 +42,7 @@ describeWithRedis("a clock of Redis", () => {
       ahead += jump;
       const client = await clientAhead(ahead);
       const store = testUserGroups(client, RING);
-      // A recreated group has another team id.
+      // The group was deleted in the previous round.
       const { group } = await store.getOrCreate(environment, newGroup("a"));
       etags.push(group.etag);
       changes.push("token");
@@ -63,7 +63,7 @@ describeWithRedis("a clock of Redis", () => {
     expect(inOrder.map(({ changedFields }) => changedFields.at(-1) ?? "")).toEqual(changes);
     for (const [i, { id }] of inOrder.entries())
       if (i > 0) expect(Number(id)).toBeGreaterThan(Number(inOrder[i - 1]?.id));
-    // The pages have the same order.
+    // Smaller pages must have the same order.
     const paged: string[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
       const page = await trail.list([listed], {}, { after, size: 2 });

@@ -9,25 +9,24 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** No log may contain any of these. */
+/** Passwords that no log may contain. */
 const [BEFORE, AFTER] = ["password-before", "password-after"];
 
-/** A Redis user with one password. */
+/** The command that creates a Redis user with one password. */
 const newUser = ["ACL", "SETUSER", "user-groups", "on", `>${BEFORE}`, "~*", "&*", "+@all"] as const;
 
 const alsoAfter = ["ACL", "SETUSER", "user-groups", `>${AFTER}`] as const;
 const notBefore = ["ACL", "SETUSER", "user-groups", `<${BEFORE}`] as const;
 const endConnections = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"] as const;
 
-/** Sends a command to all nodes. */
 const askAll = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: readonly [string, ...string[]]) =>
   Promise.all(nodes.map((node) => ask(node, command, ...args)));
 
-/** Returns how often the file of a setting was used or rejected. */
+/** Returns how often a server has logged that it uses or rejects the file of a setting. */
 const reported = (server: TestServer, setting: string, msg: "are used" | "previous content") =>
   server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
 
-/** Waits until a changed file of a setting is used or rejected. */
+/** Makes a change, and waits until the server uses or rejects the file of a setting. */
 async function waitForReload(
   server: TestServer,
   [setting, msg]: readonly [string, "are used" | "previous content"],
@@ -50,7 +49,7 @@ async function usedAgain(server: TestServer): Promise<void> {
   await waitFor("all nodes of Redis respond", () => succeeds(useAll(server)));
 }
 
-/** Changes the password of the user of all nodes through the file, with a wrong password in between. */
+/** Changes the password of the Redis user. The file changes before the nodes, so the server first rejects the file. */
 async function changePassword(server: TestServer, nodes: readonly TestRedis[], swap: (text: string) => void) {
   const setting = "REDIS_PASSWORD_FILE";
   await useAll(server);
@@ -76,7 +75,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     await changePassword(server, cluster.nodes, (password) => mounted.swap({ password }));
   });
 
-  it("with Sentinels, whose password changes too", async () => {
+  it("with Sentinels, whose own password also changes", async () => {
     const sentinels = await newSentinels({ password: "password-of-sentinels" });
     await askAll(sentinels.nodes, newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", sentinel: "password-of-sentinels" });
@@ -108,7 +107,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     expect(server.output()).not.toContain("password-");
   });
 
-  it("even while Redis hangs, and other files are changed too", async () => {
+  it("while Redis hangs, together with another file", async () => {
     const redis = await newRedis();
     await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
@@ -161,7 +160,7 @@ describeWithRedis("the CA certificates of Redis in a file are changed without a 
     await askAll([redis], endConnections);
     await usedAgain(server);
     await waitForReload(server, [setting, "are used"], () => mounted.swap({ ca: others.ca.cert }));
-    // A certificate that it no longer trusts.
+    // Redis gets a certificate that the server no longer trusts.
     await askAll([redis], ["CONFIG", "SET", ...files(theirs)]);
     await askAll([redis], endConnections);
     await waitFor("the certificate is not trusted", () =>

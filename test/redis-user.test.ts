@@ -13,7 +13,7 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
 
 describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
-  // `store.test.ts` runs the whole store contract with this user.
+  // `store.test.ts` runs the whole store contract with these rules.
   const redis = suiteRedis(["--cluster-enabled", "yes"]);
   const faultOf = async (rights: readonly string[]) => {
     const user = new Redis(await withRights(redis, rights), { enableReadyCheck: false }).on("error", () => {});
@@ -38,7 +38,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
     expect(await faultOf(rights.filter((right) => !OPTIONAL.slice(1).includes(right)))).toBe("none");
   });
 
-  it("are checked on a replica as well, which may be the first address in REDIS_URL", async () => {
+  it("are also checked on a replica, because the first address in REDIS_URL may be a replica", async () => {
     const [master, replica] = [await newRedis(), await newRedis()];
     await newOperator(replica).replicaof("127.0.0.1", master.port);
     const options = { isCluster: false, waits: true };
@@ -64,7 +64,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
   });
 
   it.each(["&ug:revoked", "+subscribe", "+publish"])(
-    "without %s, a change of signing keys reaches other workers within API_TOKEN_CACHE, and a warning says so",
+    "without %s, a change of signing keys reaches other workers within API_TOKEN_CACHE, and a warning reports this",
     async (right) => {
       const own = await newRedis(["--appendonly", "yes"]);
       const rights = documentedRights().filter((each) => each !== right);
@@ -94,7 +94,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
       const before = await published();
       expect(await resolve()).toBe(true);
       await adminOf(one.url).rotateSigningKey({ environment: customerOf(one), endSessions: true });
-      // Without this limit, the other worker would read them after 45 seconds.
+      // Without this limit, the other worker would read the new keys only after 45 seconds.
       await waitFor("the session is revoked", async () => !(await resolve()), 20_000);
       await waitFor("the new keys are published", async () => (await published()) !== before, 20_000);
     },

@@ -17,10 +17,10 @@ const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as {
   readonly terraformProvider: string;
 };
 
-/** The platform of this machine, and another one. */
+/** The platform of this machine, and one other platform. */
 const PLATFORMS = [`${process.platform}/${process.arch.replace("x64", "amd64")}`, "windows/arm64"];
 
-/** The names of a fork, which differ from those of the repository. The names in the Go modules cannot differ. */
+/** The names of a fork. All names differ from those of the repository, except the names in the Go modules. */
 const FORK = {
   repository: "https://git.example.org/acme/groups",
   npm: { service: "@acme/groups", client: "@acme/groups-client", transport: "@acme/transport" },
@@ -46,7 +46,7 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
   beforeAll(() => {
     const file = `${release}.json`;
     writeFileSync(file, JSON.stringify(FORK));
-    // The first compilation takes half a minute for each platform, so not all of them.
+    // The first compilation takes half a minute per platform, so the test builds only two.
     run(ROOT, "node", "scripts/release.js", release, file, PLATFORMS.join());
     rmSync(file);
   }, 600_000);
@@ -153,14 +153,14 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     for (const name of ["vitest", "typescript", "testing"]) expect(components).not.toContain(name);
   });
 
-  it("names the tags of the service and of the Go modules, which have their published paths", () => {
+  it("writes the tags of the service and of the Go modules, whose go.mod files have the published paths", () => {
     expect(readFileSync(join(release, "TAGS"), "utf8")).toBe(
       [`v${version}`, `packages/client-go/v${version}`, `packages/terraform-provider/v${version}`, ""].join("\n"),
     );
     expect(readFileSync(`${ROOT}/packages/client-go/go.mod`, "utf8")).toContain(`module ${names.goModule}\n`);
     const provider = readFileSync(`${ROOT}/packages/terraform-provider/go.mod`, "utf8");
     expect(provider).toContain(`module ${names.terraformModule}\n`);
-    // The version of the client that the provider requires.
+    // The provider must require this version of the client.
     expect(provider).toContain(`require ${names.goModule} v${version}\n`);
   });
 });
@@ -183,7 +183,7 @@ describe("the workflow of a release", () => {
     expect(text).toContain("--detach-sign release/*_SHA256SUMS");
   });
 
-  it("has no rights except those of its job, and attests the published files", () => {
+  it("grants rights only to its jobs, and attests the published files", () => {
     expect(workflow.permissions).toEqual({});
     expect(steps.map(({ uses }) => uses?.replace(/@.*/, ""))).toContain("actions/attest-build-provenance");
     expect(steps.find(({ run }) => run?.includes("npm publish"))?.run).toContain("--provenance");

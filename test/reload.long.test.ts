@@ -82,7 +82,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
       "the certificate matches the key",
       async () => (await shownBy(server.url, ca)) === `third-${runtime}`,
     );
-    // Replaces the files by separate links, one after the other, the key first.
+    // Replaces each file by a link, the key first.
     for (const name of ["certKey", "cert"] as const) {
       const refused = reported("previous content");
       symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);
@@ -118,7 +118,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
     expect(await load.end()).toEqual([]);
     for (const secret of [before, after, "password-", OLD.slice(4), NEW.slice(4)])
       expect(server.output()).not.toContain(secret);
-    // New connections have the new password.
+    // New connections must use the new password.
     const losses = reported("Redis connection is ready");
     await operator.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
     await waitFor("Redis responds", () => reported("Redis connection is ready") >= losses + WORKERS);
@@ -132,7 +132,7 @@ function denoFlags(runtime: string, folder: string) {
   return runtime === "node" ? {} : { denoFlags: [`--allow-read=${folder},${certificates.folder}`, "--allow-run"] };
 }
 
-/** Calls over lasting connections with gRPC and HTTP/1.1, and over a new connection for each call. */
+/** Starts calls over long-lived gRPC and HTTP/1.1 connections, and over a new connection for each call. */
 function startLoad({ url }: TestServer, token: string) {
   const calls = { lasting: 0, "HTTP/1.1": 0, new: 0, created: 0 };
   const manager = new Http2SessionManager(url, {}, { ca });

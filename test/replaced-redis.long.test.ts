@@ -18,7 +18,7 @@ const TIME_KEY = "ug:{ug:format}:time";
 const says = (server: TestServer, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
 const REPLACED = "Redis does not hold the data that this service knows";
 
-/** Waits until the metric of a server shows that it uses, or refuses, the data in Redis. */
+/** Waits until the metrics of a server report that it uses (1) or refuses (0) the data in Redis. */
 const isKnown = async (server: TestServer, value: 0 | 1) => {
   await waitFor(`ugs_redis_data_known is ${value}`, async () => {
     const page = (await http1(server.url, "/metrics")).body.toString();
@@ -26,7 +26,7 @@ const isKnown = async (server: TestServer, value: 0 | 1) => {
   });
 };
 
-/** Requires that a server refuses all changes, and reads of missing data. */
+/** Expects that a server refuses all changes, and all reads of missing data. */
 async function refuses(server: TestServer, { token }: { readonly token: string }) {
   const { groups, viewers } = grpcClients(server);
   const admin = adminOf(server.url);
@@ -75,7 +75,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
   /**
    * Starts two servers, and creates a group.
    *
-   * @param operator if given, waits until each server has made the last write of its start
+   * @param operator if given, the function waits until each server has made the last write of its start
    */
   const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
     const startWhole = async (like?: TestServer) => {
@@ -94,7 +94,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     return { first, second: await startWhole(first), token: userGroup?.token ?? "" };
   };
 
-  it("is refused after it was emptied, until an operator accepts it", async () => {
+  it("is refused after it was emptied, until an operator accepts its data", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const { first, second, token } = await newPair(redis.url, operator);
@@ -105,7 +105,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     await isKnown(first, 0);
     await isKnown(second, 0);
     await calls.end();
-    // No second group was created.
+    // The group was not created again.
     expect(calls.tokens.size).toBe(1);
     expect(await operator.keys("*")).toEqual([]);
     for (const server of [first, second]) {
@@ -133,7 +133,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     );
   });
 
-  it("is refused after an empty restart, and used when the data is back", async () => {
+  it("is refused after an empty restart, and used when its data is back", async () => {
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const { first, token } = await newPair(redis.url);
     await redis.kill();
@@ -157,7 +157,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
   it("is refused if it is the Redis of another deployment", async () => {
     const [redis, other] = [await newRedis(), await newRedis(["--appendonly", "yes"])];
     const { first, token } = await newPair(redis.url);
-    // Another deployment with the same TOKEN_KEYS.
+    // The other deployment has the same TOKEN_KEYS.
     await start(other.url);
     await redis.kill();
     await ask(other, "SAVE");
@@ -181,7 +181,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     await redis.kill();
     await redis.restart();
     await isKnown(first, 0);
-    // Existing groups are still read.
+    // Existing groups can still be read.
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
     expect(await failureOf(groups.getUserGroup({ userGroupId: "later" }))).toMatchObject({
       reason: "STORE_UNAVAILABLE",
@@ -191,7 +191,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     expect((await groups.getUserGroup({ userGroupId: "later" })).newUserGroup).toBe(true);
   });
 
-  it("is used after a failover without an acceptance", async () => {
+  it("is used after a failover, even if no operator accepts its data", async () => {
     const sentinels = await newSentinels({ downAfterMs: 1000 });
     const { first } = await newPair(sentinels.url);
     const { groups } = grpcClients(first);

@@ -42,7 +42,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       return grpcClients(server);
     };
 
-    it("acknowledges changes that the replica has", async () => {
+    it("acknowledges changes after the replica has received them", async () => {
       const { groups } = await start();
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
       await groups.updateUserGroup({ userGroupId: "a", name: "N" });
@@ -60,7 +60,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(ofReplica).toBeGreaterThanOrEqual(ofPrimary ?? Number.NaN);
     });
 
-    it("warns if a primary accepts changes without replicas, and not if it refuses them", async () => {
+    it("logs a warning if the primary accepts changes without replicas, but not if the primary refuses them", async () => {
       const warning = /min-replicas-to-write is 0: .*Set min-replicas-to-write to 1/;
       const warned = () => server.log().some(({ level, msg }) => level === "warn" && warning.test(msg));
       await start();
@@ -82,7 +82,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
       const group = { case: "currentToken", value: token } as const;
       expect(await failureOf(groups.rotateUserGroupToken({ group }))).toEqual(TOO_FEW);
-      // As the error says, the change was made.
+      // The change was committed, as the error reports.
       expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
       replica.thaw();
       await connected();
@@ -90,7 +90,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await viewers.resolveViewer({ token: after?.token ?? "" })).name).toBe("M");
     });
 
-    it("reports TOO_FEW_REPLICAS only if the change was made", async () => {
+    it("reports TOO_FEW_REPLICAS only if the change was committed", async () => {
       const { groups, viewers } = await start();
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
       const token = userGroup?.token ?? "";
@@ -106,7 +106,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N", etag: "stale" }))).toMatchObject({
         reason: "ETAG_MISMATCH",
       });
-      // A retry has to wait for a change that the replica may not have yet.
+      // A retry must wait, because the replica may not have the change yet.
       expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
       replica.thaw();
       await connected();
@@ -133,7 +133,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       const change = failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" })).finally(() => {
         waiting = false;
       });
-      await waitFor("the change is made", async () => {
+      await waitFor("Redis has committed the change", async () => {
         const key = await groupKeyOf(redisOf(direct), server, "a");
         return (await redisOf(direct).hget(key, FIELD.name)) === "N";
       });
@@ -142,7 +142,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(await change).toEqual(TOO_FEW);
     });
 
-    it("fails each of several waiting changes, and recovers", async () => {
+    it("reports an error for each waiting change, and recovers", async () => {
       const { groups } = await start();
       const ids = ["a", "b", "c", "d"];
       for (const userGroupId of ids) await groups.getUserGroup({ userGroupId });
@@ -158,7 +158,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
   });
 });
 
-/** Counts the WAITs of a Redis. */
+/** Returns the number of WAIT commands that Redis has received. */
 async function waitsOf(client: StoreClient): Promise<number> {
   return Number(/cmdstat_wait:calls=(\d+)/.exec(await redisOf(client).info("commandstats"))?.[1] ?? 0);
 }

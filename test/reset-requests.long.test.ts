@@ -31,8 +31,8 @@ const ENDS: readonly [string, (stream: number) => Buffer][] = [
   ["RST_STREAM CANCEL", (stream) => numberFrame(FRAME.reset, stream, 8)],
   ["RST_STREAM NO_ERROR", (stream) => numberFrame(FRAME.reset, stream, 0)],
   ["RST_STREAM INTERNAL_ERROR", (stream) => numberFrame(FRAME.reset, stream, 2)],
-  ["a chunk and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), numberFrame(FRAME.reset, stream, 8)])],
-  ["the end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), numberFrame(FRAME.reset, stream, 8)])],
+  ["DATA and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), numberFrame(FRAME.reset, stream, 8)])],
+  ["END_STREAM and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), numberFrame(FRAME.reset, stream, 8)])],
   ["GOAWAY", () => GOAWAY],
 ];
 
@@ -40,10 +40,10 @@ function data(stream: number, flags: number): Buffer {
   return frame(FRAME.data, flags, stream, Buffer.from([0, 0, 0, 0, 0]));
 }
 
-describe.each(VARIANTS)("requests that are reset in their first packet ($runtime, TLS $secure)", ({ runtime, tls }) => {
+describe.each(VARIANTS)("requests that are reset at once ($runtime, TLS $secure)", ({ runtime, tls }) => {
   const server = suiteServer({ runtime, tls });
   afterEach(async () => {
-    // The same process still serves.
+    // The same process must still serve calls.
     const raw = await openWire(server.url);
     raw.push(Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]));
     await waitFor("the server responds", () => raw.frames().some(({ type }) => type === FRAME.headers));
@@ -54,7 +54,7 @@ describe.each(VARIANTS)("requests that are reset in their first packet ($runtime
     expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
   });
 
-  it.each(ENDS)("do not stop the server, if the reset is by %s", async (_title, end) => {
+  it.each(ENDS)("do not stop the server if the client sends %s", async (_title, end) => {
     for (const isFirst of [true, false]) {
       const requests = PATHS.flatMap((path) =>
         TYPES.flatMap((type) =>
@@ -68,7 +68,7 @@ describe.each(VARIANTS)("requests that are reset in their first packet ($runtime
           ),
         ),
       );
-      // The first packet of a connection takes another path than later ones.
+      // The server handles the first packet of a connection differently from later packets.
       const perConnection = isFirst ? 12 : 60;
       const raws = [];
       for (let at = 0; at < requests.length; at += perConnection) {

@@ -5,13 +5,11 @@ import { ADMIN_ENV, bearer, issueToken } from "./support/admin.ts";
 import { sharedServer, suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
-/** The REST paths and their methods. */
 const PATHS: readonly (readonly [path: string, ...methods: string[]])[] = [
   ["/api/user", "GET", "PUT", "POST"],
   ["/api/viewer", "POST"],
   ["/api/viewer/session", "POST"],
 ];
-/** The paths of the hosted service. */
 const LEGACY_PATHS: typeof PATHS = [
   ["/api/create_user_group", "POST"],
   ["/api/update_user_group", "POST"],
@@ -28,7 +26,7 @@ const LEGACY_PATHS: typeof PATHS = [
 interface Sent {
   readonly type?: string;
   readonly body?: string;
-  /** Empty: the request has no such header. */
+  /** If empty, the request has no such header. */
   readonly authorization?: string;
   /** Appended to the path. */
   readonly behind?: string;
@@ -58,7 +56,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
   });
 
   describe.each([...PATHS, ...LEGACY_PATHS])("%s rejects", (path, ...methods) => {
-    it("other methods", async () => {
+    it("unsupported methods", async () => {
       for (const method of ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "PROPFIND"]) {
         if (methods.includes(method)) continue;
         const answer = await http1(server.url, path, { method, headers: admin });
@@ -70,7 +68,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
 
     // Only the viewer path accepts forms.
     const refused = REFUSED.filter(([, , , sent]) => sent !== FORM || path !== "/api/viewer");
-    it.each(refused)("case %$: %s", async (reason, status, code, sent) => {
+    it.each(refused)("case %$ with %s", async (reason, status, code, sent) => {
       const { type, body = "{}", authorization = admin.authorization, behind = "" } = sent;
       const headers = {
         ...(type !== undefined && { "content-type": type }),

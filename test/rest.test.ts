@@ -109,7 +109,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
   });
 
   describe("GET", () => {
-    it("returns the name and properties of the request, and changes nothing", async () => {
+    it("returns the name and properties of the request for an existing group, and changes nothing", async () => {
       const { id, user_group } = await created({ name: "Kept", properties: { kept: true } });
       const echoed = await ok(call("GET", { user_group_id: id, name: "Other", properties: {} }));
       expect(echoed.user_group).toEqual({ ...user_group, name: "Other", properties: {} });
@@ -204,7 +204,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       ...["x", '"', "ETAG, BEFORE", "*, ETAG", 'ETAG "x"', "W/", '"a"b"', "", ","].map(
         (condition) => [condition, MALFORMED] as const,
       ),
-    ])("with If-Match: %s, of a group whose etag was BEFORE and is ETAG", async (condition, refusal) => {
+    ])("compares If-Match: %s with the etag of a group (ETAG, formerly BEFORE)", async (condition, refusal) => {
       const { id } = await created();
       const put = (ifMatch: string, name: string) =>
         call("PUT", { user_group_id: id, name }, { headers: { "if-match": ifMatch } });
@@ -217,7 +217,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       else expect(answer.json()).toMatchObject({ success: 1, user_group: { name: "C" } });
     });
 
-    it("with If-Match: * updates no missing group", async () => {
+    it("with If-Match: * does not create a missing group", async () => {
       const missing = await call("PUT", { user_group_id: newId() }, { headers: { "if-match": "*" } });
       expectRestError(missing, { status: 404, code: "not_found", reason: "USER_GROUP_NOT_FOUND" });
     });

@@ -17,7 +17,7 @@ const ENV = "acme/Customer";
 describeWithRedis("restoring yesterday's backup", () => {
   it("brings back revoked credentials, until the commands of after-restore.js have run", async () => {
     const redis = await newRedis();
-    // The next server uses the same port.
+    // The server after the restore uses the same port.
     const env = { ...ADMIN_ENV, PORT: String(await freePort()) };
     const first = await newServer({ redisUrl: redis.url, env });
     const as = async (token: string, args: string, input = ""): Promise<Run> => {
@@ -71,7 +71,7 @@ describeWithRedis("restoring yesterday's backup", () => {
       ...{ leaked: await isKnown(leaked.token), changed: await isKnown(changed.token) },
       gone: (await as(ADMIN_TOKEN, "env get gone")).code === 0,
     });
-    // Everything is as before, and later data is lost.
+    // The state is as in the backup, and later data is lost.
     const revived = { kept: true, rotated: true, "it's-revoked": true, deleted: true, recreated: true };
     expect(await state()).toEqual({ ...revived, leaked: true, changed: true, gone: true });
     expect(await resolves(rotated)).toBe(false);

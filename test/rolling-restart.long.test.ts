@@ -21,16 +21,16 @@ const nginx = orLeaveOut("nginx", "restarts behind nginx are");
 const haproxy = orLeaveOut("haproxy", "restarts behind HAProxy are");
 const programs = deployPrograms();
 
-/** Number of restarts, in turns. */
+/** Number of restarts, alternately of both servers. */
 const RESTARTS = 6;
 
-/** Number of responses between two restarts. */
+/** Minimum number of responses between two restarts. */
 const ANSWERS = 100;
 
-/** Number of restarts behind proxies, each of which takes seconds to notice one. */
+/** Number of restarts behind proxies. A proxy needs seconds to detect a restart. */
 const PROXIED_RESTARTS = 2;
 
-/** The installed proxies, and the protocol of each port. nginx does not retry gRPC calls. */
+/** The installed proxies, and the clients of each port. nginx does not retry gRPC calls. */
 const PROXIES = [
   { name: "nginx", program: nginx, begin: newNginx, clients: { "node:http, REST": 8082 } },
   { name: "HAProxy", program: haproxy, begin: newHaproxy, clients: { "grpc-js": 8083, "node:http, REST": 8084 } },
@@ -40,7 +40,7 @@ const PROXIES = [
   },
 ].filter(({ program }) => program !== undefined);
 
-/** Two servers on their own ports with the same Redis and API tokens. */
+/** Starts two servers on their own ports, with the same Redis and API tokens. */
 async function newPair(runtime: Runtime, env: { [name: string]: string } = {}) {
   const ports = [await freePort(), await freePort()] as const;
   const start = (i: 0 | 1, like?: TestServer) => {
@@ -56,14 +56,14 @@ async function newPair(runtime: Runtime, env: { [name: string]: string } = {}) {
 }
 
 describeWithRedis("servers that are restarted in turn", () => {
-  it.each(Object.entries(CLIENTS))("lose no call behind a TCP load balancer: %s", async (_name, begin) => {
+  it.each(Object.entries(CLIENTS))("lose no call of %s behind a TCP load balancer", async (_name, begin) => {
     const { ports, restart, token } = await newPair("node");
     const calls = begin({ url: await newTcpBalancer(ports), token });
     await restartUnder(calls, restart);
     expect(calls.faults).toEqual({});
   });
 
-  it("lose no call on Deno: HTTP/1.1 on keep-alive connections", async () => {
+  it("lose no call over HTTP/1.1 keep-alive connections on Deno", async () => {
     const { ports, restart, token } = await newPair("deno");
     const calls = CLIENTS["node:http, REST"]?.({ url: await newTcpBalancer(ports), token }) as SteadyCalls;
     await restartUnder(calls, restart);
@@ -71,7 +71,7 @@ describeWithRedis("servers that are restarted in turn", () => {
   });
 
   it.skipIf(PROXIES.length < 2)(
-    "lose no call behind proxies that check /readyz (HAProxy, Envoy), nor of REST behind nginx",
+    "lose no call behind HAProxy and Envoy, which check /readyz, and no REST call behind nginx",
     async () => {
       const { servers, restart, token } = await newPair("node", { SHUTDOWN_DELAY: "5s" });
       const urls = servers.map(({ url }) => url);
@@ -101,7 +101,7 @@ describeWithRedis("servers that are restarted in turn", () => {
     },
   );
 
-  it.skipIf(python === undefined)("lose no call of a client with load balancing: grpcio", async () => {
+  it.skipIf(python === undefined)("lose no call of grpcio with client-side load balancing", async () => {
     const { ports, servers, restart, token } = await newPair("node");
     const message = toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "steady" }));
     const path = "/usergroup.v1.UserGroupService/GetUserGroup";
@@ -110,7 +110,7 @@ describeWithRedis("servers that are restarted in turn", () => {
     const client = newProcess(startProcess(script));
     for (let i = 0; i < RESTARTS; i++) {
       const next = servers[(i % 2) as 0 | 1];
-      // Both servers must have calls: the one that stops, and the one that started last.
+      // Both servers must serve calls before the next restart.
       for (const server of [next, servers[((i + 1) % 2) as 0 | 1]]) {
         await waitFor("the server serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
       }
@@ -130,7 +130,7 @@ async function answeredBy({ url }: TestServer): Promise<number> {
   return Number(/^grpc_server_handled_total\{.*GetUserGroup".*"grpc",grpc_code="OK"\} (\d+)$/m.exec(text)?.[1] ?? 0);
 }
 
-/** Restarts servers while calls are made. */
+/** Restarts the servers alternately under load. */
 async function restartUnder(calls: SteadyCalls, restart: (i: 0 | 1) => Promise<void>): Promise<void> {
   const more = () => {
     const before = calls.answered();

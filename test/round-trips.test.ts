@@ -10,7 +10,8 @@ import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
 
-// A proxy lets a number of round trips pass, and holds back further requests. A call that needs more never finishes.
+// A proxy lets a number of round trips pass, and holds back further requests. If a call needs more round trips, it
+// never finishes.
 describeWithRedis("round trips to a real Redis", () => {
   let environment: Environment;
   const proxy = suiteProxy(suiteRedis());
@@ -26,7 +27,7 @@ describeWithRedis("round trips to a real Redis", () => {
     environment = await testEnvironments(client).create({ name: newName(), tag: "Customer" });
   });
 
-  /** Runs a call while a number of round trips may pass. @returns the number that it began */
+  /** Runs a call with a limit of round trips. @returns the number of round trips that the call has started */
   async function within(trips: number, call: () => Promise<unknown>): Promise<number> {
     proxy.allow(trips);
     try {
@@ -34,7 +35,7 @@ describeWithRedis("round trips to a real Redis", () => {
       return proxy.trips();
     } finally {
       proxy.allow(Number.POSITIVE_INFINITY);
-      // An unfinished call breaks the connection.
+      // A call that did not finish breaks the connection.
       await waitFor("the connection is back", () =>
         client.check("reads").then(
           () => true,
@@ -84,7 +85,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("creating a group needs two round trips: one reads, and one creates", async () => {
+  it("creating a group needs two round trips: a read and a creation", async () => {
     expect(await within(2, () => store.getOrCreate(environment, newGroup("new 1")))).toBe(2);
     await fails(
       within(1, () => store.getOrCreate(environment, newGroup("new 2"))),
@@ -92,7 +93,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("a suspended or expiring group needs one round trip, and two within a minute of its expiry time", async () => {
+  it("a call for a suspended or expiring group needs one round trip, and two within a minute of the expiry time", async () => {
     const admin = testUserGroupAdmin(client, RING);
     const { group: expiring } = await store.getOrCreate(environment, newGroup("expiring"));
     const calls = [
@@ -145,7 +146,7 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("a list needs two round trips, for ids and records, for any number of groups; other operator calls need one", async () => {
+  it("a list needs two round trips for any number of groups, and other operator calls need one", async () => {
     const admin = testUserGroupAdmin(client, RING);
     await admin.import(environment, others());
     const range = { after: "", size: 20, prefix: "" };
