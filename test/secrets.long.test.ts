@@ -46,7 +46,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     monitor.disconnect();
   });
 
-  it("there is much data to search", async () => {
+  it("there is enough data to search", async () => {
     expect(secrets.size).toBeGreaterThan(60);
     expect(await dump(inspector)).toMatch(/"d":"[\w-]{22}"/);
     expect(server.log().filter(({ level }) => level === "debug").length).toBeGreaterThan(50);
@@ -90,7 +90,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   });
 });
 
-/** Creates, updates, rotates, resolves and fails in many ways. Adds every token to `secrets`. */
+/** Makes many calls, including failing calls, and adds every token to `secrets`. */
 async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const rotate = async (userGroupId: string, request: Parameters<typeof groups.rotateUserGroupToken>[0]) => {
@@ -106,7 +106,7 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
     secrets.add(first);
     await groups.updateUserGroup({ userGroupId, name: "N" });
     const values = { mapping: { "hidden-key": "hidden-value" }, properties: { "hidden-property": "hidden-value" } };
-    // A credential as the request id of a change.
+    // Uses a credential as the request id of a change.
     const strange = newApiToken();
     secrets.add(strange);
     for (const credential of [first, server.tokens.customer, `a${first}b`, `a${strange}b`]) {
@@ -135,7 +135,8 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
 
 /** Issues API tokens, by ADMIN_TOKEN and by an admin, uses them, and revokes some. */
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
-  // The API tokens of an environment cannot issue others for some seconds after a revocation of issued ones.
+  // After a revocation of issued tokens, the API tokens of an environment cannot issue other tokens for some seconds.
+  // So the calls use their own environment.
   const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
   await root.createEnvironment({ environment });
@@ -143,7 +144,7 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
   const other = await adminOf(server.url, admin.token).createApiToken({ displayName: "other", role: Role.MANAGE });
   for (const { token } of [admin, other]) secrets.add(token);
   await grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" });
-  // A token in place of an id, and a revoked one.
+  // Passes tokens in place of ids.
   await failureOf(root.revokeApiToken({ environment, apiTokenId: other.token }));
   const named = { environment, apiTokenId: other.apiToken?.id ?? "" };
   const rotated = await root.rotateApiToken({ ...named, previousTokenTtl: { seconds: 60n } });
@@ -156,7 +157,7 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
     await adminOf(server.url, token).getCaller({});
     await failureOf(root.lookupApiToken({ token: token.slice(0, -1) }));
   }
-  // A string that is no API token.
+  // A string that is not an API token.
   const mistaken = foreignToken();
   secrets.add(mistaken);
   await failureOf(root.lookupApiToken({ token: mistaken }));
@@ -176,7 +177,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   const [a, b, c] = userGroups.map(({ token }) => token) as [string, string, string];
   const snapshotTime = timestampNow();
   for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups, snapshotTime });
-  // A token of another group, a truncated one, and an invalid one.
+  // The token of another group, a malformed user group token, and an invalid token.
   const taken = { providedId: "imported twice", token: a };
   const cut = { providedId: "imported cut", token: `ugt_${b}` };
   await root.importUserGroups({ environment, userGroups: [taken, cut], snapshotTime });
@@ -205,7 +206,7 @@ async function failures(server: TestServer, tokens: { first: string; third: stri
   });
   await failureOf(viewers.resolveViewer({ token: server.tokens.customer }));
   await failureOf(viewers.resolveViewer({ token: tokens.third.repeat(30) }));
-  // A user group token is no API token.
+  // A user group token is not an API token.
   const wrong = grpcClients(server, tokens.fifth).groups;
   expect(await failureOf(wrong.getUserGroup({ userGroupId: "a" }))).toMatchObject({ code: "Unauthenticated" });
   const headers = { "X-Request-Id": tokens.third };
@@ -232,7 +233,7 @@ async function rest(server: TestServer, userGroupId: string, secrets: Set<string
   expect((await fetch(`${url}?token=${user_group.token}`, { method: "DELETE", headers })).status).toBe(405);
 }
 
-/** All data in Redis under keys of a pattern: keys, values by type, and the DUMP of each key. */
+/** Returns the data in Redis under keys of a pattern: keys, values by type, and the DUMP of each key. */
 async function dump(redis: Redis, match = "*"): Promise<string> {
   const parts: string[] = [];
   for await (const keys of redis.scanStream({ count: 1000, match }) as AsyncIterable<string[]>) {

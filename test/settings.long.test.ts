@@ -9,7 +9,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 describeWithRedis("credentials of the settings", () => {
   const [older, newer] = [`older-${crypto.randomUUID()}`, `newer-${crypto.randomUUID()}`];
 
-  it("let ADMIN_TOKEN be changed without an interruption", async () => {
+  it("allow a change of ADMIN_TOKEN without an interruption", async () => {
     const server = await newServer({ redisUrl, env: { ADMIN_TOKEN: `${older},${newer}` } });
     for (const token of [older, newer]) await adminOf(server.url, token).listEnvironments({});
     for (const none of [`${older},${newer}`, `${older},`]) {
@@ -37,7 +37,7 @@ describeWithRedis("credentials of the settings", () => {
 });
 
 describeWithRedis("the API tokens of the settings for a deleted environment", () => {
-  it("are rejected and do not create it again, and are valid again after CreateEnvironment", async () => {
+  it("are rejected and do not create the environment again, and are valid again after CreateEnvironment", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);
@@ -70,7 +70,7 @@ describeWithRedis("the API tokens of the settings for a deleted environment", ()
     expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
   });
 
-  it("act at once on an environment that is created again, on workers that did not receive the deletion", async () => {
+  it("use a recreated environment at once, even on workers that did not receive the deletion", async () => {
     const redis = await newRedis();
     const rights = documentedRights().filter((right) => right !== "+subscribe");
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "1m" };
@@ -98,7 +98,7 @@ describeWithRedis("the API tokens of the settings for a deleted environment", ()
   });
 });
 
-it("uses ROTATION_GRACE as the grace period if a request has none", async () => {
+it("a rotation without a grace period in the request uses ROTATION_GRACE", async () => {
   const { groups, viewers } = grpcClients(await newServer({ env: { ROTATION_GRACE: "1h" } }));
   const token = (await groups.getUserGroup({ userGroupId: "a" })).userGroup?.token ?? "";
   const group = { case: "userGroupId", value: "a" } as const;

@@ -16,7 +16,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(await server.exited()).toBe(1);
     const output = server.output();
     expect(output).not.toMatch(/\n\s+at /);
-    // The problem is logged once, at the end, without additional connection errors.
+    // The server reports the problem once, without connection errors in the log.
     expect(server.log().filter(({ msg }) => msg !== "Redis connection is ready")).toEqual([]);
     return { output };
   };
@@ -27,11 +27,11 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
   const start = (redis: string, env: { [name: string]: string } = {}) => newServer({ runtime, redisUrl: redis, env });
   const warnings = (server: TestServer) => server.log().flatMap(({ level, msg }) => (level === "warn" ? [msg] : []));
 
-  it("rejects a database that Redis does not have, and writes to no other", async () => {
+  it("rejects a database that Redis does not have, and writes to no other database", async () => {
     const redis = await newRedis();
     const { output } = await refused({ REDIS_URL: `${redis.url}/99` });
     expect(output).toMatch(/cannot use Redis: .*database 99 .*REDIS_URL/);
-    // A start that waits for Redis would log other messages.
+    // The server must not wait for Redis.
     expect(output).not.toContain("that Redis runs");
     expect(await newOperator(redis).dbsize()).toBe(0);
   });
@@ -65,11 +65,11 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const { output } = await refused({ REDIS_URL: redis.url.replace("://", `://${credentials}`) });
     expect(output).toMatch(text);
     expect(output).not.toMatch(/user-of-the-test|password-0001/);
-    // A start that waits for Redis would log other messages.
+    // The server must not wait for Redis.
     expect(output).not.toContain("that Redis runs");
   });
 
-  it("names the scheme of a Redis with TLS", async () => {
+  it("reports the right scheme if Redis uses TLS", async () => {
     const { server, ca } = inject("certificates");
     const port = await freePort();
     const files = [
@@ -93,7 +93,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).toMatch(/cannot use Redis: the user in REDIS_URL lacks rights .*ACL SETUSER NAME \+time\n/);
   });
 
-  it("logs neither user nor password, and keeps its log intact if the password is a word in it", async () => {
+  it("logs neither user nor password, and does not redact other words of the log that equal the password", async () => {
     const redis = await newRedis();
     for (const [user, password] of [
       ["listening", "info"],
@@ -103,7 +103,9 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
       const server = await start(url, { LOG_LEVEL: "trace" });
       await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
       await redis.kill();
-      await waitFor("the log reports it", () => server.log().some(({ msg }) => msg === "Redis connection failed"));
+      await waitFor("the failed connection is logged", () =>
+        server.log().some(({ msg }) => msg === "Redis connection failed"),
+      );
       await redis.restart();
       for (const { level } of server.log()) expect(["trace", "debug", "info", "warn", "error"]).toContain(level);
       expect(server.log().some(({ msg }) => msg === "listening")).toBe(true);
@@ -113,7 +115,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
-  it("rejects keys that do not match the stored data, and says what to do", async () => {
+  it("rejects keys that do not match the stored data, and reports what to do", async () => {
     const redis = await newRedis();
     const { groups } = grpcClients(await start(redis.url));
     await groups.getUserGroup({ userGroupId: "a" });
@@ -123,17 +125,17 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(none.output).toMatch(
       /cannot use Redis: TOKEN_KEYS has none of the keys .*\(test\); add them after the new key/,
     );
-    // The server accepts the old key behind a new key. Then a process with only the old key is rejected.
+    // The server accepts the old key after a new key. From then on, a process with only the old key is rejected.
     await start(redis.url, { TOKEN_KEYS: `new:${OTHER_KEY},${TOKEN_KEYS}` });
     const behind = await refused({ REDIS_URL: redis.url, TOKEN_KEYS });
     expect(behind.output).toMatch(/cannot use Redis: TOKEN_KEYS lacks new, which another worker uses or used/);
   });
 
-  it("records the layout of its data, and rejects another layout or data without one", async () => {
+  it("records the layout of its data, and rejects data of another layout or without a layout", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const env = { REDIS_URL: redis.url };
-    // All start at once with an empty Redis.
+    // All servers start at once with an empty Redis.
     const first = await Promise.all(Array.from({ length: 3 }, () => start(redis.url)));
     expect(await operator.get("ug:format")).toMatch(/^3 [0-9a-f]{16}$/);
     for (const server of first) await server.stop();
@@ -157,7 +159,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     await start(redis.url);
   });
 
-  it("warns if Redis may evict data or has no persistence, and not otherwise", async () => {
+  it("logs a warning only if Redis may evict data or has no persistence", async () => {
     const careless = await start((await newRedis(["--maxmemory-policy", "allkeys-lru"])).url);
     expect(warnings(careless)).toEqual([
       expect.stringMatching(/maxmemory-policy is allkeys-lru.*noeviction/),
@@ -171,7 +173,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
-  it("logs once that a setting of Redis can save memory, unless it is set", async () => {
+  it("logs once that hash-max-listpack-value can save memory, unless it is set", async () => {
     for (const [value, count] of [
       ["64", 1],
       ["1024", 0],
@@ -182,7 +184,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
-  it("starts if it may not read the configuration of Redis", async () => {
+  it("starts without the right to read the configuration of Redis", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const url = await withUser(redis, "narrow", "narrow-password");
     await newOperator(redis).acl("SETUSER", "narrow", "-config", "-info");
@@ -191,7 +193,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
   });
 
-  it("warns if HOST is public and has no TLS", async () => {
+  it("logs a warning if HOST is public and TLS is off", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const warning = expect.stringMatching(/HOST without TLS.*TLS_CERT_FILE/);
     for (const [host, expected] of [
@@ -206,7 +208,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
 });
 
 describeWithRedis("a Redis at an IPv6 address", () => {
-  it("works", async () => {
+  it("can be used", async () => {
     const redis = await newRedis(["--bind", "127.0.0.1", "::1"]);
     const server = await newServer({ redisUrl: `redis://[::1]:${redis.port}` });
     expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);

@@ -11,7 +11,10 @@ import { waitForSubscriptions } from "./support/operations.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/** Returns the cause and the message of a failed call, once the service has reconnected to a demoted Redis. */
+/**
+ * Returns the cause and the message of a failed call. Repeats the call until the service has reconnected to a demoted
+ * Redis.
+ */
 async function reportOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
   const error = await call().then(
     () => expect.fail("the call succeeded"),
@@ -45,12 +48,13 @@ describeWithRedis("an error of an unavailable store", () => {
     ["timeout", "Redis did not answer in time", (redis) => redis.freeze()],
   ])("reports %s to root and admin, and to no other role", async (cause, words, befall) => {
     const redis = await newRedis(["--replica-serve-stale-data", "yes"]);
-    // The API tokens are not read again.
+    // The API tokens stay cached.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "2s", API_TOKEN_CACHE: "1m" };
     const server = await newServer({ redisUrl: redis.url, env });
     const environment = customerOf(server);
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
-    // A worker clears its cache when it subscribes to revocations. The second call reads the API token after that.
+    // A worker clears its cache when it subscribes to revocations. So the API token must be cached after the
+    // subscription.
     await waitForSubscriptions(newOperator(redis), 1);
     await admin.getCaller({});
     await admin.getCaller({});

@@ -30,14 +30,14 @@ const newWorker = async (of = client) => {
 const stored = () => redisOf(client).get(FORMAT_KEY);
 const restore = (text: string | null) => redisOf(client).set(FORMAT_KEY, text ?? "");
 
-/** Checks whether a worker uses the data. */
+/** Returns whether a worker uses the data after a check. */
 const uses = async (worker: StoreIdentity) => {
   await worker.check();
   return worker.refusal() === undefined;
 };
 
 describe("the acceptance of other data", () => {
-  it("applies to every worker, even if the clock of Redis is behind that of the workers", async () => {
+  it("applies to every worker, even if the clock of Redis is behind the clocks of the workers", async () => {
     const now = Date.now;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS);
     const workers = [await newWorker(), await newWorker()] as const;
@@ -57,7 +57,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(worker)).toBe(true);
   });
 
-  it("applies to a worker even if the accepting worker has no knowledge of the former data", async () => {
+  it("applies to a worker even if the accepting worker started after the loss of the former data", async () => {
     const worker = await newWorker();
     await worker.accept();
     await redisOf(client).flushall();
@@ -68,7 +68,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(late)).toBe(true);
   });
 
-  it("applies to one Redis: another Redis that was accepted before is refused", async () => {
+  it("applies to one Redis, so a Redis that was accepted earlier is refused", async () => {
     await (await newWorker()).accept();
     const other = await stored();
     await redisOf(client).flushall();
@@ -77,7 +77,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(worker)).toBe(false);
   });
 
-  it("ends when the former data comes back, and when the accepted data comes back after that", async () => {
+  it("ends when the former data is restored, and ends again when the accepted data is restored", async () => {
     const worker = await newWorker();
     const former = await stored();
     await redisOf(client).flushall();
@@ -97,7 +97,7 @@ describe("the acceptance of other data", () => {
 describeWithRedis("a Redis that is emptied while a process starts", () => {
   const redis = suiteRedis();
 
-  it("holds no data for a process that starts later", async () => {
+  it("counts as empty for a process that starts later", async () => {
     const [own, operator] = [await newStoreClient(redis), newOperator(redis)];
     for (let round = 0; round < 100; round++) {
       const worker = await newWorker(own);

@@ -12,7 +12,7 @@ const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  it("are rejected in their protocol if their client has too many", async () => {
+  it("are rejected in their protocol if the client has too many streams", async () => {
     const session = openHttp2(server.url);
     const sessions = [session];
     const open = async (contentType: string, path: string, { on = session, ends = true } = {}) => {
@@ -49,7 +49,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     }
     for (const each of sessions) each.destroy();
     await Promise.allSettled(kept);
-    // Ended streams make room for others.
+    // Other streams can start after these streams have ended.
     const other = openHttp2(server.url);
     const stream = other.request({ ":method": "POST", ":path": WATCH, "content-type": "application/grpc" });
     stream.end(envelope(Buffer.alloc(0)));
@@ -57,7 +57,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     other.destroy();
   });
 
-  it("end an HTTP/1.1 connection if the response precedes the end of the request", async () => {
+  it("close an HTTP/1.1 connection if the response precedes the end of the request", async () => {
     const raw = await openWire(server.url, "http/1.1");
     const body = Buffer.alloc(2 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
@@ -67,15 +67,15 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     await waitFor("the stream is rejected", () => raw.received().includes("resource_exhausted"));
     // Otherwise the caller would reuse the connection, and lose the next call.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
-    // Otherwise the next call on it would wait for the rest of this one.
+    // Otherwise the next call on this connection would wait for the rest of this request.
     await waitFor("the connection is closed", () => raw.isClosed);
     raw.socket.destroy();
   });
 
-  it("read the rest of an oversized HTTP/2 request, so callers that send everything first receive the response", async () => {
+  it("read the rest of an oversized HTTP/2 request, so that the caller receives the response", async () => {
     const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
-    // More than the flow-control windows and the buffers.
+    // Larger than the flow-control windows and the buffers.
     const body = Buffer.alloc(3 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
     await new Promise((resolve) => stream.end(body, () => resolve(undefined)));

@@ -42,7 +42,7 @@ describe("a supervisor", () => {
     first.disconnect();
     first.send("to nobody");
     await closing;
-    // The second worker had enough time, and both have exited.
+    // The second worker had enough time to drain, and both workers have exited.
     expect(codes).toContain(7);
     expect(codes).toHaveLength(2);
   });
@@ -128,7 +128,10 @@ function atLeast(count: number, pids: number[]): number[] | undefined {
   return pids.length >= count ? pids : undefined;
 }
 
-/** Returns whether a process runs its own program. A process stopped between fork and exec would block the supervisor too. */
+/**
+ * Returns whether a process has executed its program. If a process is stopped between fork and exec, the supervisor
+ * also blocks.
+ */
 function isWorker(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("--worker=");

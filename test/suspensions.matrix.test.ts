@@ -53,7 +53,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     return { viewers: createClient(ViewerService, transport), groups: createClient(UserGroupService, transport) };
   };
 
-  it("refuses the tokens and sessions of a suspended group for every role, until it is resumed", async () => {
+  it("rejects the tokens and sessions of a suspended group for every role, until the group is resumed", async () => {
     const { userGroupId, userGroup, session, group } = await newGroup(server);
     const environment = customerOf(server);
     const tokens = await Promise.all(
@@ -76,7 +76,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
         const [info] = error.findDetails(ErrorInfoSchema);
         expect(error.code).toBe(Code.FailedPrecondition);
         expect(info).toMatchObject({ reason: SUSPENDED.reason, metadata: { suspension_message: given.message } });
-        // The error contains neither the group nor the reason, which is for operators.
+        // The error contains neither data of the group nor the reason of the suspension, which is for operators.
         expect([...error.metadata].join() + error.message + JSON.stringify(info)).not.toMatch(/x7|invoice/);
       }
     }
@@ -114,7 +114,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
       expect(shown?.expireTime).toBeUndefined();
     }
     expect(await failureOf(clients().viewers.resolveViewer({ token: userGroup.token }))).toEqual(SUSPENDED);
-    // Operators still find the group of a leaked token or session.
+    // Operators can still look up the group of a leaked token or session.
     for (const token of [userGroup.token, session]) {
       const found = await admin().lookupUserGroupToken({ environment, token });
       expect(found.userGroup).toMatchObject({ providedId: userGroupId, suspension: given });
@@ -127,7 +127,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
       expect(await clients().viewers.resolveViewer({ token })).toMatchObject({ name: "M" });
   });
 
-  it("suspends a group from its expiry time on, and until a time", async () => {
+  it("suspends a group from its expiry time on, or until a given time", async () => {
     const userGroupId = newId();
     const expireTime = timestampFromMs(Date.now() + 3_600_000);
     const { groups, viewers } = clients();
@@ -286,7 +286,7 @@ describeServers((server) => {
     expect(Object.keys(cleared.user_group)).not.toContain("expire_time");
   });
 
-  it("records each suspension that changes a group once, with neither the reason nor the message", async () => {
+  it("records only suspensions and resumptions that change a group, without reason and message", async () => {
     const { userGroupId } = await newGroup(server);
     const admin = adminOf(server.url);
     const named = { environment: customerOf(server), userGroupId };
@@ -324,7 +324,7 @@ describeServers((server) => {
     expect(copied.results).toMatchObject([{ outcome: Outcome.CREATED }]);
     const { userGroup: seen } = await admin.lookupUserGroup({ environment, userGroupId: copy.providedId });
     expect(seen?.suspension).toEqual(exported?.suspension);
-    // The reason `EXPIRED` follows from the expiry time.
+    // The reason `EXPIRED` follows from the expiry time, so it is not imported.
     const derived = { ...copy, providedId: newId(), suspension: { reason: "EXPIRED" } };
     await admin.importUserGroups({ ...request, userGroups: [derived] });
     const { userGroup: active } = await admin.lookupUserGroup({ environment, userGroupId: derived.providedId });
@@ -333,7 +333,7 @@ describeServers((server) => {
 });
 
 describeWithRedis("several workers", () => {
-  it("refuse a suspended group at once, and accept it at once when it is resumed", async () => {
+  it("reject a suspended group at once, and accept a resumed group at once", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, PUBLIC_URL: "https://groups.example.com" };
     const one = await newServer({ redisUrl: redis.url, env });

@@ -11,7 +11,7 @@ import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { suiteServer } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** The CA that a client trusts, and its own certificate. */
+/** The CA that a client trusts, and the certificate of the client. */
 interface Identity {
   readonly ca: string;
   readonly cert?: string;
@@ -41,7 +41,7 @@ describe.each(RUNTIMES)("a server with TLS on %s", (runtime) => {
     expect(await http1Status(server, trusting(), undefined)).toMatchObject({ status: 200 });
   });
 
-  it("uses no other protocol", async () => {
+  it("rejects an unknown ALPN protocol and unencrypted HTTP", async () => {
     const attempt = negotiate(server, { ...trusting(), ALPNProtocols: ["spdy/3"] });
     await expect(attempt).rejects.toThrow(/ALPN|alert|ECONNRESET|disconnected/i);
     await expect(http1(server.url.replace("https:", "http:"), "/healthz")).rejects.toThrow();
@@ -60,7 +60,7 @@ describe.each(RUNTIMES)("a server with TLS on %s", (runtime) => {
     expect(await http2Status(strict, known())).toEqual({ alpn: "h2", status: 200 });
   });
 
-  it("with TLS_CLIENT_CA_FILE serves no other client", async () => {
+  it("with TLS_CLIENT_CA_FILE rejects all other clients", async () => {
     for (const identity of [trusting(), untrusted()]) {
       await expect(http1Status(strict, identity, ["http/1.1"])).rejects.toThrow();
       await expect(http2Status(strict, identity)).rejects.toThrow();
@@ -96,7 +96,7 @@ function pick({ cert, key }: { readonly cert: string; readonly key: string }) {
   return { cert, key };
 }
 
-/** Calls over every protocol. */
+/** Calls the server over every protocol. */
 async function serves(server: TestServer, identity: Identity): Promise<void> {
   const options = { baseUrl: server.url, nodeOptions: identity };
   const headers = { Authorization: `Token ${server.tokens.customer}` };

@@ -23,7 +23,7 @@ describeMatrix((place) => {
   }
 
   describe("RotateUserGroupToken", () => {
-    it.each(["token", "id"])("by %s returns a new token and revokes the old one at once", async (by) => {
+    it.each(["token", "id"])("by %s returns a new token and revokes the old token at once", async (by) => {
       const { client, reference, as } = place;
       const before = await created();
       const target = by === "token" ? { currentToken: before.token } : { userGroupId: before.providedId };
@@ -54,7 +54,7 @@ describeMatrix((place) => {
       expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });
     });
 
-    it("with previous_token_ttl keeps the old token valid for its grace period, but cannot rotate with it", async () => {
+    it("with previous_token_ttl keeps the old token valid for its grace period, but rejects rotations with it", async () => {
       const { client, as } = place;
       const { token: old, teamId } = await created();
       const started = Date.now();
@@ -77,28 +77,31 @@ describeMatrix((place) => {
   });
 
   describe("a request id", () => {
-    it.each(["token", "id"])("returns the first token to a retry by %s, and the current group", async (by) => {
-      const { client, reference, as } = place;
-      const { token, providedId } = await created();
-      const target = by === "token" ? { currentToken: token } : { userGroupId: providedId };
-      const rotation = { ...target, requestId: `retry-${token}`, previousTokenTtl: "60s" };
-      const first = await client.rotateUserGroupToken(rotation, as.customer);
-      await reference.updateUserGroup({ userGroupId: providedId, name: "Changed since" }, as.customer);
-      const second = await client.rotateUserGroupToken(rotation, as.customer);
-      const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
-      expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
-      // The current group, as far as this client reports it.
-      const { etag, updateTime } = first.group;
-      expect(second.group).toEqual({
-        ...first.group,
-        name: "Changed since",
-        ...(etag !== undefined && { etag: group.etag }),
-        ...(updateTime !== undefined && { updateTime: group.updateTime }),
-      });
-      expect((await resolve(token)).expireTime).toBeDefined();
-    });
+    it.each(["token", "id"])(
+      "returns to a retry by %s the new token of the first call, and the current group",
+      async (by) => {
+        const { client, reference, as } = place;
+        const { token, providedId } = await created();
+        const target = by === "token" ? { currentToken: token } : { userGroupId: providedId };
+        const rotation = { ...target, requestId: `retry-${token}`, previousTokenTtl: "60s" };
+        const first = await client.rotateUserGroupToken(rotation, as.customer);
+        await reference.updateUserGroup({ userGroupId: providedId, name: "Changed since" }, as.customer);
+        const second = await client.rotateUserGroupToken(rotation, as.customer);
+        const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
+        expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
+        // If the protocol reports these fields, the response has their current values.
+        const { etag, updateTime } = first.group;
+        expect(second.group).toEqual({
+          ...first.group,
+          name: "Changed since",
+          ...(etag !== undefined && { etag: group.etag }),
+          ...(updateTime !== undefined && { updateTime: group.updateTime }),
+        });
+        expect((await resolve(token)).expireTime).toBeDefined();
+      },
+    );
 
-    it("is rejected with other parameters", async () => {
+    it("is rejected if the other parameters differ", async () => {
       const { client, as } = place;
       const { token: currentToken, providedId } = await created();
       const requestId = `reuse-${currentToken}`;
@@ -124,7 +127,7 @@ describeMatrix((place) => {
       expect(await resolve(token)).toMatchObject({ name: "New", properties: null, mapping: { s: "d" } });
     });
 
-    it("finds nothing for an unknown token", async () => {
+    it("rejects an unknown token", async () => {
       for (const token of [UNKNOWN_TOKEN, "é".repeat(1024)]) await expectEnded(token);
     });
   });

@@ -75,7 +75,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(line).toMatchObject({ trace_id: call.traceId, span_id: call.spanId });
   });
 
-  it("reach a collector with mutual TLS, and use replaced certificates of both", async () => {
+  it("reach a collector with mutual TLS, even after the certificates of both sides are replaced", async () => {
     const [theirs, others] = [inject("certificates"), makeCertificates()];
     closeLater(() => removeCertificates(others));
     const asking = ({ server, ca }: Certificates) => {
@@ -120,10 +120,10 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     const lost = () => metricOf(server, "ugs_spans_lost_total", { cause: "export" });
     expect(await lost()).toBe(0);
     for (let i = 0; i < 20; i++) expect(await get(server)).toBe(200);
-    // 20 calls, their 20 reads, and the creation.
+    // The spans of 20 calls, 20 reads, and one creation.
     await waitFor("the lost spans are counted", async () => (await lost()) === 41);
     expect(await get(server)).toBe(200);
-    // The spans of the last call are lost too. The log reports losses once a minute.
+    // The spans of the last call are also lost, but the log reports losses only once a minute.
     expect(await server.stop()).toBe(0);
     const warnings = server.log().filter(({ msg }) => msg.startsWith("spans of traces are lost"));
     expect(warnings).toMatchObject([{ level: "warn", lost: "export" }]);
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
 });
 
 describe("traces", () => {
-  it("are not started on Deno if it may not connect to the collector", async () => {
+  it("prevent the start on Deno if Deno has no permission to connect to the collector", async () => {
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://192.0.2.1:4318" };
     const server = newServerProcess(patient({ runtime: "deno", env }));
     expect(await server.exited()).toBe(1);
@@ -140,7 +140,7 @@ describe("traces", () => {
     );
   });
 
-  it("without a collector are not loaded: the build works without their file", async () => {
+  it("are not loaded without a collector, so the build works without their file", async () => {
     const folder = newFolder();
     cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true });
     const files = readdirSync(join(folder, "dist")).filter((name) => name.endsWith(".js"));

@@ -50,9 +50,9 @@ const SUCCESS = {
   rest: { "rpc.system": "rest" },
 };
 
-// A span waits a second for further spans, so one export contains all of these.
+// The exporter waits a second for further spans, so concurrent tests share one export.
 describe.concurrent("traces", () => {
-  it.each(["grpc", "connect", "rest"] as const)("a Get over %s continues its caller's trace", async (way) => {
+  it.each(["grpc", "connect", "rest"] as const)("a Get over %s continues the trace of its caller", async (way) => {
     const id = `${GROUP} over ${way}`;
     const { headers, come, traceId } = newTrace();
     const sent = { ...bearer(server.tokens.customer), ...headers, tracestate: "vendor=of-the-caller" };
@@ -87,7 +87,7 @@ describe.concurrent("traces", () => {
     expect(line).toMatchObject({ msg: "call", span_id: call?.spanId });
   });
 
-  it("a failed call reports its error, even if it is rejected", async () => {
+  it("a failed call reports its error, even if its API token is rejected", async () => {
     const missing = newTrace();
     const reader = await issueToken(server, "read");
     const get = (token: string, headers: object) =>
@@ -106,7 +106,7 @@ describe.concurrent("traces", () => {
     expect(refused?.traceState).toBe("");
   });
 
-  it("unsampled calls are not exported, nor requests of monitors", async () => {
+  it("unsampled calls and health checks are not exported", async () => {
     const unsampled = newTrace("00");
     const headers = { ...bearer(server.tokens.customer) };
     await http1(server.url, "/api/user?user_group_id=first", { headers: { ...headers, ...unsampled.headers } });
@@ -121,7 +121,7 @@ describe.concurrent("traces", () => {
   });
 });
 
-it("the collector receives no token and no argument, and the log does not contain the collector's secret", async () => {
+it("the collector receives no tokens and no arguments of calls, and the log does not contain the secret of the collector", async () => {
   const bytes = collector.bytes().toString("latin1");
   expect(bytes).toContain(GET);
   for (const text of [GROUP, ...Object.values(server.tokens), "ugt_", "ugk_", "there is none", ADMIN_ENV.ADMIN_TOKEN]) {

@@ -52,7 +52,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contai
     for (const { socket } of [overHttp1, overHttp2]) socket.destroy();
   }
 
-  it.each(PATHS)("malformed messages to %s, which are invalid arguments", async (path) => {
+  it.each(PATHS)("malformed messages to %s", async (path) => {
     for (const body of [MALFORMED, MALFORMED.subarray(0, 7), envelope(Buffer.alloc(0), 1), Buffer.of(1, 2)]) {
       expect(await ask(path, "application/grpc", body)).toMatch(/"grpc-status":"(?:3|12|13)"/);
     }
@@ -64,7 +64,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contai
     expect(unexpectedIn(server)).toEqual([]);
   });
 
-  it.each(PATHS)("callers of %s who disconnect", async (path) => {
+  it.each(PATHS)("clients of %s that disconnect", async (path) => {
     const types = ["application/connect+proto", "application/grpc-web+proto", "application/grpc"];
     const bodies = [Buffer.alloc(0), Buffer.of(0, 0), envelope(Buffer.alloc(0)), MALFORMED];
     for (const type of types) {

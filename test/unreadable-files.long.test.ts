@@ -51,16 +51,16 @@ async function startWith({ folder, files }: ReturnType<typeof newFiles>, runtime
   };
 }
 
-/** Stops a server, which must exit within seconds of its last log line. @returns its exit code */
+/** Stops a server. The process must exit within 15 seconds of its last log line. @returns the exit code */
 async function end(server: ServerProcess): Promise<number | null> {
   server.signal("SIGTERM");
   await waitFor("the server logs that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
-  await waitFor("its process has exited", () => !server.isRunning(), 15_000);
+  await waitFor("the process has exited", () => !server.isRunning(), 15_000);
   return server.exited();
 }
 
 describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
-  it("keeps the other files in use, is reported, and is used once it is readable", async () => {
+  it("does not affect other files, is reported, and is used when it is readable", async () => {
     const files = newFiles();
     const { ADMIN_TOKEN_FILE: admin, API_TOKENS_FILE: api } = files.files;
     const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, runtime);
@@ -88,7 +88,7 @@ describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
     expect(await end(server)).toBe(0);
   });
 
-  it("stops the start with its name", async () => {
+  it("prevents the start with an error that names the setting", async () => {
     const { folder, pathOf, files } = newFiles();
     makePipe(pathOf("pipe"));
     const env = { ...files, API_TOKENS: "", API_TOKENS_FILE: pathOf("pipe") };
@@ -98,13 +98,13 @@ describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
   });
 });
 
-// Only Node reads files in a few threads, and waits for them when it exits.
+// Only on Node, which reads files in a few threads, and waits for these threads when it exits.
 describe("a file of a setting whose mount does not respond", () => {
   const hanging = ({ files, pathOf }: ReturnType<typeof newFiles>) => ({
     ...{ NODE_OPTIONS: `--import=${PRELOAD}`, HANGING_FILE: files.ADMIN_TOKEN_FILE, HANGING_PIPE: pathOf("pipe") },
   });
 
-  it("stays in use, like others of its mount, is reported, and does not keep the process alive", async () => {
+  it("stays in use like other files of the mount, is reported, and does not keep the process alive", async () => {
     const files = newFiles();
     const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, "node", hanging(files));
     files.replace(files.files.ADMIN_TOKEN_FILE, (path) => writeFileSync(path, `${NEW}-root`));
@@ -118,11 +118,11 @@ describe("a file of a setting whose mount does not respond", () => {
     expect(await end(server)).toBeNull();
   });
 
-  it("stops the start with its name", async () => {
+  it("prevents the start with an error that names the setting", async () => {
     const files = newFiles();
     makePipe(files.pathOf("pipe"));
     const server = newServerProcess({ env: { ...files.files, ...hanging(files) } });
-    await waitFor("its process has exited", () => !server.isRunning(), 15_000);
+    await waitFor("the process has exited", () => !server.isRunning(), 15_000);
     expect(await server.exited()).not.toBe(0);
     expect(server.output()).toContain("ADMIN_TOKEN_FILE cannot be read: no answer from the file system");
   });

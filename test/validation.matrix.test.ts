@@ -12,7 +12,6 @@ import {
 } from "./support/clients.ts";
 import { describeMatrix, newId } from "./support/matrix.ts";
 
-/** An invalid request, and its invalid fields. */
 type Fault = readonly [title: string, fields: readonly string[], call: Call];
 type Call = (client: ServiceClient, headers: CallHeaders) => Promise<unknown>;
 
@@ -86,7 +85,7 @@ const FAULTS: readonly Fault[] = [
   ["a long token to resolve", ["token"], resolve("t".repeat(8193))],
 ];
 
-/** The errors of the reference client, by the server's URL and the title of the request. */
+/** Errors of the reference client, by URL of the server and title of the request. */
 const ofReference = new Map<string, object>();
 
 describeMatrix((place, row) => {
@@ -112,7 +111,7 @@ describeMatrix((place, row) => {
     const name = "🙂".repeat(256);
     await client.getUserGroup({ userGroupId, name }, as.customer);
     const changes: UpdateInput[] = [
-      // Not tokens: mistyped, truncated, or with a suffix.
+      // Names that are similar to tokens: mistyped, truncated, or with a suffix.
       ...[newApiToken().replace(/.$/, "-"), newUserGroupToken().slice(0, -1), `${newApiToken()}x`].map((name) => ({
         name,
       })),
@@ -142,7 +141,7 @@ describeMatrix((place, row) => {
       expect(fields).toEqual((await failureOf(call(reference, as.customer))).fields);
       expect(status).toBe(row.protocol === "rest" ? 413 : undefined);
     }
-    // Calls continue on the same or a new connection.
+    // Later calls succeed, on the same or a new connection.
     await client.getUserGroup({ userGroupId: "after" }, as.customer);
   });
 });

@@ -18,34 +18,32 @@ import { numberOfEnvironment } from "./support/stored-keys.ts";
 const PUBLIC_URL = "https://groups.example.com";
 const AUDIENCE = "https://dashboards.example.com";
 
-/** The groups of the load. */
 const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
 
 /**
- * Time between the announcement of the next key and its use. Both workers use the store's clock, and receive no notice
- * at that time.
+ * Time between the rotation and the use of the next key, in milliseconds. Workers use the clock of the store, and
+ * receive no message at that time.
  */
 const AHEAD_MS = 4000;
 
 /** Minimum number of sessions per worker and key. */
 const ENOUGH = 10;
 
-/** Number of concurrent rounds, and of concurrent calls of a kind. */
+/** Number of rounds, and number of concurrent calls of each kind. */
 const [ROUNDS, AT_ONCE] = [2, 6];
 
 /** Lifetime of a session whose expiry is tested, in seconds: enough for a busy machine. */
 const BRIEF_S = 6n;
 
-/** A worker. After a restart it is another process. */
+/** A worker, which is another process after a restart. */
 interface Worker {
   server: TestServer;
   isAway: boolean;
 }
 
-/** Calls that create and resolve sessions. */
+/** Paths of the calls that create and resolve sessions. */
 const [CREATE, RESOLVE] = ["/api/viewer/session", "/api/viewer"];
 
-/** A new session. */
 interface Made {
   readonly text: string;
   readonly at: Worker;
@@ -80,7 +78,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
       });
     await waitFor("each worker has created sessions", () => hasEnoughOf(oldKey));
 
-    // The standby key becomes almost old enough to sign.
+    // Makes the standby key almost old enough to sign.
     const operator = newOperator(redis);
     const stored = signingKeysKey(await numberOfEnvironment(operator, { name: first.environment, tag: "Customer" }));
     const [, ...rest] = String(await operator.hget(stored, newKey)).split(".");
@@ -106,14 +104,14 @@ describeWithRedis("the signing key of viewer sessions", () => {
   });
 
   it.each(RUNTIMES)(
-    "is rotated and sessions are revoked concurrently on several workers of %s, which then agree",
+    "is rotated concurrently with revocations on several workers of %s, which then have the same keys",
     async (runtime) => {
       const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "2", PUBLIC_URL } });
       const post = async (path: string, body: object, token: string) => {
         const headers = { ...bearer(token), "content-type": "application/json" };
-        // Over a new connection, so the workers take turns.
+        // Each call opens a connection, so the workers take turns.
         let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
-        // One of several concurrent rotations succeeds, and the others receive an error that says to repeat the call.
+        // Only one of several concurrent rotations succeeds. The error of the others recommends to repeat the call.
         while (answer.body.includes("SIGNING_KEYS_CHANGED")) {
           answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
         }
@@ -148,7 +146,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
   );
 });
 
-it("a viewer session expires with the grace period of its token, and the response says so", async () => {
+it("a viewer session expires with the grace period of its token, and the error reports the expiry", async () => {
   const server = await newServer();
   const { groups, viewers } = grpcClients(server);
   const { userGroup } = await groups.getUserGroup({ userGroupId: "brief" });
@@ -173,7 +171,7 @@ function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> 
   return Promise.all(Array.from({ length: times }, (_, i) => act(i)));
 }
 
-/** Calls a worker. Waits while the worker is down, and retries nothing else. */
+/** Returns calls to a worker. They wait while the worker is down, and are repeated only if the worker was killed. */
 function callsTo({ tokens }: TestServer) {
   const agent = new Agent({ keepAlive: true });
   closeLater(() => agent.destroy());
@@ -199,7 +197,7 @@ function callsTo({ tokens }: TestServer) {
       return { text, at, kid: decodeProtectedHeader(text).kid };
     },
 
-    /** `resolved`, or the error. */
+    /** Returns `resolved`, or the error. */
     async resolve(worker: Worker, { text }: Made): Promise<string> {
       const answer = await post(worker, RESOLVE, { token: text, audience: AUDIENCE });
       return answer.json<{ sub?: string }>().sub === decodeJwt(text).sub ? "resolved" : answer.body.toString();
@@ -207,12 +205,11 @@ function callsTo({ tokens }: TestServer) {
   };
 }
 
-/** The calls of the load. */
 type Calls = ReturnType<typeof callsTo> & { readonly workers: readonly Worker[] };
 
 /**
- * Creates sessions at every worker, resolves each of them at every worker again and again, and verifies them with
- * previously published keys.
+ * Repeatedly creates sessions at every worker, resolves them at every worker, and verifies them with previously
+ * published keys.
  */
 function startLoad({ workers, make, resolve }: Calls, keys: JSONWebKeySet) {
   const sessions: Made[] = [];

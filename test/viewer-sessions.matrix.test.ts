@@ -25,7 +25,7 @@ import { describeClients, describeServers, newId } from "./support/matrix.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Values of a new session. `group` is a token or an id. */
+/** Values of a new session, with the field names of REST. */
 interface Wanted extends JsonObject {
   audience: string;
 }
@@ -49,10 +49,10 @@ interface Made {
   readonly refreshTime: number;
 }
 
-/** Calls that create and resolve sessions over a protocol. They reject with a `ConnectError`. */
+/** Calls that create and resolve sessions over a protocol. The promises reject with a `ConnectError`. */
 interface Viewers {
   create(wanted: JsonObject, token?: string): Promise<Made>;
-  /** Undefined: the session is not active. */
+  /** Resolves with undefined if the session is not active. */
   resolve(token: string, audience?: string, apiToken?: string): Promise<Told | undefined>;
 }
 
@@ -75,7 +75,7 @@ describeClients(ROWS, (server, row) => {
 
   const made = (given: JsonObject, token?: string) => viewers.create({ audience: "page", ...given }, token);
 
-  it("are created by token with the requested claims, and resolved", async () => {
+  it("sessions are created by token with the requested claims, and resolved", async () => {
     const group = await newGroup({ plan: "x", secret: 1, none: null });
     const before = Math.floor(Date.now() / 1000);
     const { session, id, expireTime, refreshTime } = await made({
@@ -99,7 +99,7 @@ describeClients(ROWS, (server, row) => {
       id,
       expireTime,
     });
-    // With the published keys only.
+    // A host verifies the session with the published keys only.
     const keys = createRemoteJWKSet(new URL(`${issuer()}/.well-known/jwks.json`));
     const options = { algorithms: ["ES256"], typ: "viewer+jwt", issuer: issuer(), audience: "page" };
     const { payload } = await jwtVerify(session, keys, options);
@@ -116,7 +116,7 @@ describeClients(ROWS, (server, row) => {
     expect(Object.keys(decodeProtectedHeader(session)).sort()).toEqual(["alg", "kid", "typ"]);
   });
 
-  it("are created by id, contain no more than necessary, and last ten minutes", async () => {
+  it("sessions by id contain only the necessary claims, and last ten minutes", async () => {
     const { providedId } = await newGroup({ secret: 1 });
     const { session, expireTime } = await made({ user_group_id: providedId });
     const reported = await viewers.resolve(session);
@@ -127,7 +127,7 @@ describeClients(ROWS, (server, row) => {
     expect(payload.exp).toBe(expireTime);
   });
 
-  it("need role resolve by token, and read by id", async () => {
+  it("creating sessions needs role resolve by token, and role read by id", async () => {
     const { providedId, token } = await newGroup();
     const resolver = await issueToken(server, "resolve");
     const reader = await issueToken(server, "read");
@@ -148,23 +148,23 @@ describeClients(ROWS, (server, row) => {
     ["an origin with a path", { origin: "https://app.example.com/" }],
     ["an invalid origin", { origin: "app.example.com" }],
     ["too many claims", { claims: { text: "x".repeat(2048) } }],
-    ["a token in place of a person", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
+    ["a token as the viewer id", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
     ["a long audience", { audience: "x".repeat(257) }],
-  ])("are rejected with %s", async (_title, given) => {
+  ])("sessions are rejected with %s", async (_title, given) => {
     const { token, providedId } = await newGroup();
     const wanted = { user_group_id: providedId, ...given };
     if (given["viewer_id"] !== undefined) Object.assign(wanted, { viewer_id: token });
     expect(await failureOf(made(wanted))).toEqual({ code: "InvalidArgument", reason: "VALIDATION_FAILED" });
   });
 
-  it("are rejected if they would be too long", async () => {
+  it("sessions are rejected if they would be too long", async () => {
     const { providedId } = await newGroup({ long: "x".repeat(7000) });
     await made({ user_group_id: providedId });
     const refused = await failureOf(made({ user_group_id: providedId, property_keys: ["long"] }));
     expect(refused).toEqual({ code: "InvalidArgument", reason: "VIEWER_SESSION_TOO_LARGE" });
   });
 
-  it("are accepted only for their audience, and only with API tokens of their environment", async () => {
+  it("sessions are accepted only for their audience, and only with API tokens of their environment", async () => {
     const { token } = await newGroup();
     const { session } = await made({ token });
     expect(await viewers.resolve(session)).toBeDefined();
@@ -176,7 +176,7 @@ describeClients(ROWS, (server, row) => {
     expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
   });
 
-  it("are revoked by a rotation of their group's token, or expire with its grace period", async () => {
+  it("sessions are revoked by a rotation of the token of their group, or expire with its grace period", async () => {
     const { token, providedId } = await newGroup();
     const { session } = await made({ token });
     const group = { case: "userGroupId", value: providedId } as const;
@@ -188,7 +188,7 @@ describeClients(ROWS, (server, row) => {
     for (const text of [session, inGrace.session]) expect(await viewers.resolve(text)).toBeUndefined();
   });
 
-  it("of one viewer are revoked separately, and then all of their group", async () => {
+  it("sessions of one viewer are revoked separately, and then all sessions of the group", async () => {
     const { providedId } = await newGroup();
     const [bob, alice, nobody] = await Promise.all(
       ["bob", "alice", ""].map((viewer_id) => made({ user_group_id: providedId, viewer_id })),
@@ -201,7 +201,7 @@ describeClients(ROWS, (server, row) => {
     for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeUndefined();
   });
 
-  it("are rejected after any modification", async () => {
+  it("sessions are rejected after a modification of the header or the payload", async () => {
     const { token } = await newGroup();
     const { session } = await made({ token });
     const [head = "", payload = "", signature = ""] = session.split(".");
@@ -221,7 +221,7 @@ describeServers((server) => {
     http1(server.url, path, { method, headers });
   const pathOf = (tag = "/Testing") => `/e/${server.environment}${tag}/.well-known`;
 
-  it("publishes nothing for an environment without sessions, nor for a missing one", async () => {
+  it("publishes no keys for a missing environment, and allows only GET and HEAD", async () => {
     const paths = [`/e/${newName()}/.well-known/jwks.json`, "/e/../.well-known/jwks.json", "/e//.well-known/jwks.json"];
     const answers = await Promise.all(paths.map((path) => wellKnown(path)));
     for (const { status, headers } of answers) expect([status, headers.etag]).toEqual([404, undefined]);
@@ -231,7 +231,7 @@ describeServers((server) => {
     }
   });
 
-  it("publishes the keys of an environment to everybody, for ten minutes, with an ETag", async () => {
+  it("publishes the keys of an environment without authentication, for ten minutes, with an ETag", async () => {
     const { groups } = grpcClients(server, server.tokens.testing);
     const { userGroup } = await groups.getUserGroup({ userGroupId: newId() });
     await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, server.tokens.testing);
@@ -261,7 +261,7 @@ describeServers((server) => {
     expect(jwks_uri).toBe(`${String(issuer)}/.well-known/jwks.json`);
   });
 
-  it("lists and rotates the keys: previous keys stay published, or are replaced and their sessions revoked", async () => {
+  it("a rotation keeps the keys published, or replaces all keys and revokes their sessions", async () => {
     const admin = adminOf(server.url);
     const name = newName();
     const environment = { name };
@@ -279,7 +279,7 @@ describeServers((server) => {
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     const { session } = await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, token);
     expect(decodeProtectedHeader(session).kid).toBe(made[0]?.id);
-    // The standby key is too young. It signs after it has been published for its minimum time.
+    // The standby key does not sign yet, because it must be published for a minimum time first.
     const { signingKeys: waiting } = await admin.rotateSigningKey({ environment });
     expect(waiting.map(({ id, state }) => [id, state])).toEqual(made.map(({ id, state }) => [id, state]));
     const wait = seconds(waiting[1]?.activeTime) - Date.now() / 1000;

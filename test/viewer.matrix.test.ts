@@ -16,7 +16,7 @@ describeServers((server) => {
   const introspect = (body: JsonObject | string | undefined, headers = bearer(server.tokens.customer)) =>
     call("POST", body, { target: TARGET, headers });
 
-  /** The response of ResolveViewer for a token, in the form of this endpoint. */
+  /** Returns the response of ResolveViewer for a token, in the format of /api/viewer. */
   async function resolved(token: string, { apiToken, environment }: { apiToken: string; environment: string }) {
     const viewer = await grpcClients(server, apiToken).viewers.resolveViewer({ token });
     return {
@@ -48,7 +48,7 @@ describeServers((server) => {
     ],
     ["compressible properties", { properties: { text: "again and ".repeat(500) } }],
   ] satisfies [string, JsonObject][])(
-    "returns the same for a group with %s as ResolveViewer",
+    "returns the same viewer as ResolveViewer for a group with %s",
     async (_title, fields) => {
       const { id, user_group } = await created(fields);
       const answer = await introspect({ token: user_group.token });
@@ -64,7 +64,7 @@ describeServers((server) => {
     },
   );
 
-  it("names the environment as the settings do, and reveals nothing across environments", async () => {
+  it("returns the environment in the format of the settings, and resolves no token of another environment", async () => {
     const { customer, testing, untagged } = server.tokens;
     const environments = [
       [customer, `${server.environment}/Customer`],
@@ -82,7 +82,7 @@ describeServers((server) => {
     }
   });
 
-  it("returns the expiry time of a rotated token, and rejects one without a grace period", async () => {
+  it("returns the expiry time of a token in its grace period, and resolves no rotated token without a grace period", async () => {
     const { id, user_group } = await created();
     const rotate = (body: JsonObject) => ok(call("POST", { user_group_id: id, ...body }));
     const second = await rotate({ previous_token_ttl: "600s" });
@@ -104,8 +104,8 @@ describeServers((server) => {
     ["a malformed token", "of another system"],
     ["an API token", newApiToken()],
     ["non-ASCII text", "\u{1f642}"],
-    ["one of maximum length", "x".repeat(8192)],
-  ])("returns for %s only that it is not active", async (_title, token) => {
+    ["a token of maximum length", "x".repeat(8192)],
+  ])("returns only `active: false` for %s", async (_title, token) => {
     expectInactive(await introspect({ token }));
   });
 
@@ -159,7 +159,7 @@ describeServers((server) => {
       const expected = { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] };
       expectRestError(await introspect(body), expected);
     }
-    // Logs would contain a token in a URL.
+    // A token in the query string is ignored, because logs would contain the token.
     const inQuery = await call("POST", undefined, { target: `${TARGET}?token=${newUserGroupToken()}` });
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });

@@ -33,7 +33,7 @@ const STORES: readonly (readonly [name: string, open: () => Promise<StoreClient>
 ];
 
 describe.each(STORES)("deliveries on %s", (_, open) => {
-  /** An environment with an endpoint, and engines of several workers. */
+  /** Creates an environment with an endpoint. `newEngine` starts the engine of a worker. */
   const setUp = async (answer?: Answer) => {
     const client = await open();
     const environment = await newEnvironment({ number: 1 + Math.floor(Math.random() * 4_000_000) }, redisOf(client));
@@ -109,7 +109,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(receiver.concurrency()).toBe(1);
     expect(outcomes).toContain("status");
     for (const message of receiver.at()) verify(secret, message);
-    // Each attempt to send an event has the same id.
+    // All attempts to send an event have the same message id.
     const ids = receiver.at().map(({ id, data }) => `${id} ${data["event_id"]}`);
     expect(new Set(ids).size).toBe(20);
   });
@@ -130,7 +130,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(isDead()).toBe(true);
   });
 
-  it("contain only the types of events that the webhook wants", async () => {
+  it("contain only the event types of the webhook", async () => {
     const { environment, client, newEngine, create, change, receiver, webhooks } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.deleted", "api_token.created"] });
     newEngine();
@@ -145,11 +145,11 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     ]);
   });
 
-  it("say that events were removed before their delivery, and continue with the others", async () => {
+  it("report that events were removed before their delivery, and continue with later events", async () => {
     const { redis, environment, create, change, newEngine, receiver, named, missed } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.created"] });
     await change(3, "lost");
-    // Also removes the event of the cursor.
+    // This also removes the event at the cursor.
     await redis.del(todayKey(environment));
     await change(2, "kept");
     newEngine();
@@ -161,14 +161,14 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(missed).toEqual([webhook.id]);
   });
 
-  it("continue on another worker when the lease of a dead one has expired", async () => {
+  it("continue on another worker when the lease of a dead worker has expired", async () => {
     const { client, redis, environment, create, change, newEngine, named, key } = await setUp();
     const { webhook } = await create();
     await change(1);
     const dead = redisDeliveries({ client, cipher: new TokenCipher(RING), audit: AUDIT });
     expect(await dead.claim({ environment, id: webhook.id, holder: "dead" })).toBeDefined();
     const engine = newEngine();
-    await waitFor("the engine sees the event", () => engine.lags().length > 0);
+    await waitFor("the engine has read the event", () => engine.lags().length > 0);
     await pause(100);
     expect(named("/")).toEqual([]);
     await redis.hset(key(webhook.id), { lease_expire_time: "1" });
@@ -252,7 +252,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     for (const message of receiver.at()) verify(secret, message);
   });
 
-  it("report API tokens that expire soon although another one is damaged", async () => {
+  it("report API tokens that expire soon, although another API token is damaged", async () => {
     const { client, redis, environment, create, newEngine, receiver, unreadable } = await setUp();
     const expireTime = Date.now() + 86_400_000 / 2;
     const values = { displayName: "a", role: "read" as const, expireTime, creator: "root" };
@@ -268,7 +268,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(unreadable).toEqual([damaged]);
   });
 
-  it("report API tokens that expire soon, once for each of 30, 7 and 1 days", async () => {
+  it("report each API token that expires within 30 days once", async () => {
     const { client, environment, create, newEngine, receiver } = await setUp();
     const create1 = (days: number) => {
       const expireTime = Date.now() + days * 86_400_000;

@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close();
 });
 
-/** Opens an endpoint on a free port. Returns its URL and its open connections. */
+/** Opens an endpoint on a free port, and returns its URL and its open connections. */
 async function endpoint(server: Server) {
   const sockets = new Set<Socket>();
   let connections = 0;
@@ -56,7 +56,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** A sender on Deno, and its lookups. */
+/** Starts a sender on Deno with the given lookups. */
 function senderOnDeno(options: RemoteSenderOptions) {
   const program = [...denoRun(["-P"]), "test/support/sender-on-deno.ts", JSON.stringify(options)];
   const deno = newProcess(startProcess(program));
@@ -76,7 +76,9 @@ function senderOnDeno(options: RemoteSenderOptions) {
 }
 
 describe.each(RUNTIMES)("a sender on %s", (runtime) => {
-  /** A sender whose lookups have the given results. The last one repeats. Default: 127.0.0.1. */
+  /**
+   * Creates a sender whose lookups return the given results in order, then repeat the last result. Default: 127.0.0.1.
+   */
   const newSender = ({
     lookups = [["127.0.0.1"]],
     allowed = ["127.0.0.1"],
@@ -88,7 +90,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     return nodeSender({ resolve, allowed: allowed.map((each) => parseNetwork(each) as Network), ...options });
   };
 
-  it("sends a message by POST, and keeps its connection for the next one", async () => {
+  it("sends a message by POST, and keeps its connection for the next message", async () => {
     const received: unknown[] = [];
     const { url, port, connections } = await httpEndpoint(async (request, response) => {
       const { method, headers } = request;
@@ -157,7 +159,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     });
     expect((await newSender().send(messageTo(url))).outcome).toBe("delivered");
     await waitFor("the connection is closed", () => sockets.size === 0);
-    // The endpoint can write only as much as the buffers of the sockets hold.
+    // The endpoint can write only until the buffers of the sockets are full.
     expect(written).toBeLessThan(16 * 1024 * 1024);
   });
 
@@ -185,7 +187,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
       "only informational responses",
       (socket: Socket) => void socket.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(20)),
     ],
-    ["no HTTP", (socket: Socket) => socket.end("SSH-2.0-OpenSSH_9.9\r\n")],
+    ["bytes that are not HTTP", (socket: Socket) => socket.end("SSH-2.0-OpenSSH_9.9\r\n")],
     ["the end of the connection", (socket: Socket) => socket.end()],
     ["a reset", (socket: Socket) => socket.resetAndDestroy()],
   ])("reports %s instead of an answer as a failed connection", async (_, answer) => {
@@ -203,7 +205,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     await waitFor("the connection is closed", () => sockets.size === 0);
   });
 
-  it("reports the status of an answer whose body breaks off", async () => {
+  it("reports the status of an answer whose body is incomplete", async () => {
     const { url } = await rawEndpoint((socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc"));
     const sender = newSender();
     expect(await sender.send(messageTo(url))).toMatchObject({ outcome: "delivered", status: 200 });
@@ -228,7 +230,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     expect(connections()).toBe(0);
   });
 
-  it("checks addresses in URLs", async () => {
+  it("rejects forbidden addresses in URLs", async () => {
     const { port, connections } = await httpEndpoint((_, response) => response.end());
     const sender = newSender({ allowed: [] });
     for (const host of ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0x7f.1", "2130706433", "[::1]", "0.0.0.0"]) {
@@ -256,7 +258,7 @@ describe("a sender", () => {
     expect((await sender.send(messageTo("https://hooks.example/"))).outcome).toBe("timeout");
   });
 
-  it("reaches localhost without DNS if it is allowed", async () => {
+  it("reaches localhost without DNS if the loopback addresses are allowed", async () => {
     const { port } = await httpEndpoint((_, response) => response.end());
     const sender = new Sender({ allowed: LOOPBACK, resolve: () => expect.fail("looked up") });
     opened.push(() => sender.close());

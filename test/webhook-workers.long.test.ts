@@ -31,7 +31,7 @@ describeWithRedis("webhooks of several workers", () => {
       await grpcClients(worker).groups.getUserGroup({ userGroupId: id });
       expected.push(id);
       if (i % 6 === 5) {
-        // Kills the oldest worker after some deliveries, perhaps in the middle of one.
+        // Kills the oldest worker after some deliveries, perhaps during a delivery.
         const count = receiver.at().length;
         await waitFor("deliveries go on", () => receiver.at().length > count + 1);
         const killed = workers.shift();
@@ -48,7 +48,7 @@ describeWithRedis("webhooks of several workers", () => {
     for (const message of receiver.at()) verify(secret, message);
   }, 600_000);
 
-  it("receive each event once, except the one in flight, if a worker is stopped for longer than its lease and resumes", async () => {
+  it("receive each event once, except the event in flight, if a worker is stopped for longer than its lease and resumes", async () => {
     const redis = await newRedis();
     const receiver = await newReceiver((_, response) => setTimeout(() => response.writeHead(204).end(), 200));
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" } };

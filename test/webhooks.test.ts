@@ -16,16 +16,16 @@ import { newReceiver, verify } from "./support/webhooks.ts";
 
 const ENV = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
 
-/** Stores of the service: the embedded one and, if redis-server is installed, a Redis of its own. */
+/** The embedded store, and Redis if redis-server is installed. */
 const STORES = redisUrl === undefined ? (["embedded"] as const) : (["embedded", "Redis"] as const);
 
-/** Returns why a message does not match its schema in the OpenAPI document. */
+/** Returns the reason why a message does not match its schema in the OpenAPI document. */
 function faultIn(type: string, body: string): string | undefined {
   const schema = DOCUMENT.webhooks[type]?.post.requestBody?.content["application/json"]?.schema;
   return schema ? faultOf(schema, JSON.parse(body)) : `no schema of ${type}`;
 }
 
-it("the OpenAPI document has a schema of each type, which requires the id of its resource", () => {
+it("the OpenAPI document has a schema for each event type, which requires the id of the resource", () => {
   const types = [...EVENT_TYPES, TEST_TYPE, MISSED_TYPE];
   expect(Object.keys(DOCUMENT.webhooks).sort()).toEqual([...types].sort());
   const message = (type: string, data: object) => JSON.stringify({ type, timestamp: new Date().toISOString(), data });
@@ -97,7 +97,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     expect(server.output()).not.toContain(receiver.url());
   });
 
-  it("refuse URLs and types with a message that names what to do", async () => {
+  it("reject invalid URLs and types with an error that reports what to do", async () => {
     const server = await newServer({ runtime, env: ADMIN_ENV });
     const admin = adminOf(server.url);
     const environment = customerOf(server);
@@ -130,7 +130,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     );
     expect(await faultOf("https://example.com/#a")).toContain("the URL of a webhook must not contain a fragment");
     expect(await faultOf("https://example.com/", ["user_group.created", "x"])).toContain("event_types may contain");
-    // The first name resolves to nothing. The address of the second name is not public.
+    // The first name has no addresses. The address of the second name is not public.
     const { webhook } = await admin.createWebhook({ environment, displayName: "a", url: "https://webhooks.invalid/" });
     const test = await admin.testWebhook({ environment, webhookId: webhook?.id ?? "" });
     expect(test).toMatchObject({ outcome: Outcome.NAME, httpStatus: 0 });

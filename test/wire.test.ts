@@ -36,7 +36,7 @@ interface RawRequest {
   readonly body?: string;
 }
 
-/** Returns the result over each version of HTTP: the reason of an error, or the id of the group. */
+/** Sends a request over both versions of HTTP. Returns for each the reason of the error, or the id of the group. */
 async function overBoth(url: string, { method, target, fields, body = "" }: RawRequest) {
   const head = [`${method} ${target} HTTP/1.1`, "Host: x", "Connection: close", `Content-Length: ${body.length}`];
   const lines = [...head, ...fields.map(([name, value]) => `${name}: ${value}`), "", body];
@@ -74,7 +74,7 @@ const UNEXPECTED = { status: 417, code: "invalid_argument", reason: "EXPECTATION
 const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const TEXT = "again and ".repeat(1000);
 
-/** A stream from the client's view. */
+/** State of a stream at the client. */
 interface Watching {
   readonly stream: ClientHttp2Stream;
   bytes: number;
@@ -108,7 +108,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       expect(answer.headers["x-request-id"]).toBe("mine");
     });
 
-    it("a rejected connection does not affect others", async () => {
+    it("a rejected connection does not affect other connections", async () => {
       await answerToBytes(server.url, "hello\r\n\r\n");
       expect((await http1(server.url, "/healthz")).status).toBe(200);
     });
@@ -172,7 +172,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         "MALFORMED_HTTP",
         (good) => ({ ...get, target: `${get.target}#fragment`, fields: [["authorization", good]] }),
       ],
-      ["a fragment before it", "MALFORMED_HTTP", () => ({ ...get, target: "/api/user#?user_group_id=wire" })],
+      ["a fragment before the query", "MALFORMED_HTTP", () => ({ ...get, target: "/api/user#?user_group_id=wire" })],
     ])("%s", async (_title, expected, request) => {
       const answers = await overBoth(server.url, request(`Token ${server.tokens.customer}`));
       expect(answers).toEqual({ http1: expected, http2: expected });
@@ -250,7 +250,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       },
     );
 
-    it("uses a level of Brotli for live traffic", async () => {
+    it("uses a Brotli quality for live traffic", async () => {
       const text = Array.from({ length: 2000 }, (_, i) => `dashboard ${i * i} of tenant ${i % 7}`).join(", ");
       const headers = { "content-type": "application/proto", "accept-encoding": "br" };
       const { headers: answered, body } = await http2(server.url, PATH, post(headers, message("brotli", text)));
@@ -263,7 +263,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         };
         return brotliCompressSync(plain, { params }).byteLength;
       };
-      // The encoders of the runtimes differ in some bytes.
+      // The sizes of the two runtimes differ by some bytes.
       expect(Math.abs(body.byteLength - by(4))).toBeLessThan(Math.abs(body.byteLength - by(11)));
     });
   });

@@ -30,7 +30,7 @@ const PROTOCOLS = ["grpc", "grpc-web", "connect"];
 describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) => {
   const start = () => newServer({ runtime, redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
 
-  it("share the work and the groups, and count calls together", async () => {
+  it("share the groups, and add up their metrics", async () => {
     const server = await start();
     const tokens = new Set<string>();
     for (let i = 0; i < 10; i++) {
@@ -90,7 +90,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("are restarted if one crashes, while the other worker continues", async () => {
+  it("are two again after one worker crashes, while the other worker continues", async () => {
     const server = await start();
     const [victim] = workerPids(server);
     for (let i = 0; i < 10; i++) await get(server, "/api/user?user_group_id=before");
@@ -106,14 +106,14 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await counted()).toEqual([10, 0, 2]);
     process.kill(victim as number, "SIGKILL");
     await waitFor("a third worker is ready", () => workerPids(server).length === 3);
-    // The counts of the lost worker stay, so no counter falls.
+    // The metrics keep the counts of the lost worker, so that no counter decreases.
     await waitFor("the exit is counted", async () => String(await counted()) === "10,1,2");
     expect((await get(server, "/api/user?user_group_id=after")).status).toBe(200);
     expect(server.log().some(({ msg }) => msg === "a worker exited; the supervisor starts another")).toBe(true);
     expect(await server.stop()).toBe(0);
   });
 
-  it("return no metrics instead of those of one worker while another hangs", async () => {
+  it("return 503 instead of incomplete metrics while a worker hangs", async () => {
     const server = await start();
     for (let i = 0; i < 4; i++) await get(server, "/api/user?user_group_id=shared");
     const [, hung] = workerPids(server) as [number, number];
@@ -148,7 +148,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
 });
 
 describeWithRedis("several workers on Deno", () => {
-  it("need the permission to run Deno, and say how to grant it", async () => {
+  it("need the permission to run Deno, and report how to grant it", async () => {
     const env = { WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
     const failing = newServerProcess({ runtime: "deno", redisUrl, env, denoFlags: [] });
     expect(await failing.exited()).toBe(1);
