@@ -13,14 +13,12 @@ import { ADMIN_TOKEN } from "./server.ts";
 
 export { ADMIN_ENV, ADMIN_TOKEN } from "./server.ts";
 
-/** Options of an AdminService client. */
 export interface AdminClientOptions extends ConnectClientOptions {
   readonly name: string;
-  /** Whether to use grpc-js. Default: connect-node. */
+  /** Whether the client uses grpc-js instead of connect-node. */
   readonly isGrpcJs?: boolean;
 }
 
-/** All clients that the tests call AdminService with. */
 export const ADMIN_CLIENTS: readonly AdminClientOptions[] = [
   { name: "gRPC", protocol: "grpc", httpVersion: "2", binary: true },
   { name: "gRPC-Web", protocol: "grpc-web", httpVersion: "1.1", binary: true },
@@ -29,12 +27,12 @@ export const ADMIN_CLIENTS: readonly AdminClientOptions[] = [
   { name: "gRPC by grpc-js", protocol: "grpc", httpVersion: "2", binary: true, isGrpcJs: true },
 ];
 
-/** Opens a transport, and returns it with a function that closes its connections. */
+/** Opens a transport. The result also contains a function that closes the transport's connections. */
 export function openAdminTransport(url: string, { isGrpcJs = false, ...options }: Omit<AdminClientOptions, "name">) {
   return isGrpcJs ? openGrpcJsTransport(url) : openTransport(url, options);
 }
 
-/** Creates a factory of AdminService clients for a suite. The client presents the given token. */
+/** Returns a function that creates AdminService clients with a given token. The suite closes their connections. */
 export function suiteAdmins(server: { readonly url: string }, options: Omit<AdminClientOptions, "name">) {
   const opened = forSuite(
     () => openAdminTransport(server.url, options),
@@ -43,7 +41,6 @@ export function suiteAdmins(server: { readonly url: string }, options: Omit<Admi
   return (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));
 }
 
-/** Roles of API tokens, by their names in errors. */
 export const ROLE_VALUES: { readonly [role in RoleName]: Role } = {
   resolve: Role.RESOLVE,
   read: Role.READ,
@@ -51,17 +48,15 @@ export const ROLE_VALUES: { readonly [role in RoleName]: Role } = {
   admin: Role.ADMIN,
 };
 
-/** Returns the header that presents an API token. */
 export function bearer(token: string): { authorization: string } {
   return { authorization: `Token ${token}` };
 }
 
-/** Creates an AdminService client with an API token. */
 export function adminOf(url: string, token = ADMIN_TOKEN): Client<typeof AdminService> {
   return createClient(AdminService, presenting(createConnectTransport({ baseUrl: url, httpVersion: "1.1" }), token));
 }
 
-/** Returns a transport that presents an API token with each call. */
+/** Returns a transport that sends an API token with each call. */
 export function presenting(transport: Transport, token: string): Transport {
   const headersWith = (header: HeadersInit | undefined) => {
     const headers = new Headers(header);
@@ -76,15 +71,14 @@ export function presenting(transport: Transport, token: string): Transport {
   };
 }
 
-/** Returns the environment `NAME/Customer`, which every test server has. */
+/** Returns the environment `NAME/Customer` of a test server. */
 export function customerOf({ environment }: { readonly environment: string }) {
   return { name: environment, tag: ApiEnvironmentTag.CUSTOMER };
 }
 
-/** Returns an unused environment name. */
 export const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 
-/** Creates an API token of the environment `NAME/Customer`. */
+/** Creates an API token in the environment `NAME/Customer` of a server. */
 export async function issueToken(server: { readonly url: string; readonly environment: string }, role: RoleName) {
   const request = { environment: customerOf(server), displayName: `of role ${role}`, role: ROLE_VALUES[role] };
   const { token, apiToken } = await adminOf(server.url).createApiToken(request);
@@ -92,8 +86,8 @@ export async function issueToken(server: { readonly url: string; readonly enviro
 }
 
 /**
- * Sets the expiry time of an API token of `NAME/Customer` to one second from now. On a busy machine the call may come
- * too late. In this case, it tries again.
+ * Sets the expiry time of an API token of `NAME/Customer` to one second from now. On a busy machine, this time may be
+ * over when the call arrives. Then it tries again.
  *
  * @returns the expiry time
  */
@@ -113,7 +107,7 @@ export async function endSoon(
   }
 }
 
-/** Returns all audit events of an environment that match a filter, from all pages. */
+/** Returns all audit events of an environment that match a filter. */
 export async function auditEventsOf(
   server: { readonly url: string; readonly environment: string },
   filter: object = {},
@@ -125,7 +119,7 @@ export async function auditEventsOf(
   );
 }
 
-/** Returns the items of all pages. */
+/** Reads all pages, and returns their items. */
 export async function allPages<P extends { readonly nextPageToken: string }, T>(
   read: (pageToken: string) => Promise<P>,
   itemsOf: (page: P) => readonly T[],

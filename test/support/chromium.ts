@@ -9,17 +9,15 @@ import { describe, inject } from "vitest";
 
 const chromiumPath = inject("chromiumPath");
 
-/** A suite that is skipped if Chromium is not installed. */
+/** Like `describe`, but skips the suite if Chromium is not installed. */
 export const describeWithChromium = describe.skipIf(chromiumPath === undefined);
 
-/** A browser with an empty profile. */
 export interface TestBrowser {
   readonly context: BrowserContext;
-  /** Closes the browser and deletes its profile. */
+  /** Closes the browser, and deletes its profile. */
   close(): Promise<void>;
 }
 
-/** Opens a browser for a suite. */
 export function suiteBrowser(): TestBrowser {
   return forSuite(
     () => startChromium(chromiumPath ?? ""),
@@ -27,7 +25,7 @@ export function suiteBrowser(): TestBrowser {
   );
 }
 
-/** Starts Chromium in headless mode. The browser can reach only 127.0.0.1. */
+/** Starts Chromium in headless mode. It can connect only to 127.0.0.1. */
 async function startChromium(executablePath: string): Promise<TestBrowser> {
   const profile = mkdtempSync(join(tmpdir(), "ugs-chromium-"));
   const context = await chromium.launchPersistentContext(profile, {
@@ -44,7 +42,7 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
-  // The timeout of `waitFor`: a busy machine may need more than Playwright's 30 s.
+  // This is the timeout of `waitFor`. On a busy machine, Playwright's default of 30 s is too short.
   context.setDefaultTimeout(120_000);
   return {
     context,
@@ -55,14 +53,14 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
   };
 }
 
-/** A page with its own origin. */
+/** A server with a single page. */
 export interface PageServer {
-  /** Such as `http://127.0.0.1:1234`. */
+  /** For example, `http://127.0.0.1:1234`. */
   readonly origin: string;
   close(): Promise<void>;
 }
 
-/** Serves a page that runs `script`. */
+/** Starts a server whose page runs `script`. */
 export async function servePage(script: string): Promise<PageServer> {
   const server = createServer((req, res) => {
     if (req.url === "/script.js") {
@@ -87,29 +85,28 @@ export async function servePage(script: string): Promise<PageServer> {
 }
 
 /**
- * Stops the installed clock of a page. From then on, only the test moves the clock. The clock stops at a time 10 s in
- * the future, because on a busy machine a nearer time could pass before the call.
+ * Stops the installed clock of a page at a time 10 s in the future. Then only the test moves the clock. On a busy
+ * machine, a nearer time could be over before the call.
  */
 export async function stopClock(page: Page): Promise<void> {
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
 }
 
-/** Responses to a page. */
 export interface Answers {
-  /** Number of responses for a path. */
+  /** Returns the number of responses for a path. */
   count(path: string): number;
-  /** Headers and bodies of all responses. */
+  /** Returns the headers and bodies of all responses. */
   texts(): Promise<string>;
 }
 
-/** Records the responses to a page from now on. */
+/** Records all further responses to a page. */
 export function recordAnswers(page: Page): Answers {
   const paths: string[] = [];
   const texts: Promise<string>[] = [];
   page.on("response", (response) => {
     paths.push(new URL(response.url()).pathname);
     const headers = response.allHeaders().then((all) => JSON.stringify(all));
-    // There is no body if a navigation cancels the request, the test responds itself, or the page is closed.
+    // The body is missing if a navigation cancels the request, if the test responds itself, or if the page is closed.
     texts.push(...[headers, response.text()].map((each) => each.catch(() => "")));
   });
   return {

@@ -4,18 +4,17 @@ import type { ClientProtocol, ServiceClient } from "./clients/types.ts";
 
 export * from "./clients/types.ts";
 
-/** A client configuration: a row of the matrix. */
+/** A configuration of a client: one row of the matrix. */
 export interface ClientRow {
   readonly name: string;
   readonly protocol: ClientProtocol;
-  /** Whether a GET accepts a body of any size. fetch puts the fields into the query, whose length is limited. */
+  /** Whether a GET can have a long body. With fetch, its fields go into the query, whose length is limited. */
   readonly longGets: boolean;
   readonly open: (url: string) => ServiceClient;
-  /** The same client with compressed requests and responses; undefined if the client cannot compress. */
+  /** Opens the client with compressed requests and responses. Undefined if the client cannot compress. */
   readonly openGzip?: (url: string) => ServiceClient;
 }
 
-/** All client configurations that the tests use. */
 export const CLIENTS: readonly ClientRow[] = [
   connectRow("gRPC by connect-node", "grpc", "2", true),
   connectRow("gRPC-Web over HTTP/1.1", "grpc-web", "1.1", true),
@@ -40,7 +39,7 @@ export const CLIENTS: readonly ClientRow[] = [
   { name: "REST by fetch", protocol: "rest", longGets: false, open: fetchClient },
 ];
 
-/** Opens the client that the tests compare other clients with. This client reports every field. */
+/** Opens the client that reads the stored values for comparison. Its protocol reports every field. */
 export function openReference(url: string): ServiceClient {
   return connectClient(url, { protocol: "connect", httpVersion: "1.1", binary: false });
 }

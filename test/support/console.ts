@@ -9,21 +9,19 @@ import type { TestBrowser } from "./chromium.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** The rules of WCAG 2.2 AA, by their axe-core names. */
+/** Tags of axe-core's rules for WCAG 2.2 AA. */
 const WCAG_22_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-/** Folder of the screenshots. `CONSOLE_PICTURES=1` updates them. */
+/** Folder of the screenshots. Tests write them only with `CONSOLE_PICTURES=1`. */
 const PICTURES = `${ROOT}/docs/console`;
 
-/** The rules that concern colors. */
 const OF_COLOURS = ["color-contrast", "link-in-text-block"];
 
-/** All other rules. */
 const NOT_OF_COLOURS = Object.fromEntries(OF_COLOURS.map((rule) => [rule, { enabled: false }]));
 
 /**
- * Views of a page and the rules to check. The dark view differs only in colors. At 200 % the width is halved and the
- * colors are the same.
+ * The views of each page, and the rules that each view is checked against. The dark view differs only in its colors.
+ * The view at 200 % has half the width and the same colors.
  */
 const VIEWS = {
   light: { width: 1280, height: 800, colorScheme: "light", run: { runOnly: WCAG_22_AA } },
@@ -31,37 +29,38 @@ const VIEWS = {
   "at 200 %": { width: 640, height: 400, colorScheme: "light", run: { runOnly: WCAG_22_AA, rules: NOT_OF_COLOURS } },
 } as const;
 
-/** The console in a browser. */
 export interface TestConsole {
   readonly page: Page;
-  /** Moves the focus with Tab to the element with a role and name, like a user without a mouse. */
+  /** Presses Tab until the element with a role and a name has the focus. */
   tabTo(role: Parameters<Page["getByRole"]>[0], name: string): Promise<void>;
-  /** Moves to a field and replaces its text. */
+  /** Moves the focus to a field, and replaces its text. */
   type(label: string, text: string): Promise<void>;
-  /** Types a text into a field and presses Enter. */
+  /** Replaces the text of a field, and presses Enter. */
   enter(label: string, text: string): Promise<void>;
-  /** Moves to a list box and selects the option that begins with a text. */
+  /** Moves the focus to a list box, and selects the option whose text begins with `text`. */
   choose(label: string, text: string): Promise<void>;
-  /** Moves to a button or link and presses Enter. For a link, waits until its page is shown. */
+  /** Moves the focus to a button or link, and presses Enter. For a link, waits until its page is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
   /** Waits until the live region contains a text. */
   says(text: string): Promise<void>;
   /** Waits until an alert contains a text. */
   alerts(text: string): Promise<void>;
   signIn(token: string): Promise<void>;
-  /** Checks a page or dialog against WCAG 2.2 AA in every view. */
+  /** Checks the current page or dialog against WCAG 2.2 AA in every view. */
   checkViews(name: string): Promise<void>;
-  /** Checks a page, and takes its screenshots, light and dark, if requested. */
+  /** Checks the current page. With `CONSOLE_PICTURES=1`, also takes screenshots in light and dark colors. */
   picture(name: string): Promise<void>;
   /**
-   * Closes the page. Expects no violations of the content security policy, no requests to other origins, and no stored
-   * data.
+   * Closes the page. Expects that the page has not violated its content security policy, sent no request to another
+   * origin, and stored no data.
    */
   leave(): Promise<void>;
 }
 
 /**
- * Opens the console of a server. @param options `at`: hash of the URL; `hasClock`: whether the test controls the clock
+ * Opens the console of a server.
+ *
+ * @param options `at` is the hash of the URL; with `hasClock`, the test controls the clock
  */
 export async function openConsole(
   { context }: TestBrowser,
@@ -70,14 +69,14 @@ export async function openConsole(
 ): Promise<TestConsole> {
   const page = await context.newPage();
   await page.setViewportSize(VIEWS.light);
-  // Otherwise a check could see a colour in the middle of a transition.
+  // Otherwise a check could read a color during a transition.
   await page.emulateMedia({ reducedMotion: "reduce" });
   if (hasClock) await page.clock.install();
   const requested: string[] = [];
   const complaints: string[] = [];
   page.on("request", (request) => requested.push(request.url()));
   page.on("console", (message) => {
-    // Error responses and requests that a test aborts are expected.
+    // Browsers log error responses, and requests that the test aborts. Both are expected.
     const isAnswer = /^Failed to load resource: (?:the server responded|net::ERR_FAILED)/.test(message.text());
     if (["error", "warning"].includes(message.type()) && !isAnswer) complaints.push(message.text());
   });
@@ -104,7 +103,7 @@ export async function openConsole(
         wanted,
       );
       if (isThere) return;
-      // This lookup is slow in a long table, and only needed after the element was rendered again.
+      // After the page has rendered the element again, the handle is outdated. This look-up is slow in a long table.
       if (!isShown) wanted = await locator.elementHandles();
       await page.keyboard.press("Tab");
     }
@@ -125,7 +124,7 @@ export async function openConsole(
     },
     async choose(label, text) {
       await tested.tabTo("combobox", label);
-      // Arrow keys, because typing a name restarts the search after any pause between two letters.
+      // Typing a name would restart the search after each pause. So the test uses the arrow keys.
       await page.keyboard.press("Home");
       const chosen = page.locator(":focus").locator("option:checked");
       await waitFor(`${text} is selected`, async () => {
@@ -135,8 +134,8 @@ export async function openConsole(
     },
     async press(role, name) {
       await tested.tabTo(role, name);
-      // Without this, the next step would act on the previous page. This listener was added after the console's, so it
-      // runs later.
+      // The next step must not act on the previous page. This listener runs after the listener of the console, because
+      // it was added later.
       const followed = await page.evaluateHandle(() => ({
         isDone: new Promise<void>((resolve) => addEventListener("hashchange", () => resolve(), { once: true })),
       }));
@@ -195,13 +194,13 @@ export async function openConsole(
   return tested;
 }
 
-/** Resources that a page polls, and the interval in milliseconds. */
+/** Data that pages poll, with the polling interval in milliseconds. */
 const READINGS = {
   steps: { url: "**/ListSigningKeys", everyMs: 2000 },
   audit: { url: "**/ListAuditEvents", everyMs: 2000 },
 } as const;
 
-/** Moves the clock of a page opened with `hasClock`, one poll at a time, until it shows something. */
+/** Moves the clock by one poll at a time until `shown` is visible. The page must be opened with `hasClock`. */
 export async function readUntil(page: Page, reading: keyof typeof READINGS, shown: Locator): Promise<void> {
   const { url, everyMs } = READINGS[reading];
   await waitFor("the page shows the data it has read", async () => {
@@ -212,7 +211,7 @@ export async function readUntil(page: Page, reading: keyof typeof READINGS, show
   });
 }
 
-/** The violations of WCAG 2.2 AA that axe-core finds on a page. */
+/** Returns the violations of WCAG 2.2 AA that axe-core finds on a page. */
 async function violationsOf(page: Page, run: RunOptions): Promise<string[]> {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
   await waitFor("the page has finished reading", async () => (await page.getByText("Reading …").count()) === 0);

@@ -3,22 +3,19 @@ import { chmodSync, cpSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ROOT } from "@user-group-service/testing/process";
 
-/** An instruction of a Dockerfile: its name, its flags, and its arguments on one line. */
+/** An instruction of a Dockerfile, with its continuation lines joined. */
 export interface Instruction {
   readonly name: string;
   readonly flags: { readonly [name: string]: string };
   readonly rest: string;
 }
 
-/** A stage of a Dockerfile. */
 export interface Stage {
-  /** Base image of the stage. */
   readonly from: string;
   readonly name: string | undefined;
   readonly instructions: readonly Instruction[];
 }
 
-/** Parses the stages of a Dockerfile. */
 export function readStages(path: string): Stage[] {
   const lines = readFileSync(path, "utf8")
     .replace(/^#.*\n/gm, "")
@@ -36,7 +33,7 @@ export function readStages(path: string): Stage[] {
   return stages;
 }
 
-/** Entry point and user of a stage's container. */
+/** Configuration of the container that a stage creates. */
 export interface Container {
   readonly env: { readonly [name: string]: string };
   readonly user: string;
@@ -48,9 +45,9 @@ export interface Container {
 /**
  * Executes the `COPY` and `RUN` instructions of a stage in a folder of this machine.
  *
- * @param root the folder that stands for `/`
- * @param roots the root folders of earlier stages, by name
- * @returns how its container starts
+ * @param root folder that is used as `/`
+ * @param roots these folders of earlier stages, by the name of the stage
+ * @returns configuration of the stage's container
  * @throws if an instruction is not supported
  */
 export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, string>): Container {
@@ -103,7 +100,10 @@ export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, 
   return { env, user, labels, healthcheck, command: [...entrypoint, ...command] };
 }
 
-/** Copies the build context, without the files that `.dockerignore` excludes. The last matching line decides. */
+/**
+ * Copies the build context without the files that `.dockerignore` excludes. For each file, the last matching line
+ * counts.
+ */
 function copyContext(to: string): void {
   const rules = readFileSync(join(ROOT, ".dockerignore"), "utf8")
     .split("\n")
@@ -120,7 +120,7 @@ function copyContext(to: string): void {
   }
 }
 
-/** A pattern of `.dockerignore` matches a path and everything below it. */
+/** Returns a regular expression that matches the path in a line of `.dockerignore`, and everything below this path. */
 function regexOf(pattern: string): RegExp {
   const escaped = pattern.replace(/[.+^${}()|[\]\\]/g, "\\$&");
   const text = escaped.replace(/\*\*\/|\*/g, (stars) => (stars === "*" ? "[^/]*" : "(?:.*/)?"));

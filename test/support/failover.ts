@@ -2,12 +2,12 @@ import { startProcess } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { MASTER } from "./redis-sentinel.ts";
 
-/** Time after which Redis has canceled an unfinished planned failover, in milliseconds. */
+/** Time after which Redis has certainly canceled a planned failover that did not finish, in milliseconds. */
 const GIVEN_UP_MS = 6000;
 
 /**
- * Replaces a healthy master by a planned failover, and repeats the failover if Redis cancels it. On a busy machine, a Cluster
- * cancels it if the replica does not catch up within 5 s.
+ * Replaces a healthy master by a planned failover. Repeats the failover if Redis cancels it: on a busy machine, the
+ * replica may not catch up within the 5 s that a Cluster allows.
  */
 export async function planFailover(ask: () => Promise<void>, isReplaced: () => Promise<boolean>): Promise<void> {
   let askAgainAt = 0;
@@ -15,13 +15,13 @@ export async function planFailover(ask: () => Promise<void>, isReplaced: () => P
     if (await isReplaced().catch(() => false)) return true;
     if (performance.now() < askAgainAt) return false;
     askAgainAt = performance.now() + GIVEN_UP_MS;
-    // Redis refuses a second failover while one is in progress.
+    // Redis refuses a second failover while the first is in progress.
     await ask().catch(() => undefined);
     return false;
   });
 }
 
-/** Runs the operators' failover script for Sentinels. @returns its output and exit code */
+/** Runs the failover script for operators of Sentinels. */
 export async function failOverByScript(url: string, master = MASTER): Promise<{ code: number | null; output: string }> {
   const [, sentinel = ""] = /:\/\/([^,/]+)/.exec(url) ?? [];
   const script = startProcess(["scripts/sentinel-failover.sh", sentinel, master]);

@@ -9,14 +9,14 @@ import { ask, startRedis } from "./redis.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** URL of the Redis that all tests share; undefined if redis-server is missing. */
+    /** URL of the Redis that all tests share. Undefined if redis-server is not installed. */
     redisUrl: string | undefined;
-    /** Path of Chromium; undefined if it is not installed. */
+    /** Path of the executable. Undefined if Chromium is not installed. */
     chromiumPath: string | undefined;
   }
 }
 
-/** Builds the server, creates the shared certificates and starts the shared Redis, once per run. */
+/** Builds the server, creates the shared certificates, and starts the shared Redis. Runs once per test run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   execFileSync(process.execPath, ["scripts/build.js"], { cwd: ROOT, stdio: "inherit" });
   const certificates = makeCertificates();
@@ -27,7 +27,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     return async () => removeCertificates(certificates);
   }
   const redis = await startRedis();
-  // Some tests write to this Redis before any server does. Without a layout number, servers would refuse that data.
+  // Some tests write to this Redis before a server has stored the layout number. Servers refuse data without this
+  // number.
   await ask(redis, "SET", FORMAT_KEY, LAYOUT);
   project.provide("redisUrl", redis.url);
   return async () => {

@@ -5,17 +5,17 @@ import { pythonPrograms } from "./python.ts";
 const FOLDER = join(ROOT, "test/support/grpcio");
 const REQUIREMENTS = join(FOLDER, "requirements.txt");
 
-/** A script that sends bursts of calls. It documents its arguments. */
+/** Path of a script that sends bursts of calls. The script documents its arguments. */
 export const BURST = join(FOLDER, "burst.py");
 
-/** A script that calls several servers until its standard input ends. It documents its arguments. */
+/** Path of a script that calls several servers until its standard input ends. The script documents its arguments. */
 export const STEADY = join(FOLDER, "steady.py");
 
 /**
- * Path of a Python with grpcio, which uses grpc-core like the clients of C++, Ruby and PHP. Installs it on first use
- * and after a version change.
+ * Returns the path of a Python with grpcio. Like the clients of C++, Ruby and PHP, grpcio uses grpc-core. The first
+ * use, and the first use after a change of its version, installs it.
  *
- * @returns undefined without Python 3. @throws without Python 3 if CI is true
+ * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */
 export function pythonWithGrpcio(): string | undefined {
   const programs = pythonPrograms("grpcio", REQUIREMENTS, "the tests of clients on grpc-core are");

@@ -1,21 +1,20 @@
-/** A group in the older documents of the hosted service. */
+/** A group as in the older documents of the hosted service. */
 interface HostedUserGroup {
   readonly team_id: number;
   readonly token: string;
 }
 
-/** A response of the hosted service. Each call sets some of these fields. */
+/** A response of the hosted service. Which fields are set depends on the call. */
 interface Answer {
   readonly success: number;
   readonly new_customer?: boolean;
   readonly new_user_group?: boolean;
   readonly user_group: HostedUserGroup;
-  /** A group in the newer documents. */
+  /** A group as in the newer documents. */
   readonly customer: { readonly token: string };
   readonly jwt: string;
 }
 
-/** An error response of the hosted service. */
 export class HostedError extends Error {
   override readonly name = "HostedError";
   readonly status: number;
@@ -28,7 +27,7 @@ export class HostedError extends Error {
   }
 }
 
-/** The calls, by their names in code. */
+/** HTTP method and path of each call. */
 const CALLS = {
   createUserGroup: ["POST", "create_user_group"],
   updateUserGroup: ["POST", "update_user_group"],
@@ -41,12 +40,10 @@ const CALLS = {
   generateJwt: ["POST", "generate_jwt"],
 } as const;
 
-/**
- * A client of the hosted service by `fetch`, based only on its public documents (https://docs.explo.co/api-reference).
- */
+/** A client of the hosted service, written only after its public documents (https://docs.explo.co/api-reference). */
 export type HostedClient = { readonly [call in keyof typeof CALLS]: (body: object) => Promise<Answer> };
 
-/** Creates a client. @param slash end of each path: the documents use both "/" and "" */
+/** Creates a client. @param slash end of each path, because the documents contain paths with and without "/" */
 export function hostedClient(baseUrl: string, token: string, slash = "/"): HostedClient {
   const calls = Object.entries(CALLS).map(([call, [method, path]]) => {
     const send = async (body: object): Promise<Answer> => {

@@ -7,12 +7,11 @@ import type { TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The part of the matrix that a run tests: see `isInRun`. */
+    /** Which part of the matrix the run tests. `isInRun` explains the parts. */
     matrixShare: "one client a protocol" | "the rest";
   }
 }
 
-/** A client, and the protocol that it speaks. */
 interface Client {
   readonly name: string;
   readonly protocol: string;
@@ -22,9 +21,10 @@ const STORES = ["embedded store", "real Redis"] as const;
 const MAIN_STORE = redisUrl === undefined ? "embedded store" : "real Redis";
 
 /**
- * Whether this run tests a client on a store. `npm test` tests the first client of each protocol on the main store, which
- * is Redis unless it is not installed. `npm run test:all` adds the other clients on the main store, and the first client
- * of each protocol on the other store: stores and protocols do not depend on each other. `FULL_MATRIX=1` adds the rest.
+ * Returns whether this run tests a client on a store. The main store is Redis, or the embedded store if Redis is not
+ * installed. `npm test` tests the first client of each protocol on the main store. `npm run test:all` adds the other
+ * clients on the main store, and the first client of each protocol on the other store. Stores and protocols are
+ * independent of each other, so only `FULL_MATRIX=1` tests every combination.
  */
 function isInRun(client: Client, clients: readonly Client[], store: (typeof STORES)[number]): boolean {
   const isFirst = clients.find(({ protocol }) => protocol === client.protocol) === client;
@@ -33,12 +33,12 @@ function isInRun(client: Client, clients: readonly Client[], store: (typeof STOR
   return isFirst !== isOnMain || (!isOnMain && process.env["FULL_MATRIX"] === "1");
 }
 
-/** Returns the clients that this run tests, for a suite on the main store alone. */
+/** Returns the clients that this run tests on the main store. */
 export function clientsOfRun<T extends Client>(clients: readonly T[]): readonly T[] {
   return clients.filter((client) => isInRun(client, clients, MAIN_STORE));
 }
 
-/** Runs tests with each client, on a server of each runtime and store. */
+/** Defines tests for each client on a server of each runtime and store. */
 export function describeClients<T extends Client>(
   clients: readonly T[],
   define: (server: TestServer, client: T) => void,
@@ -56,22 +56,21 @@ export function describeClients<T extends Client>(
   }
 }
 
-/** Runs tests that need no particular client on a server of each runtime and store. */
+/** Defines tests for a server of each runtime and store, independently of clients. */
 export function describeServers(define: (server: TestServer) => void): void {
   describeClients([{ name: "any client", protocol: "any" }], define);
 }
 
-/** A server, and a client that calls it. */
 export interface Place {
   readonly server: TestServer;
   readonly client: ServiceClient;
-  /** A client that reports every field, to read the stored values. */
+  /** A client that reports every field, for reads of the stored values. */
   readonly reference: ServiceClient;
-  /** The credentials of each environment. */
+  /** Request headers with the API token of each environment. */
   readonly as: { readonly customer: CallHeaders; readonly testing: CallHeaders; readonly untagged: CallHeaders };
 }
 
-/** Runs tests with each client of UserGroupService. @param define may use the place only while a test runs */
+/** Defines tests for each client of UserGroupService. @param define must use the place only while a test runs */
 export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
   describeClients(CLIENTS, (server, row) => {
     const place = forSuite(
@@ -85,7 +84,6 @@ export function describeMatrix(define: (place: Place, row: ClientRow) => void): 
   });
 }
 
-/** Adds a reference client and credentials to a server and its client. */
 export function placeOf(server: TestServer, client: ServiceClient): Place {
   const bearer = (token: string) => ({ authorization: `Token ${token}` });
   const { customer, testing, untagged } = server.tokens;
@@ -99,7 +97,6 @@ export function placeOf(server: TestServer, client: ServiceClient): Place {
 
 let lastId = 0;
 
-/** Returns a user group id that no other test uses. */
 export function newId(): string {
   lastId++;
   return `group ${lastId}/é{x}`;

@@ -4,19 +4,15 @@ import { connect } from "node:net";
 import { waitFor } from "@user-group-service/testing/wait";
 import { ask, type TestRedis } from "./redis.ts";
 
-/** Commands that clients send to a Redis. */
 export interface Monitor {
-  /**
-   * Commands since the last call, as text, including commands of scripts. The text contains every command sent before
-   * this call.
-   */
+  /** Returns all commands up to this call that no earlier call returned, as text. Includes the commands of scripts. */
   commands(): Promise<string[]>;
   close(): void;
 }
 
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
-/** Runs MONITOR on a Redis. ioredis fails if a command arrives in the packet that confirms MONITOR. */
+/** Runs MONITOR on a Redis. It uses a socket, because ioredis fails if a command follows in the first packet. */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
@@ -37,7 +33,7 @@ export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Mo
   await waitFor("MONITOR has begun", () => isWatching);
   return {
     commands: async () => {
-      // Redis reports earlier commands before this mark.
+      // Redis reports commands in order. When the mark arrives, all earlier commands have arrived.
       const mark = randomUUID();
       await ask({ port }, "PING", mark);
       const isMark = (command: string) => command.endsWith(mark);

@@ -1,23 +1,23 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 
-/** Name of a client without an address of its own. */
+/** Name of every client without its own address. */
 export const CLIENT = "client";
 
-/** The address that other nodes and clients use for a node. */
+/** A proxy in front of a node. All other nodes and clients connect to it. */
 export interface Link {
   readonly port: number;
-  /** Sets the target port. Until then, connections wait. */
+  /** Sets the port of the node. Until this call, connections wait. */
   leadTo(port: number): void;
 }
 
-/** Faults of responses to clients. */
+/** Faults of the responses to clients. */
 export interface Disturbance {
-  /** Delay of a response, in milliseconds. */
+  /** Returns the delay of a response, in milliseconds. */
   readonly delayMs?: () => number;
-  /** The range of response bytes after which a connection breaks; undefined: it does not break. */
+  /** Returns the number of bytes of a response after which the connection breaks. Undefined does not break it. */
   readonly cutAt?: (bytes: number) => number | undefined;
-  /** Replacement for a response. */
+  /** Returns the response to send instead of the original response. */
   readonly rewrite?: (answer: Buffer) => Buffer;
 }
 
@@ -28,8 +28,9 @@ interface Connection {
 }
 
 /**
- * A network of proxies between nodes on one machine. Every node is reached through a link, and connects to others from
- * its own address, 127.0.1.N. The network identifies each node by that address, so it can block each pair of nodes.
+ * A network of proxies between nodes on one machine. Other nodes reach a node only through its link. Each node connects
+ * from its own address, 127.0.1.N, by which the network identifies the node. So the network can block each pair of
+ * nodes.
  */
 export class Network {
   readonly #servers: Server[] = [];
@@ -38,7 +39,7 @@ export class Network {
   #isBlocked: (one: string, other: string) => boolean = () => false;
   #disturbance: Disturbance = {};
 
-  /** The local address that a node must use for its connections. */
+  /** Returns the local address from which a node must connect. */
   addressOf(name: string): string {
     const known = [...this.#names].find(([, other]) => other === name)?.[0];
     const address = known ?? `127.0.1.${this.#names.size + 1}`;
@@ -46,7 +47,6 @@ export class Network {
     return address;
   }
 
-  /** Opens a link to a node. */
   async open(to: string): Promise<Link> {
     let ready: (port: number) => void = () => {};
     const port = new Promise<number>((resolve) => {
@@ -61,19 +61,19 @@ export class Network {
     return { port: await listen(server), leadTo: ready };
   }
 
-  /** Blocks traffic between two groups from now on. Data is held back, as in a network partition. */
+  /** Blocks all traffic between the pairs that `isCut` selects. Data waits, as in a network partition. */
   cut(isCut: (one: string, other: string) => boolean): void {
     this.#isBlocked = (one, other) => isCut(one, other) || isCut(other, one);
     for (const connection of this.#connections) this.#flow(connection);
   }
 
-  /** Unblocks all traffic, and delivers the data that was held back first. */
+  /** Ends all faults, and delivers the data that waits. */
   heal(): void {
     this.#disturbance = {};
     this.cut(() => false);
   }
 
-  /** Applies a fault to responses to clients from now on. */
+  /** Applies faults to all further responses to clients. */
   disturb(disturbance: Disturbance): void {
     this.#disturbance = disturbance;
   }
@@ -107,7 +107,7 @@ export class Network {
       client.end(answer.subarray(0, bytes), () => client.destroy());
       node.destroy();
     } else if (from === CLIENT && delayMs) {
-      // Later data waits too.
+      // Later data waits until this response is sent.
       node.pause();
       setTimeout(() => {
         client.write(answer);

@@ -3,11 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { newListener } from "@user-group-service/testing/opened";
 
-/**
- * Serves one packed package without dependencies, as an npm registry does. The registry ends with the test.
- *
- * @returns its URL
- */
+/** Starts an npm registry with a single package, which has no dependencies. Stops the registry after the test. */
 export async function newNpmRegistry(
   tarball: string,
   manifest: { readonly name: string; readonly version: string },

@@ -4,14 +4,15 @@ import type { StoreClient } from "../../src/store/connection/client.ts";
 import { openRedis as open, type OpenOptions as StoreOptions } from "../../src/store/connection/open.ts";
 
 export interface OpenOptions extends StoreOptions {
-  /** Timeout in milliseconds. Default 10,000. In a Cluster, some shards may be unavailable after half of it. */
+  /** Timeout in milliseconds. Default 10,000. After half of it, a part of a Cluster's shards suffices. */
   readonly connectMs?: number;
 }
 
 /**
- * Connects to Redis and waits until it can be used.
+ * Connects to Redis, and waits until the connection can be used.
  *
- * @throws StoreUnavailable with the last error after the timeout; StoreMisconfigured
+ * @throws StoreUnavailable with the last error after the timeout
+ * @throws StoreMisconfigured
  */
 export async function openRedis(url: string, { connectMs = 10_000, ...options }: OpenOptions): Promise<StoreClient> {
   let last = new Error("no answer");

@@ -22,19 +22,19 @@ import {
 } from "./server.ts";
 
 /*
- * Helpers that open servers and Redis: call `new...` in a test, and `suite...` in a `describe` block. See
+ * Helpers that open servers and Redis. Call `new...` in a test, and `suite...` in a `describe` block. For details, see
  * packages/testing/src/opened.ts.
  */
 
-/** URL of the Redis that all tests share; undefined if redis-server is missing. */
+/** URL of the Redis that all tests share. Undefined if redis-server is not installed. */
 export const redisUrl = inject("redisUrl");
 
-/** A suite that is skipped if redis-server is missing. */
+/** Like `describe`, but skips the suite if redis-server is not installed. */
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
 
 /**
- * A server. The server must not write warnings. Unless the test stops it, it must exit with 0 on SIGTERM. Its default
- * store timeout suits a busy machine.
+ * Starts a server. At the end, expects that the server has logged no warnings and exits with 0 on SIGTERM, unless the
+ * test has stopped it. The default timeout of the store is long enough for a busy machine.
  */
 export const [newServer, suiteServer] = opening(
   (options: ServerOptions = {}) => startServer(patient(options)),
@@ -46,30 +46,27 @@ export const [newServer, suiteServer] = opening(
   },
 );
 
-/** A Redis. */
 export const [newRedis, suiteRedis] = opening(startRedis, (redis) => redis.stop());
 
-/** A Redis Cluster. */
 export const [newCluster, suiteCluster] = opening(startCluster, (cluster) => cluster.stop());
 
-/** A master with replicas and Sentinels. */
+/** Starts a master with replicas and Sentinels. */
 export const [newSentinels, suiteSentinels] = opening(startSentinels, (sentinels) => sentinels.stop());
 
-/** A proxy in front of a Redis. */
+/** Opens a proxy in front of a Redis. */
 export const [newProxy, suiteProxy] = opening(openRedisProxy, (proxy) => proxy.close());
 
-/** A monitor of the commands that clients send to a Redis. */
 export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
 
-/** A connection to all nodes of a Cluster, as an operator has it. */
+/** Connects to all nodes of a Cluster, like an operator. */
 export const [, suiteClusterOperator] = opening(clusterOperator, (operator) => operator.disconnect());
 
-/** Starts a server process that may not become ready. */
+/** Starts a server process, and does not wait until it is ready. */
 export function newServerProcess(options: ServerOptions): ServerProcess {
   return newProcess(startServerProcess(options));
 }
 
-/** Opens a connection to Redis, as the service does. The default timeout suits a busy machine. */
+/** Connects to Redis like the service. The default timeout is long enough for a busy machine. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
   options: OpenOptions = { timeoutMs: 60_000 },
@@ -79,30 +76,28 @@ export async function newStoreClient(
   return client;
 }
 
-/** Opens a connection to Redis, as an operator does. */
+/** Connects to Redis like an operator. */
 export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
   const operator = new Redis(url).on("error", () => {});
   closeLater(() => operator.disconnect());
   return operator;
 }
 
-/** Options of a shared server. */
 interface SharedOptions {
-  /** Default `node`. */
   readonly runtime?: Runtime;
-  /** Undefined: the embedded store. */
+  /** Undefined starts the server with the embedded store. */
   readonly redisUrl?: string | undefined;
 }
 
-/** Number of suites that share a server. */
 const SUITES_PER_SERVER = 16;
 
-/** Running servers with free environments, by their options. */
+/** Running servers, by their options: one element for each set of environments that no suite uses yet. */
 const freeShares = new Map<string, TestServer[]>();
 
 /**
- * A server with `ADMIN_ENV` for a suite that does not stop it. All test files of a process share it, because a start
- * costs as much as hundreds of calls. Each suite has its own environments there, and its log begins with the suite.
+ * Returns a server with `ADMIN_ENV` for a suite that does not stop it. All test files of a process share the server,
+ * because a start costs as much as hundreds of calls. Each suite has its own environments, and a log that begins with
+ * the suite.
  */
 export function sharedServer(options: SharedOptions = {}): TestServer {
   return forSuite(
@@ -119,7 +114,7 @@ export function sharedServer(options: SharedOptions = {}): TestServer {
   );
 }
 
-/** Starts a server for several suites. @returns the server, once for each set of environments */
+/** Starts a server for several suites. @returns the same server once for each set of environments */
 async function startShared(options: SharedOptions): Promise<TestServer[]> {
   const all = Array.from({ length: SUITES_PER_SERVER }, newEnvironments);
   const env = { ...ADMIN_ENV, API_TOKENS: all.map(apiTokensOf).join(",") };
@@ -127,15 +122,15 @@ async function startShared(options: SharedOptions): Promise<TestServer[]> {
   return all.map((environments) => ({ ...server, ...environments }));
 }
 
-/** Gives a server a store timeout for a busy machine, unless the test sets one. */
+/** Adds a timeout of the store for a busy machine, unless the test has set one. */
 export function patient(options: ServerOptions): ServerOptions {
   return { ...options, env: { REDIS_TIMEOUT: "10s", ...options.env } };
 }
 
 /**
- * Creates the functions `new...` and `suite...` for something to open.
+ * Creates the functions `new...` and `suite...` for a resource.
  *
- * @param open takes at most one argument. A suite can pass a function that returns it later
+ * @param open has at most one parameter. A suite can pass a function that returns the argument when the suite begins
  */
 function opening<A extends [unknown?], T extends object>(
   open: (...args: A) => T | Promise<T>,

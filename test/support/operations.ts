@@ -10,7 +10,7 @@ import type { TestServer } from "./server.ts";
 
 type Server = Pick<TestServer, "url">;
 
-/** Waits until a server is ready for reads or changes, or until it is not. */
+/** Waits until a server reports itself as ready, or as not ready. */
 export async function waitUntilReady(
   { url }: Server,
   isReady = true,
@@ -21,35 +21,34 @@ export async function waitUntilReady(
 }
 
 /**
- * Waits until `count` workers have subscribed to revocations, shortly after they listen. When a worker subscribes, it
- * drops its cached tokens.
+ * Waits until `count` workers have subscribed to revocations, which is shortly after they listen. When a worker
+ * subscribes, it clears its cache of tokens.
  */
 export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
   const subscribed = async () => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);
   await waitFor(`${count} workers have subscribed`, async () => (await subscribed()) === count);
 }
 
-/** Returns the URL of the operator endpoints of a server with METRICS_PORT. */
+/** Returns the URL of a server's port for operators. The server must have METRICS_PORT. */
 export function metricsUrlOf(server: Pick<TestServer, "log">): string {
   return String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
 }
 
-/** Creates a gRPC client of a server's health service. */
 export function healthOf({ url }: Server) {
   return createClient(Health, createGrpcTransport({ baseUrl: url }));
 }
 
-/** Returns the value of the only series with a name and labels. Undefined if no such series exists. */
+/** Returns the value of the only series with a name and labels, or undefined if no such series exists. */
 export async function metricOf(server: Server, ...of: Parameters<Metrics>): Promise<number | undefined> {
   return (await metricsOf(server))(...of);
 }
 
-/** Reads the value of the only series with a name and labels; undefined if there is none. */
+/** Returns the value of the only series with a name and labels, or undefined if no such series exists. */
 export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
 
 /**
- * Metrics of a server without `WORKERS`, collected after this call. The server caches a collection for a quarter of a
- * second.
+ * Returns the metrics of a server without `WORKERS`, as of a time after this call. The server caches its metrics for a
+ * quarter of a second.
  */
 export async function metricsTextOf({ url }: Server): Promise<string> {
   const read = async () => (await http1(url, "/metrics")).body.toString();
@@ -60,7 +59,7 @@ export async function metricsTextOf({ url }: Server): Promise<string> {
   });
 }
 
-/** Returns the current metrics of a server without `WORKERS`. */
+/** Reads the metrics of a server without `WORKERS`, as of a time after this call. */
 export async function metricsOf(server: Server): Promise<Metrics> {
   const lines = (await metricsTextOf(server)).split("\n");
   return (name, labels) => {

@@ -9,17 +9,18 @@ import names from "../../release.json" with { type: "json" };
 import { pythonPrograms } from "./python.ts";
 
 const PYTHON = join(ROOT, "packages/client-python");
-/** Programs find the packages of the repository from here. */
+/** Folder for programs. In this folder, they can import the packages of the repository. */
 const CACHE = join(ROOT, "node_modules/.cache");
 const GO = join(ROOT, "packages/client-go");
 
-/** Programs in the languages of the clients, as the console shows them. */
+/** Languages of the example programs in the console. */
 export type Language = "curl" | "TypeScript" | "Python" | "Go";
 
 /**
- * Runs a program with the client of this repository for its language.
+ * Runs a program with this repository's client for its language.
  *
- * @returns its standard output; undefined if a tool is missing. @throws if it fails, or if a tool is missing and CI is true
+ * @returns the standard output, or undefined if a tool is missing
+ * @throws if the program fails, or if a tool is missing and the environment variable CI is "true"
  */
 export async function outputOf(language: Language, text: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
   mkdirSync(CACHE, { recursive: true });
@@ -47,7 +48,7 @@ export async function outputOf(language: Language, text: string, env: NodeJS.Pro
     }
     const go = orLeaveOut("go", "the programs in Go are");
     if (go === undefined) return undefined;
-    // A release may have another name than the module in the repository.
+    // The name of the module in a release can differ from its name in the repository.
     const [, module = ""] = /^module (.+)$/m.exec(readFileSync(join(GO, "go.mod"), "utf8")) ?? [];
     return await run(go, ["run", write("program.go", text.replaceAll(names.goModule, module))], { cwd: GO });
   } finally {

@@ -5,10 +5,9 @@ import { newFolder, newProcess } from "@user-group-service/testing/opened";
 import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 
-/** Returns the URL of a proxy for a port in its configuration in `deploy/`. */
+/** Returns the URL at which a proxy serves a port of its configuration in `deploy/`. */
 export type Listening = (port: number) => string;
 
-/** Starts nginx in front of one or more servers. */
 export async function newNginx(program: string, ...urls: readonly string[]): Promise<Listening> {
   const folder = newFolder();
   const { text, at } = await settings("nginx/user-group-service.conf", urls);
@@ -16,7 +15,7 @@ export async function newNginx(program: string, ...urls: readonly string[]): Pro
     .map((name) => `${name}_temp_path ${folder}/${name};`)
     .join("\n");
   const file = join(folder, "nginx.conf");
-  // As root, nginx would run its workers as a user who cannot write to the folder.
+  // If root started nginx, its workers would run as a user who cannot write to the folder.
   const user = process.getuid?.() === 0 ? "user root;" : "";
   writeFileSync(
     file,
@@ -29,7 +28,6 @@ ${text} }`,
   return at;
 }
 
-/** Starts HAProxy in front of one or more servers. */
 export async function newHaproxy(program: string, ...urls: readonly string[]): Promise<Listening> {
   const { text, at } = await settings("haproxy/haproxy.cfg", urls);
   const file = join(newFolder(), "haproxy.cfg");
@@ -38,7 +36,6 @@ export async function newHaproxy(program: string, ...urls: readonly string[]): P
   return at;
 }
 
-/** Starts Envoy in front of one or more servers. */
 export async function newEnvoy(program: string, ...urls: readonly string[]): Promise<Listening> {
   const { text, at } = await settings("envoy/envoy.yaml", urls);
   const file = join(newFolder(), "envoy.yaml");
@@ -47,7 +44,6 @@ export async function newEnvoy(program: string, ...urls: readonly string[]): Pro
   return at;
 }
 
-/** Waits until a proxy accepts connections. */
 export async function waitUntilListening(url: string): Promise<void> {
   await waitFor("the proxy accepts connections", async () => {
     const socket = connect(Number(new URL(url).port), "127.0.0.1");
@@ -60,7 +56,7 @@ export async function waitUntilListening(url: string): Promise<void> {
   });
 }
 
-/** A file of `deploy/` with free ports, and the ports of the given servers. */
+/** Reads a configuration from `deploy/`. Replaces its ports by free ports and by the ports of the servers. */
 async function settings(path: string, urls: readonly string[]) {
   const ports = new Map(["8080", "8090"].map((port, i) => [port, new URL(urls[i % urls.length] ?? "").port]));
   let text = readFileSync(join(ROOT, "deploy", path), "utf8");

@@ -5,7 +5,8 @@ import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { ROOT } from "@user-group-service/testing/process";
 
 /**
- * Creates a virtual environment if it is missing or outdated. Arguments: Python, the folder, and the requirements file.
+ * Shell script that creates a virtual environment if it is missing or outdated. Its arguments are Python, the folder,
+ * and the requirements file.
  */
 const MAKE = `
 if cmp -s "$3" "$2/requirements.txt"; then exit; fi
@@ -16,27 +17,26 @@ rm -rf "$2"
 cp "$3" "$2/requirements.txt"`;
 
 /**
- * The programs of a Python virtual environment. It is created on first use, and again if its requirements change.
+ * Returns the folder of the programs in a Python virtual environment. Creates the environment on first use, and again
+ * if its requirements have changed.
  *
  * @param name name of its folder in `node_modules/.cache/`
  * @param requirements path of the requirements file
  * @param tests subject and verb for the message about skipped tests
- * @returns the folder of the programs; undefined without Python 3. @throws without Python 3 if CI is true
+ * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */
 export function pythonPrograms(name: string, requirements: string, tests: string): string | undefined {
   const python = orLeaveOut("python3", tests);
   if (python === undefined) return undefined;
   const folder = join(ROOT, "node_modules/.cache", name);
   mkdirSync(dirname(folder), { recursive: true });
-  // Several test files may create the same environment at once, so a lock protects it.
+  // Several test files may create the same environment concurrently, so a lock protects it.
   const make = [`${folder}.lock`, "sh", "-ec", MAKE, "sh", python, folder, requirements];
   execFileSync("flock", make, { stdio: "inherit" });
   return join(folder, "bin");
 }
 
-/**
- * The programs that check `deploy/`: hadolint, Envoy, the Kubernetes and Compose schemas, and the Node of the image.
- */
+/** Returns the folder of the programs and schemas that check `deploy/`: hadolint, Envoy, Kubernetes and Compose. */
 export function deployPrograms(): string | undefined {
   return pythonPrograms("deploy", join(ROOT, "test/support/deploy/requirements.txt"), "the tests of deploy/ are");
 }

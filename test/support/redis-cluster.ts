@@ -5,51 +5,48 @@ import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
 
-/** A Redis Cluster of three masters, each with a replica. */
 export interface TestCluster {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
-  /** The master of a key. */
+  /** Returns the master of a key. */
   masterOf(key: string): Promise<TestRedis>;
-  /** The current masters of all keys. */
+  /** Returns a function that returns the current master of each key. */
   masters(): Promise<(key: string) => TestRedis>;
-  /** A master that does not have the key. */
+  /** Returns a master that does not store the key. */
   otherThan(key: string): Promise<TestRedis>;
-  /** Starts to move the slot of a key. From now on, each of its keys is on one of two masters. */
+  /** Starts to move the slot of a key. From this call on, each key of the slot is on one of two masters. */
   beginMove(key: string, to: TestRedis): Promise<SlotMove>;
-  /** Waits until every running node reports a healthy Cluster, and every master has its replica. */
+  /** Waits until every running node reports a healthy Cluster, and until every master has its replica. */
   whole(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A slot that moves from one master to another. */
+/** A move of a slot from one master to another. */
 export interface SlotMove {
-  /** Moves up to `count` keys, or all. @returns the number of moved keys */
+  /** Moves up to `count` keys. Default: all keys. @returns the number of moved keys */
   keys(count?: number): Promise<number>;
-  /** Moves the remaining keys, and assigns the slot to the other master. */
+  /** Moves the remaining keys, and then assigns the slot to the other master. */
   finish(): Promise<void>;
 }
 
 const MASTERS = 3;
 const SLOTS = 0x4000;
 
-/** Options of a Cluster. */
 export interface ClusterOptions {
-  /** Time until a failed master is replaced, in milliseconds. Default 5000. */
+  /** Time without an answer after which a replica replaces its master, in milliseconds. Default 5000. */
   readonly nodeTimeoutMs?: number;
-  /** Additional options of a node. */
+  /** Returns additional arguments of a node. */
   readonly argsOf?: (node: number) => readonly string[];
-  /** The network between the nodes. It names the first node `node 0`. Default: none. */
+  /** Simulated network between the nodes, whose names are `node 0` and so on. Default: direct connections. */
   readonly network?: Network | undefined;
 }
 
-/** Starts a Cluster. */
 export async function startCluster({
   nodeTimeoutMs = 5000,
   argsOf = () => [],
   network,
 }: ClusterOptions = {}): Promise<TestCluster> {
-  // By the ports that clients use.
+  // Nodes by the port that clients connect to.
   const known = new Map<number, TestRedis>();
   const start = async (i: number) => {
     const busPort = await freePort();
@@ -100,7 +97,7 @@ export async function startCluster({
   };
 }
 
-/** Opens the links to a node and its bus. @returns also the options to announce them */
+/** Opens links to a node and to its bus. @returns also the arguments with which the node announces its links */
 async function placeIn(network: Network, name: string, busPort: number) {
   const [link, bus] = await Promise.all([network.open(name), network.open(name)]);
   bus.leadTo(busPort);
@@ -111,17 +108,16 @@ async function placeIn(network: Network, name: string, busPort: number) {
   return { link, args };
 }
 
-/** First and last slot, then its nodes, the master first. */
+/** First slot, last slot, and the nodes: the master first. */
 type SlotRow = readonly [number, number, readonly [string, number, string], ...unknown[]];
 
-/** Joins nodes to a Cluster. */
 async function join(nodes: readonly TestRedis[]): Promise<void> {
   const [first] = nodes as [TestRedis];
   const settings = (await ask(first, "CONFIG", "GET", "*port*")) as string[];
   const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? "0";
   const announced = (name: string, otherwise: string) =>
     setting(`cluster-announce-${name}`) === "0" ? otherwise : setting(`cluster-announce-${name}`);
-  // With TLS, nodes address each other by the TLS port.
+  // With TLS, nodes contact each other at the TLS port.
   const port = announced("port", setting("tls-port") === "0" ? setting("port") : setting("tls-port"));
   const busPort = announced("bus-port", setting("cluster-port"));
   for (const [i, node] of nodes.entries()) {
@@ -180,7 +176,7 @@ async function beginMove(slot: number, from: TestRedis, to: TestRedis, nodes: re
   const finish = async () => {
     while ((await keys()) > 0);
     const ids = (await firstAnswer([from], (node) => ask(node, "CLUSTER", "NODES"))) as string;
-    // The new master must be the first to know about the slot.
+    // The new master must be the first node that assigns the slot to it.
     const others = nodes.filter((node) => node !== to && node !== from && node.isRunning() && isMaster(ids, node));
     for (const node of [to, from, ...others]) await ask(node, "CLUSTER", "SETSLOT", String(slot), "NODE", toId);
   };
@@ -197,7 +193,7 @@ async function firstAnswer<T>(nodes: readonly TestRedis[], question: (node: Test
   return Promise.any(nodes.filter((node) => node.isRunning()).map(question));
 }
 
-/** Opens an operator's connection to a Cluster. */
+/** Connects to all nodes of a Cluster, like an operator. */
 export function clusterOperator({ nodes }: Pick<TestCluster, "nodes">): ScriptedRedis & { disconnect(): void } {
   const cluster = new Cluster(nodes.map(({ port }) => ({ host: "127.0.0.1", port })));
   cluster.on("error", () => {});

@@ -2,14 +2,17 @@ import { type StoreClient, send } from "../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/connection/script.ts";
 
-/** The Redis connection of a store client, for tests that read stored data directly. In a Cluster, any node. */
+/** Returns the Redis connection of a store client, for tests that read stored data. In a Cluster, returns any node. */
 export function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
   if (!node) throw new Error("no node is connected");
   return node.changes.redis;
 }
 
-/** Sends scripts that change data. @param deadline by the clock of Redis, in milliseconds since 1970 */
+/**
+ * Returns a function that runs scripts with a deadline. @param deadline by the clock of Redis, in milliseconds since
+ * 1970
+ */
 export function sendBy(redis: ScriptedRedis, deadline: number) {
   return <Key extends string, Arg extends string>(
     script: Script<Key, Arg>,

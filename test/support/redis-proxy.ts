@@ -2,31 +2,28 @@ import { connect, createServer, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 import type { TestRedis } from "./redis.ts";
 
-/** A proxy between one client and Redis that controls the traffic. */
+/** A proxy between a client and Redis that can delay and cut off commands. */
 export interface RedisProxy {
   readonly url: string;
   /**
-   * Number of round trips since `allow`: a request after a response, or the first request. Subscribers do not count.
+   * Returns the number of round trips since `allow`. A round trip begins with the first request, or with a request that
+   * follows a response. Requests of subscribers do not count.
    */
   trips(): number;
-  /** Lets a number of round trips pass from now on, and holds back later requests. */
+  /** Forwards a number of further round trips, and delays the requests after these. */
   allow(trips: number): void;
-  /** Holds back requests from the first one that contains a text, until `allow`. */
+  /** Delays the first request that contains a text, and all later requests, until `allow`. */
   holdFrom(text: string): void;
-  /** Breaks the connection in place of the `nth` script response from now on. Requests pass. */
+  /** Breaks the connection instead of forwarding the `nth` response of a script. Redis receives all requests. */
   cutReply(nth: number): void;
-  /** Routes new connections to another port, as after a failover behind one host name. Open connections stay. */
+  /** Connects new clients to another port, like a failover behind a host name. Open connections do not change. */
   switchTo(port: number): void;
   close(): Promise<void>;
 }
 
-/**
- * First bytes of a connection that only subscribes. The proxy always passes such a connection, because calls do not use
- * it.
- */
+/** Matches the first bytes of a connection that only subscribes. The proxy forwards its requests without delay. */
 const SUBSCRIBER = /^\*\d+\r\n\$\d+\r\n(?:client|subscribe)\r\n/i;
 
-/** Opens a proxy to a Redis on a free port of 127.0.0.1. */
 export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise<RedisProxy> {
   let target = port;
   const sockets = new Set<Socket>();

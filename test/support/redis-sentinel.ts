@@ -4,40 +4,35 @@ import { waitFor } from "@user-group-service/testing/wait";
 import type { Network } from "./network.ts";
 import { ask, startIn, startRedis, type TestRedis } from "./redis.ts";
 
-/** Name of the master for the Sentinels. */
+/** Name by which Sentinels identify the master. */
 export const MASTER = "main.1";
 
-/** A master, two replicas and three Sentinels. */
 export interface TestSentinels {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
-  /** The current master, according to the first Sentinel that responds. */
+  /** Returns the current master, according to the first Sentinel that responds. */
   master(): Promise<TestRedis>;
   /** Makes the Sentinels replace the healthy master. */
   failOver(): Promise<void>;
-  /** Kills all Sentinels. */
   killSentinels(): Promise<void>;
-  /** Waits until all Sentinels agree, and the master has all running replicas. */
+  /** Waits until all Sentinels agree, and until the master has all running replicas. */
   whole(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Options of the Sentinels. */
 export interface SentinelOptions {
-  /** Time without a response until the master is replaced, in milliseconds. Default 30,000. */
+  /** Time without an answer after which Sentinels replace the master, in milliseconds. Default 30,000. */
   readonly downAfterMs?: number;
-  /** Password of the Sentinels. Default: none. */
   readonly password?: string | undefined;
-  /** Additional options of the nodes. */
+  /** Additional arguments of the nodes. */
   readonly args?: readonly string[];
   /**
-   * The network between nodes and Sentinels. It names them `node 0`, `sentinel 0` and so on. Sentinels reach each other
-   * directly. Default: none.
+   * Simulated network between nodes and Sentinels, whose names are `node 0`, `sentinel 0` and so on. Sentinels connect
+   * to each other directly. Default: only direct connections.
    */
   readonly network?: Network | undefined;
 }
 
-/** Starts a master, its replicas and Sentinels. */
 export async function startSentinels({
   downAfterMs = 30_000,
   password,
@@ -45,7 +40,7 @@ export async function startSentinels({
   network,
 }: SentinelOptions = {}): Promise<TestSentinels> {
   const nodes: TestRedis[] = [];
-  // By the ports that clients use.
+  // Nodes by the port that clients connect to.
   const known = new Map<number, TestRedis>();
   const sentinels: TestRedis[] = [];
   const sentinelPorts: number[] = [];
@@ -120,14 +115,14 @@ export async function startSentinels({
   };
 }
 
-/** Starts a Sentinel for the master at a port. @param settings additional lines of its configuration */
+/** Starts a Sentinel for the master at a port. @param settings additional lines of its configuration file */
 export function startSentinel(
   masterPort: number,
   { downAfterMs = 30_000, password }: Pick<SentinelOptions, "downAfterMs" | "password"> = {},
   settings: readonly string[] = [],
 ): Promise<TestRedis> {
   return startIn((folder, port) => {
-    // Sentinel writes its state into its configuration file.
+    // Sentinel also writes its state into this file.
     const file = join(folder, "sentinel.conf");
     const lines = [
       `port ${port}`,
@@ -144,7 +139,7 @@ export function startSentinel(
   }, password);
 }
 
-/** Options that make a node connect from its own address, and announce its link. */
+/** Returns arguments with which a node connects from its own address, and announces its link. */
 function addressArgs(address: string, port: number): string[] {
   return [
     ...["--bind-source-addr", address],
@@ -152,7 +147,9 @@ function addressArgs(address: string, port: number): string[] {
   ];
 }
 
-/** Options that make a Sentinel connect from its own address. Other processes reach the Sentinel directly. */
+/**
+ * Returns settings with which a Sentinel connects from its own address. Other processes reach the Sentinel directly.
+ */
 function placeOf(address: string | undefined): string[] {
   if (address === undefined) return [];
   return [`bind-source-addr ${address}`, "sentinel announce-ip 127.0.0.1", "protected-mode no"];

@@ -6,36 +6,35 @@ import { type RunningProcess, startProcess } from "@user-group-service/testing/p
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 
-/** A Redis server or Sentinel in its own folder. */
+/** A process of redis-server, as a Redis node or a Sentinel. */
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
   readonly folder: string;
   isRunning(): boolean;
-  /** Kills the process. Its port stays reserved. */
+  /** Kills the process. Its port stays reserved for `restart`. */
   kill(): Promise<void>;
   /**
-   * Starts the process again after `kill`, on the same port and folder.
+   * Starts the process again after `kill`, with the same port and folder.
    *
    * @param more additional arguments
    */
   restart(more?: readonly string[]): Promise<void>;
-  /** Freezes the process: connections stay open, but nothing responds. */
+  /** Suspends the process. Its connections stay open, but it does not respond. */
   freeze(): void;
-  /** Ends `freeze`. */
   thaw(): void;
-  /** Stops the process and deletes its folder. */
+  /** Stops the process, and deletes its folder. */
   stop(): Promise<void>;
 }
 
-/** Path of redis-server; undefined if it is not installed. */
+/** Returns the path of redis-server, or undefined if redis-server is not installed. */
 export function findRedisServer(): string | undefined {
   return onPath("redis-server");
 }
 
-/** Starts a Redis server on a free port of 127.0.0.1 and waits until it responds. */
+/** Starts a Redis node on a free port of 127.0.0.1, and waits until it responds. */
 export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
-  // The default is the port plus 10,000, which a connection may already use.
+  // A connection may already use the default bus port, which is the port plus 10,000.
   const bus = args.includes("--cluster-enabled") ? ["--cluster-port", String(await freePort())] : [];
   return startIn((folder, port) => [
     ...["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"],
@@ -44,11 +43,11 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
 }
 
 /**
- * Starts redis-server on a free port in a new folder, and waits until it responds. The server ends with this process at
- * the latest.
+ * Starts redis-server on a free port in a new folder, and waits until it responds. The process ends with this process
+ * at the latest.
  *
- * @param argsFor returns its arguments
- * @param password its password
+ * @param argsFor returns the arguments
+ * @param password password with which the test connects
  * @throws if redis-server is not installed
  */
 export async function startIn(
@@ -89,7 +88,7 @@ export async function startIn(
   };
 }
 
-/** Sends one command to a Redis or Sentinel on a new connection. @throws if it does not respond or returns an error */
+/** Sends one command to a Redis or Sentinel on a new connection. @throws if no answer arrives, or an error arrives */
 export async function ask(
   { port, password }: { readonly port: number; readonly password?: string | undefined },
   command: string,
@@ -98,7 +97,7 @@ export async function ask(
   const redis = new Redis(port, "127.0.0.1", {
     lazyConnect: true,
     retryStrategy: () => null,
-    // A port without a server refuses connections at once. A server may be busy.
+    // Without a server, the port refuses the connection at once. So the timeout only matters for a busy server.
     connectTimeout: 5000,
     commandTimeout: 5000,
     enableReadyCheck: false,

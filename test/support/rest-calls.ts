@@ -4,12 +4,12 @@ import type { JsonObject } from "../../src/domain/user-group.ts";
 import { newId } from "./matrix.ts";
 import type { TestServer } from "./server.ts";
 
-/** Body of a successful response. */
+/** JSON body of a successful response. */
 export type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
 
-/** Creates functions for REST calls to a server with an API token. */
+/** Returns functions that make REST calls with an API token. */
 export function restCalls(server: TestServer) {
-  /** Makes a call. A body that is not a string is sent as JSON. */
+  /** Makes a call. Sends a string unchanged, and another body as JSON. */
   async function call(
     method: string,
     body: JsonObject | string | undefined,
@@ -24,7 +24,7 @@ export function restCalls(server: TestServer) {
     });
   }
 
-  /** Body of a response, which must be successful. */
+  /** Expects a successful response, and returns its body. */
   async function ok(answer: Promise<HttpAnswer>): Promise<Success> {
     const { status, body, json } = await answer;
     expect(status, body.toString()).toBe(200);
@@ -32,7 +32,6 @@ export function restCalls(server: TestServer) {
     return json<Success>();
   }
 
-  /** Creates a group. */
   async function created(fields: JsonObject = {}): Promise<Success & { id: string }> {
     const id = newId();
     return { ...(await ok(call("GET", { user_group_id: id, ...fields }))), id };

@@ -1,11 +1,11 @@
 import type { HttpAnswer } from "@user-group-service/testing/http";
 import { expect } from "vitest";
 
-/** Texts that errors must not contain: traces of libraries, runtimes and files. */
+/** Matches texts that errors must not contain, because they come from libraries, runtimes and files. */
 const LIBRARY_TEXT =
   /\bat [\w.<>]+ \(|\bnode:|\.[cm]?[jt]s\b|SyntaxError|TypeError|RangeError|URIError|ZlibError|zlib|Unexpected|JSON at|cannot decode|ioredis|ReplyError|ERR_|undefined/;
 
-/** Expects a REST error in the exact format of the API. */
+/** Expects a REST error in exactly the format of the API. */
 export function expectRestError(
   { status, headers, body, json }: HttpAnswer,
   expected: { status: number; code: string; reason: string; fields?: readonly string[] },

@@ -3,14 +3,13 @@ import { expect } from "vitest";
 import { newServer, redisUrl } from "./opened.ts";
 import type { TestServer } from "./server.ts";
 
-/** Number of calls of the client, and of restarts of the service. */
+/** Number of calls that the client makes. */
 export const CALLS = 2000;
 const RESTARTS = 3;
 
-/** Timeout of a call, in milliseconds: longer than a restart on a busy machine. */
+/** Timeout of a call, in milliseconds. It is longer than a restart on a busy machine. */
 export const TIMEOUT_MS = 60_000;
 
-/** Calls of a client in a loop. */
 export interface RestartedCalls {
   answered(): number;
   /** @returns the errors of failed calls */
@@ -18,7 +17,7 @@ export interface RestartedCalls {
 }
 
 /**
- * Stops a server gracefully and starts it again on the same port, several times, while a client makes calls.
+ * Restarts a server several times on the same port with graceful stops, while a client makes calls.
  *
  * @returns the errors of failed calls
  */

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "@user-group-service/testing/process";
 import { ask, type TestRedis } from "./redis.ts";
 
-/** Returns the ACL rules of the REDIS_URL user in docs/operations/redis.md, as arguments of ACL SETUSER. */
+/** Returns the ACL rules for the user in REDIS_URL from docs/operations/redis.md, as arguments of ACL SETUSER. */
 export function documentedRights(): string[] {
   const text = readFileSync(`${ROOT}/docs/operations/redis.md`, "utf8").replaceAll("\\\n", " ");
   const [, rights] = /ACL SETUSER user-groups on '>PASSWORD' (.*)/.exec(text) ?? [];
@@ -13,7 +13,7 @@ export function documentedRights(): string[] {
     .map((right) => right.replaceAll("'", ""));
 }
 
-/** Creates a user with exactly these ACL rules. @returns the URL with its credentials */
+/** Creates a Redis user with exactly these ACL rules. @returns the URL with the credentials of this user */
 export async function withRights(redis: TestRedis, rights: readonly string[]): Promise<string> {
   await ask(redis, "ACL", "SETUSER", "user-groups", "reset", "on", ">PASSWORD", ...rights);
   return redis.url.replace("://", "://user-groups:PASSWORD@");

@@ -7,13 +7,13 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { presenting } from "./admin.ts";
 import type { TestServer } from "./server.ts";
 
-/** Creates gRPC clients of a server, with the API token of one of its environments. */
+/** Creates gRPC clients of a server. Default: with the API token of the Customer environment. */
 export function grpcClients({ url, tokens }: Pick<TestServer, "url" | "tokens">, token = tokens.customer) {
   const transport = presenting(createGrpcTransport({ baseUrl: url }), token);
   return { groups: createClient(UserGroupService, transport), viewers: createClient(ViewerService, transport) };
 }
 
-/** Returns the error of a failed call. @throws if it succeeds */
+/** Returns the error of a failed call. @throws if the call succeeds */
 export async function failureOf(call: Promise<unknown>): Promise<{ code: string; reason: string | undefined }> {
   const error = await call.then(
     () => expect.fail("the call succeeded"),
@@ -22,7 +22,6 @@ export async function failureOf(call: Promise<unknown>): Promise<{ code: string;
   return { code: Code[error.code] ?? String(error.code), reason: error.findDetails(ErrorInfoSchema)[0]?.reason };
 }
 
-/** Returns whether a call succeeds. */
 export function succeeds(call: Promise<unknown>): Promise<boolean> {
   return call.then(
     () => true,

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { newFolder } from "@user-group-service/testing/opened";
 
-/** Secrets in a folder, mounted as in Kubernetes: links into `..data`, which links to a folder of one version. */
+/** Secrets in a folder, mounted as in Kubernetes: each file links into `..data`, which links to the current version. */
 export interface MountedSecrets {
   readonly folder: string;
   pathOf(name: string): string;
-  /** Replaces all secrets at once: the link then leads to a new folder. */
+  /** Replaces all secrets at once, because `..data` then links to a new folder. */
   swap(changed: { readonly [name: string]: string }): void;
 }
 
-/** Mounts secrets for the running test. */
+/** Mounts secrets, and deletes them after the test. */
 export function mountSecrets(initial: { readonly [name: string]: string }): MountedSecrets {
   const folder = newFolder();
   let texts = initial;
@@ -36,7 +36,7 @@ export function mountSecrets(initial: { readonly [name: string]: string }): Moun
   };
 }
 
-/** Returns the subject of the certificate that a server presents to a new connection. */
+/** Opens a TLS connection to a server. Returns the subject of the server's certificate. */
 export function shownBy(url: string, ca: string): Promise<string | undefined> {
   const { hostname: host, port } = new URL(url);
   return new Promise((resolve, reject) => {

@@ -3,13 +3,12 @@ import { type Network, parseNetwork } from "../../src/domain/client-address.ts";
 import { Sender } from "../../src/webhooks/sender.ts";
 
 /*
- * A program for Deno that sends messages to webhooks. Its argument contains the options. It reads a message from each line of standard
- * input, and writes its result as a line.
+ * A program for Deno that sends messages to webhooks. Its argument contains the options as JSON. For each line of
+ * standard input, it sends the message in the line, and prints the result as a line.
  */
 
-/** The options of the program. */
 export interface RemoteSenderOptions {
-  /** The results of the name lookups. The last one repeats. */
+  /** Addresses that successive name look-ups return. The last element repeats. */
   readonly lookups: readonly (readonly string[])[];
   /** Networks that are allowed although they are not public. */
   readonly allowed: readonly string[];

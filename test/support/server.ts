@@ -3,74 +3,64 @@ import type { Certificates } from "@user-group-service/testing/certificates";
 import { type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
 import { denoBinary, denoRun, type Runtime } from "@user-group-service/testing/runtime";
 
-/** An entry of TOKEN_KEYS whose key repeats one byte. */
+/** Returns an entry of TOKEN_KEYS whose key consists of one repeated byte. */
 export const tokenKey = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
 
-/** The default key ring of a test server on a real Redis. */
+/** Default value of TOKEN_KEYS for a test server that uses Redis. */
 export const TOKEN_KEYS = tokenKey("test", 7);
 
-/** ADMIN_TOKEN of the test servers. */
 export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
 
-/** Settings of a server with ADMIN_TOKEN. */
 export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
 
-/** A line of the server's log. */
 export interface LogLine {
   readonly level: string;
   readonly msg: string;
   readonly [field: string]: unknown;
 }
 
-/** A server process, which may not be ready. */
+/** A server process that may not be ready yet. */
 export interface ServerProcess extends RunningProcess {
-  /** The lines of its log so far. */
+  /** Returns the lines of the log so far. */
   log(): LogLine[];
 }
 
-/** The environments of a server. */
 export interface ServerEnvironments {
-  /** API tokens of the environments `NAME/Customer`, `NAME/Testing` and untagged `NAME`, where NAME is random. */
+  /** API tokens of the environments `NAME/Customer`, `NAME/Testing`, and `NAME` without a tag. NAME is random. */
   readonly tokens: { readonly customer: string; readonly testing: string; readonly untagged: string };
   readonly environment: string;
 }
 
-/** A server process that is ready. */
 export interface TestServer extends ServerProcess, ServerEnvironments {
   readonly url: string;
 }
 
-/** Options of a server. */
 export interface ServerOptions {
-  /** Default `node`. */
   readonly runtime?: Runtime;
-  /** Bundle of another release, for Node. Default: the current one. */
+  /** Path of another release's bundle, for Node. Default: the current build. */
   readonly main?: string;
-  /** Undefined: the embedded store. */
+  /** Undefined starts the server with the embedded store. */
   readonly redisUrl?: string | undefined;
-  /** Undefined: no TLS. */
   readonly tls?: Certificates | undefined;
-  /** Uses the environments of another server on the same Redis. */
+  /** A server on the same Redis whose environments and tokens this server also uses. */
   readonly like?: ServerEnvironments;
-  /** Additional settings. */
   readonly env?: { readonly [name: string]: string };
-  /** Additional permissions for Deno, such as `--allow-read=/path`. Default: those that `WORKERS` needs. */
+  /** Additional permissions for Deno, such as `--allow-read=/path`. Default: the permissions that `WORKERS` needs. */
   readonly denoFlags?: readonly string[];
 }
 
-/** Creates names and API tokens of environments that nothing else uses. */
+/** Creates a random name and API tokens. */
 export function newEnvironments(): ServerEnvironments {
   const tokens = { customer: newToken(), testing: newToken(), untagged: newToken() };
   return { environment: `t${randomBytes(6).toString("hex")}`, tokens };
 }
 
-/** Returns the value of `API_TOKENS` for environments. */
 export function apiTokensOf({ environment, tokens }: ServerEnvironments): string {
   const named = `customer@${environment}/Customer=${tokens.customer},testing@${environment}/Testing=${tokens.testing}`;
   return `${named},${environment}=${tokens.untagged}`;
 }
 
-/** Starts a server on a free port and waits until it is ready. */
+/** Starts a server on a free port, and waits until it is ready. */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const environments = options.like ?? newEnvironments();
   const server = startServerProcess({ ...options, env: { API_TOKENS: apiTokensOf(environments), ...options.env } });
@@ -81,13 +71,13 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   return { ...server, url, tokens, environment };
 }
 
-/** Starts a server without default API tokens, and does not wait. */
+/** Starts a server without the default API tokens, and does not wait until it is ready. */
 export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOptions): ServerProcess {
   const server = startProcess(commandOf({ ...options, tls, env }), {
     env: {
       NO_COLOR: "1",
       PORT: "0",
-      // All test clients share one address, and many of them must fail.
+      // All tests call from the same address, and many of their calls must fail.
       AUTH_FAILURE_LIMIT: "off",
       ...(redisUrl !== undefined && { REDIS_URL: redisUrl, TOKEN_KEYS }),
       ...(tls && { TLS_CERT_FILE: tls.server.certFile, TLS_KEY_FILE: tls.server.keyFile }),
@@ -97,7 +87,7 @@ export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOpt
   return { ...server, log: linesOf(server.output) };
 }
 
-/** Parses the lines of a log, each of them once. */
+/** Returns a function that parses the lines of a log. It parses each line only once. */
 export function linesOf(output: () => string): () => LogLine[] {
   const lines: LogLine[] = [];
   let parsed = 0;

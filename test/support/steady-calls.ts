@@ -6,32 +6,30 @@ import { clientOver, connectClient, grpcJsClient } from "./clients/connect.ts";
 import { nodeHttpClient } from "./clients/rest.ts";
 import type { ServiceClient } from "./clients/types.ts";
 
-/** URL and API token of a client. */
 interface Target {
   readonly url: string;
   readonly token: string;
 }
 
-/** Number of loops per client. Each has one call in flight, so most connections have several. */
+/** Number of loops per client. Each loop has one call in flight, so a connection can have several. */
 const LOOPS = 8;
 
-/** Maximum pause of a loop between two calls, in milliseconds. Connections are idle for short times. */
+/** Maximum pause of a loop between two calls, in milliseconds. So connections are idle for short times. */
 const LONGEST_PAUSE_MS = 8;
 
-/** Calls that change and read groups in a loop, without retries. */
+/** Calls that read and change groups repeatedly, without retries. */
 export interface SteadyCalls {
-  /** Number of correct responses so far. */
+  /** Returns the number of correct responses so far. */
   answered(): number;
-  /** Number of each error so far. */
+  /** Number of failed calls so far, by their error. */
   readonly faults: { readonly [fault: string]: number };
-  /** Starts no more calls, and waits for those in flight. */
+  /** Starts no more calls, and waits for the calls in flight. */
   end(): Promise<void>;
 }
 
-/** Number of clients so far. Each has its own groups. */
+/** Number of clients so far. It makes the ids of each client's groups unique. */
 let clients = 0;
 
-/** Starts the calls of a client. */
 function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, token: string): SteadyCalls {
   const headers = bearer(token);
   const client = ++clients;
@@ -39,7 +37,7 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
   const faults: { [fault: string]: number } = {};
   const loop = (i: number) => {
     const userGroupId = `steady ${client} ${i}`;
-    // Creates the group.
+    // This call creates the group.
     const made = getUserGroup({ userGroupId }, headers);
     let n = 0;
     return async () => {
@@ -72,8 +70,8 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
 }
 
 /**
- * Repeats a call that Node's HTTP/2 client refused, as docs/operations/upgrade.md recommends. The server
- * announced the end of the connection before the call began.
+ * Repeats a call that Node's HTTP/2 client refused because the server had already announced the end of the connection.
+ * docs/operations/upgrade.md recommends this.
  */
 const repeatRefused: Interceptor = (next) => async (req) => {
   try {
@@ -90,7 +88,7 @@ function beginOver(transport: Transport, token: string): SteadyCalls {
   return beginCalls(clientOver({ transport, close: () => {} }), token);
 }
 
-/** The clients, by library and protocol. */
+/** Functions that start the calls of a client, by library and protocol. */
 export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls } = {
   "grpc-js": ({ url, token }) => beginCalls(grpcJsClient(url), token),
   "connect-node, gRPC": ({ url, token }) => beginOver(createGrpcTransport({ baseUrl: url, ...repeating }), token),
@@ -98,6 +96,6 @@ export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls
     beginOver(createConnectTransport({ baseUrl: url, httpVersion: "2", ...repeating }), token),
   "connect-node, gRPC-Web over HTTP/1.1": ({ url, token }) =>
     beginCalls(connectClient(url, { protocol: "grpc-web", httpVersion: "1.1", binary: true }), token),
-  // Some proxies do not pass on the body of a GET.
+  // Some proxies do not forward the body of a GET.
   "node:http, REST": ({ url, token }) => beginCalls(nodeHttpClient(url, { queryOnGet: true }), token),
 };

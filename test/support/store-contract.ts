@@ -37,12 +37,13 @@ import { webhookLayout } from "./layout/webhooks.ts";
 import { wrongTypeLayout } from "./layout/wrong-types.ts";
 
 /**
- * The contract of a store, as tests, and tests of its layout in Redis.
+ * Defines the tests of a store's contract, and of its layout in Redis.
  *
  * @param name name of the store
- * @param open opens connections to an empty store of its own
- * @param options `isShared: false` for the embedded store: it serves one process, a script takes a millisecond, and keys have
- *   no types; `operator`: a connection that reaches every node, if there are several
+ * @param open connects to an empty store that no other suite uses
+ * @param options `isShared: false` for the embedded store, which serves only one process, takes a millisecond per
+ * script,   and does not distinguish types of keys; `operator` returns a connection that reaches every node of a
+ * Cluster
  */
 export function storeContract(
   name: string,

@@ -10,18 +10,18 @@ import {
   groupKey,
 } from "../../src/store/keys.ts";
 
-/** Returns the Redis key of the record of an issued API token. */
+/** Returns the Redis key of an issued API token's record. */
 export async function keyOfApiToken(redis: Pick<Redis, "hget">, token: string): Promise<string> {
   const number = environmentNumberOf(token) ?? 0;
   return apiTokenKey(number, (await redis.hget(apiTokensKey(number), apiTokenDigest(token))) ?? "");
 }
 
-/** Returns the number of the environment with a name, from the list in Redis. */
+/** Returns the number of an environment from the list in Redis. */
 export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, name: EnvironmentName): Promise<number> {
   return (await listedNumbers(redis, name))[0] ?? 0;
 }
 
-/** The numbers of a name: several if a worker ended between two steps of a deletion. */
+/** Returns all numbers of a name. A name has several if a worker ended between two steps of a deletion. */
 export async function listedNumbers(
   redis: Pick<Redis, "zrangebylex">,
   name: EnvironmentName,
@@ -31,7 +31,7 @@ export async function listedNumbers(
   return members.map((member) => fromMember(member).number);
 }
 
-/** Returns the Redis key of a group in the Customer environment of a server. */
+/** Returns the Redis key of a group in the environment `NAME/Customer` of a server. */
 export async function groupKeyOf(
   redis: Pick<Redis, "zrangebylex">,
   server: { readonly environment: string },

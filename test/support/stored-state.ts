@@ -18,43 +18,38 @@ import { checkValue, recordedKeys } from "../../src/store/secret-keys/ring.ts";
 import { contents } from "./contract/context.ts";
 
 /*
- * States that calls of the store do not produce: later times, lost data and large numbers. The contract suite names no Redis
- * key. Its tests use these functions instead.
+ * Functions that create states which no call of the store creates, such as later times, lost data and large numbers.
+ * The contract suite uses these functions, because it must not contain Redis keys.
  */
 
-/** Returns the key of a group, and the prefix of its environment's keys. */
+/** Returns the key of a group, and the prefix of all keys of its environment. */
 export function keysOf({ number }: Environment, providedId: string): { group: string; prefix: string } {
   return { group: groupKey(number, providedId), prefix: environmentPrefix(number) };
 }
 
-/** Returns the key of today's events. */
 export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
   return eventsKey(number, stream, Math.floor(Date.now() / DAY_MS));
 }
 
-/**
- * Sets the version of the last change. A version in the future is that of a store whose clock was ahead and was set
- * back.
- */
+/** Sets the version of the last change. If it is in the future, the store's clock appears to have been set back. */
 export async function setLastVersion(redis: ScriptedRedis, { number }: Environment, version: number): Promise<void> {
   await redis.hset(environmentKey(number), "version", String(version));
 }
 
-/** Sets the number of groups that an environment ever had. */
+/** Sets the number of groups that were ever created in an environment. */
 export async function setGroupsEver(redis: ScriptedRedis, { number }: Environment, count: number): Promise<void> {
   await redis.hset(environmentKey(number), "groups", String(count));
 }
 
-/** Deletes the audit events of an environment. */
 export async function loseEvents(redis: ScriptedRedis, environment: Environment): Promise<void> {
   for (const key of Object.keys(await contents(redis, environment))) if (isEvents(key)) await redis.del(key);
 }
 
-/** Returns the keys of an environment, except its record and its audit trail. Keys without a value do not count. */
+/** Returns the non-empty keys of an environment, except its record and its audit trail. */
 export async function leftovers(redis: ScriptedRedis, environment: Environment): Promise<readonly string[]> {
   const record = environmentKey(environment.number);
   const left = Object.entries(await contents(redis, environment));
-  // The embedded store keeps empty values.
+  // The embedded store may keep keys with empty values.
   return left
     .filter(([, value]) => !isDeepStrictEqual(value, []) && !isDeepStrictEqual({ ...(value as object) }, {}))
     .flatMap(([key]) => (key === record || isEvents(key) ? [] : key));
@@ -64,25 +59,25 @@ function isEvents(key: string): boolean {
   return /:(?:events|updates):\d+$/.test(key);
 }
 
-/** Replaces the encrypted token of a group by another one, which cannot be decrypted. */
+/** Replaces the encrypted token of a group by the token of another group, so that it cannot be decrypted. */
 export async function damageToken(redis: ScriptedRedis, { number }: Environment, id: string, other: string) {
   const token = (await redis.hget(groupKey(number, other), FIELD.token)) ?? "";
   await redis.hset(groupKey(number, id), FIELD.token, `A${token.slice(1)}`);
 }
 
-/** Deletes the revocations of viewer sessions of a group. */
+/** Deletes the revocations of a group's viewer sessions. */
 export async function loseRevocations(redis: ScriptedRedis, { number }: Environment, id: string, teamId: number) {
   await redis.hdel(groupKey(number, id), FIELD.generation, FIELD.firstGeneration);
   await redis.del(revokedSessionsKey(number, teamId));
 }
 
-/** The keys of `TOKEN_KEYS` that encrypted tokens: their check values, by their ids. */
+/** Returns the check values of the recorded encryption keys, by the id of the key. */
 export async function recordedCheckValues(redis: ScriptedRedis): Promise<Readonly<Record<string, string>>> {
   const recorded = recordedKeys(await redis.hgetall(TOKEN_KEYS_KEY));
   return Object.fromEntries([...recorded].map(([id, key]) => [id, key.checkValue]));
 }
 
-/** Deletes the record of the keys that encrypted tokens. */
+/** Deletes the record of all encryption keys. */
 export async function loseRecordedKeys(redis: ScriptedRedis): Promise<void> {
   await redis.del(TOKEN_KEYS_KEY);
 }
@@ -92,7 +87,6 @@ export async function setKeyUse(redis: ScriptedRedis, { id, secret }: RingKey, t
   await redis.hset(TOKEN_KEYS_KEY, id, `${checkValue(secret)} ${time}`);
 }
 
-/** Fields of a webhook with its times. */
 const WEBHOOK_TIMES = {
   leaseExpireTime: "lease_expire_time",
   nextAttemptTime: "next_attempt_time",
@@ -100,7 +94,7 @@ const WEBHOOK_TIMES = {
   cursorTime: "cursor_time",
 } as const;
 
-/** Sets times of a webhook, in milliseconds since 1970. */
+/** Sets one or more times of a webhook, in milliseconds since 1970. */
 export async function setWebhookTimes(
   redis: ScriptedRedis,
   { number }: Environment,

@@ -20,7 +20,7 @@ import { type EnvironmentDeps, redisEnvironments } from "../../src/store/environ
 import { redisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 
-/** The default author of changes in tests. */
+/** Default author of changes. */
 export const BY: ChangeBy = {
   actorId: "test-actor",
   actorName: "a test",
@@ -30,10 +30,8 @@ export const BY: ChangeBy = {
   peer: "192.0.2.1",
 };
 
-/** Keeps events for 90 days. */
 export const AUDIT = new Audit(90 * 86_400_000);
 
-/** Creates a store of user groups with a default author. */
 export function testUserGroups(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
   const store = redisUserGroups({ client, cipher: new TokenCipher(ring), audit });
   return {
@@ -45,7 +43,7 @@ export function testUserGroups(client: StoreClient, ring: readonly RingKey[], au
   };
 }
 
-/** Creates the administration of user groups, with a default author. */
+/** Creates the administration of user groups with a default author. */
 export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
   const admin = redisUserGroupAdmin({ client, cipher: new TokenCipher(ring), audit });
   return {
@@ -75,14 +73,14 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
       by = BY,
     ) {
       const given = typeof how === "string" ? { mode: how } : how;
-      // Later than all earlier changes, whose times may be some milliseconds ahead of the clock.
+      // The times of earlier changes may be some milliseconds ahead of the clock. The default is later than these
+      // times.
       const byDefault = { mode: "create-only", snapshotTime: Date.now() + 1000, replaceNewerTokens: false, graceMs: 0 };
       return admin.import(environment, groups, { ...byDefault, ...given } as ImportOptions, by);
     },
   };
 }
 
-/** Creates a store of environments, with a default author. */
 export function testEnvironments(client: StoreClient, given: Partial<EnvironmentDeps> = {}) {
   const listener = { environmentDeleted: () => {} };
   const environments = redisEnvironments({ client, audit: AUDIT, listener, ...given });
@@ -94,7 +92,6 @@ export function testEnvironments(client: StoreClient, given: Partial<Environment
   };
 }
 
-/** Creates a store of API tokens, with a default author. */
 export function testApiTokens(
   client: StoreClient,
   listener: Pick<RevocationListener, "revoked"> = { revoked: () => {} },

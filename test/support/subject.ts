@@ -3,25 +3,22 @@ import { collectable } from "@user-group-service/testing/process-usage";
 import { startRedis, type TestRedis } from "./redis.ts";
 import { type ServerOptions, startServer, type TestServer } from "./server.ts";
 
-/** Options of a service to attack or fuzz. */
+/** Options of a service that a test attacks or fuzzes. */
 export interface ServiceOptions extends Pick<ServerOptions, "env" | "like" | "redisUrl"> {
-  /** Whether to start a Redis for it. Default: uses `redisUrl`, or the embedded store. */
+  /** Whether the service gets its own new Redis. Default: `redisUrl`, or the embedded store. */
   readonly needsRedis?: boolean;
 }
 
-/** The service, and its own Redis. */
 export interface Service extends TestServer, SubjectServer {
   readonly redis: TestRedis | undefined;
 }
 
-/** Paths of RPCs. */
 export const PATHS = {
   get: "/usergroup.v1.UserGroupService/GetUserGroup",
   update: "/usergroup.v1.UserGroupService/UpdateUserGroup",
   reflection: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 } as const;
 
-/** Starts the service. */
 export const startService: StartSubject<ServiceOptions, Service> = async ({ runtime, tls }, certificates, options) => {
   const { needsRedis, env, ...rest } = options ?? {};
   const { env: collector, denoFlags } = collectable(runtime);
@@ -31,7 +28,7 @@ export const startService: StartSubject<ServiceOptions, Service> = async ({ runt
     ...rest,
     runtime,
     tls: tls ? certificates : undefined,
-    // The default of the service, which test/support/server.ts turns off.
+    // An empty value selects the default of AUTH_FAILURE_LIMIT, which test/support/server.ts turns off.
     env: { AUTH_FAILURE_LIMIT: "", ...collector, ...env },
     ...(denoFlags && { denoFlags }),
   });

@@ -2,7 +2,9 @@ import { connect, createServer, type Socket } from "node:net";
 import { closeLater } from "@user-group-service/testing/opened";
 import { listen } from "@user-group-service/testing/wait";
 
-/** Starts a TCP load balancer. It assigns connections to servers in turn, and skips servers that refuse them. */
+/**
+ * Starts a TCP load balancer that assigns connections to servers in turn. It skips servers that refuse a connection.
+ */
 export async function newTcpBalancer(ports: readonly number[]): Promise<string> {
   const sockets = new Set<Socket>();
   let turn = 0;

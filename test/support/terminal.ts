@@ -1,18 +1,15 @@
 import { newProcess } from "@user-group-service/testing/opened";
 import { type ProcessOptions, type RunningProcess, startProcess } from "@user-group-service/testing/process";
 
-/** A command on a pseudo-terminal with 80 columns. Type `\x03` for Ctrl-C. */
+/** A command on a pseudo-terminal with 80 columns. The input `\x03` is Ctrl-C. */
 export interface TerminalSession extends RunningProcess {
-  /**
-   * Output of the terminal so far. Lines end with `
-   * `.
-   */
+  /** Returns the terminal's output so far. Lines end with `\r\n`. */
   screen(): string;
 }
 
 /**
- * Runs a command on a pseudo-terminal, by `script` of util-linux, with only these environment variables. The command
- * ends with the test.
+ * Runs a command on a pseudo-terminal, with `script` of util-linux and only the given environment variables. Stops the
+ * command after the test.
  */
 export function newTerminal(command: string, { env, ...options }: ProcessOptions = {}): TerminalSession {
   const script = ["script", "-qefc", `stty cols 80 rows 24; exec ${command}`, "/dev/null"];

@@ -1,24 +1,24 @@
 import { type DescField, type DescMessage, type JsonValue, ScalarType } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 
-/** A position of a string in a message, and messages with a string only there. */
+/** A position of a string in a message, with functions that create a message with a string at this position. */
 export interface TextPosition {
-  /** Such as `user_groups[].mapping.VALUE`. */
+  /** For example, `user_groups[].mapping.VALUE`. */
   readonly name: string;
-  /** With the names in the proto files, which REST uses too. */
+  /** Uses the field names of the proto files, which REST also accepts. */
   readonly json: (text: string) => JsonValue;
-  /** @param text its bytes, which may be invalid UTF-8 */
+  /** @param text the bytes of the string, which may be invalid UTF-8 */
   readonly binary: (text: Uint8Array) => Uint8Array;
 }
 
 const KEY = "k";
 
-/** Returns all positions of strings that messages of a type store or search for. */
+/** Returns the positions of all strings in a message that the service stores or searches for. */
 export function textPositions(desc: DescMessage): TextPosition[] {
   switch (desc.typeName) {
     case "google.protobuf.Struct":
       return STRUCT;
-    // JSON writes these as strings, but they are not.
+    // JSON represents these messages as strings, although they contain no strings.
     case "google.protobuf.Duration":
     case "google.protobuf.Timestamp":
     case "google.protobuf.FieldMask":
@@ -47,7 +47,7 @@ function positionsIn(field: DescField): TextPosition[] {
   return isText ? [within(field, { name: "", json: (text) => text, binary: (text) => text })] : [];
 }
 
-/** Returns the position of a field's value. */
+/** Returns the position of a string within a field, as a position within the message that contains the field. */
 function within(field: DescField, inner: TextPosition): TextPosition {
   const isList = field.fieldKind === "list";
   return {
@@ -57,7 +57,10 @@ function within(field: DescField, inner: TextPosition): TextPosition {
   };
 }
 
-/** google/protobuf/struct.proto: fields = 1 of Struct; string_value = 3, list_value = 6 of Value; values = 1. */
+/**
+ * Field numbers of google/protobuf/struct.proto: Struct.fields 1, Value.string_value 3, Value.list_value 6,
+ * ListValue.values 1.
+ */
 const textValue = (text: Uint8Array) => delimited(3, text);
 const STRUCT: TextPosition[] = [
   {
@@ -77,7 +80,7 @@ const STRUCT: TextPosition[] = [
   },
 ];
 
-/** Encodes an entry of a map: key = 1, value = 2. */
+/** Encodes an entry of a map, with the key in field 1 and the value in field 2. */
 function entry(key: Uint8Array, value: Uint8Array): Uint8Array {
   return Buffer.concat([delimited(1, key), delimited(2, value)]);
 }

@@ -5,42 +5,38 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from "
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { listen } from "@user-group-service/testing/wait";
 
-/** A received span. */
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** Empty if it has none. */
+  /** Empty if the span has no parent. */
   readonly parentSpanId: string;
   readonly traceState: string;
   readonly name: string;
-  /** 2: server; 3: client. */
+  /** 2 for a server span, 3 for a client span. */
   readonly kind: number;
-  /** In nanoseconds since 1970. */
+  /** Start and end in nanoseconds since 1970. */
   readonly start: bigint;
   readonly end: bigint;
   readonly attributes: { readonly [name: string]: string | number };
-  /** 0: unset; 2: error. */
+  /** 0 if unset, 2 for an error. */
   readonly status: number;
-  /** Attributes of the resource. */
   readonly resource: { readonly [name: string]: string | number };
 }
 
-/** The response of a collector to a request. */
 export interface CollectorAnswer {
   readonly status: number;
   readonly headers?: { readonly [name: string]: string };
 }
 
-/** A trace collector: OTLP over HTTP, in protobuf. */
+/** A collector of traces that accepts OTLP over HTTP in protobuf. */
 export interface TraceCollector {
-  /** For `OTEL_EXPORTER_OTLP_ENDPOINT`. */
+  /** Value for `OTEL_EXPORTER_OTLP_ENDPOINT`. */
   readonly url: string;
-  /** Accepted spans, in the order of their arrival. */
+  /** Returns the accepted spans in the order of their arrival. */
   spans(): readonly CollectedSpan[];
-  /** All received bytes. */
+  /** Returns all received bytes. */
   bytes(): Buffer;
   readonly requests: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly status: number }[];
-  /** Uses another certificate for new connections. */
   useTls(tls: ServerOptions): void;
   close(): void;
 }
@@ -48,7 +44,7 @@ export interface TraceCollector {
 /**
  * Opens a collector.
  *
- * @param answerOf returns the response to the request of a number, from 1. Default: accepts all requests
+ * @param answerOf returns the response to the nth request, from 1. Default: accepts all requests
  * @param port default: a free port
  * @param tls default: no TLS
  */
@@ -91,7 +87,7 @@ export async function openTraceCollector(
   };
 }
 
-/** Opens a collector that responds with a text, and then with one more byte every 100 ms. */
+/** Opens a collector whose response begins with `head`, and then continues with one byte every 100 ms. */
 export async function openTricklingCollector(head: string) {
   const open = new Set<Socket>();
   const server = createTcpServer((socket) => {
@@ -115,7 +111,7 @@ export async function openTricklingCollector(head: string) {
   };
 }
 
-/** The fields of a protobuf message, by their numbers. */
+/** Fields of a protobuf message by their numbers. */
 type Fields = ReadonlyMap<number, readonly (Uint8Array | bigint | number)[]>;
 
 function fieldsOf(bytes: Uint8Array): Fields {
@@ -141,7 +137,10 @@ const messages = (fields: Fields, number: number) =>
 const bytesOf = (fields: Fields, number: number) => Buffer.from((fields.get(number)?.[0] as Uint8Array) ?? []);
 const textOf = (fields: Fields, number: number) => bytesOf(fields, number).toString();
 
-/** Field 1 of an attribute is its name. Field 2 is its value, with a string in field 1 or an integer in field 3. */
+/**
+ * Returns attributes as an object. Field 1 is the name. Field 2 is the value: a string in field 1, or an integer in
+ * field 3.
+ */
 function attributesOf(fields: Fields, number: number) {
   const pairs = messages(fields, number).map((attribute) => {
     const [value] = messages(attribute, 2);
@@ -151,7 +150,6 @@ function attributesOf(fields: Fields, number: number) {
   return Object.fromEntries(pairs);
 }
 
-/** Returns the spans of an `opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest`. */
 function spansIn(body: Uint8Array): CollectedSpan[] {
   return messages(fieldsOf(body), 1).flatMap((ofResource) => {
     const [resource] = messages(ofResource, 1);

@@ -12,12 +12,10 @@ import { ImportResult_Outcome as Outcome } from "../../gen/usergroup/admin/v1/us
 import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
 import { newName } from "./admin.ts";
 
-/** A client of AdminService. */
 export type Admin = Client<typeof AdminService>;
-/** A request of WatchEvents. */
 export type Request = Parameters<Admin["watchEvents"]>[0];
 
-/** A stream of events. The stream ends with the test. */
+/** Opens a stream of WatchEvents. Ends the stream after the test. */
 export function watch(admin: Admin, request: Request) {
   const end = new AbortController();
   closeLater(() => end.abort());
@@ -34,16 +32,16 @@ export function watch(admin: Admin, request: Request) {
   return {
     responses,
     events,
-    /** Settles like the stream. */
+    /** Settles when the stream ends. */
     ended,
     end: () => end.abort(),
-    /** Waits for the first response, so that later changes are in the stream. */
+    /** Waits for the first response. All later changes are then in the stream. */
     isOpen: () =>
       waitFor("the stream responds", () => {
         if (failure) throw failure;
         return responses.length > 0;
       }),
-    /** Waits for a number of events. @returns their types and subjects */
+    /** Waits for a number of events. @returns the type and subject of each event */
     async seen(count: number) {
       await waitFor(`${count} events`, () => events().length >= count);
       return events().map(({ type, userGroupId, apiTokenId }) => `${type} ${userGroupId || apiTokenId}`.trim());
@@ -52,24 +50,22 @@ export function watch(admin: Admin, request: Request) {
   };
 }
 
-/** Creates an environment with the tag `Testing`. */
 export async function newEnvironment(admin: Admin) {
   const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
   await admin.createEnvironment({ environment });
   return environment;
 }
 
-/** A named environment. */
 export type Named = Awaited<ReturnType<typeof newEnvironment>>;
 
-/** Imports groups with the given ids. */
+/** Imports groups with these ids. */
 export async function importGroups(admin: Admin, environment: Named, ids: readonly string[], name = "x") {
   const userGroups = ids.map((providedId) => ({ providedId, name, mapping: {} }));
   const { results } = await admin.importUserGroups({ environment, userGroups, mode: ImportMode.UPSERT });
   expect(results.filter(({ outcome }) => outcome === Outcome.FAILED)).toEqual([]);
 }
 
-/** Creates an API token of an environment. */
+/** Creates an API token with the role `admin` in an environment. */
 export async function adminTokenOf(admin: Admin, environment: Named) {
   const { token, apiToken } = await admin.createApiToken({ environment, displayName: "watcher", role: Role.ADMIN });
   return { token, id: apiToken?.id ?? "" };

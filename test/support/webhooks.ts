@@ -2,7 +2,6 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { newListener } from "@user-group-service/testing/opened";
 import { Webhook } from "standardwebhooks";
 
-/** A message that an endpoint has received. */
 export interface ReceivedMessage {
   readonly id: string;
   readonly type: string;
@@ -11,20 +10,20 @@ export interface ReceivedMessage {
   readonly body: string;
 }
 
-/** An endpoint of webhooks. */
+/** An endpoint that receives messages of webhooks. */
 export interface Receiver {
-  /** The URL of a path. */
+  /** Returns the URL of a path. */
   url(path?: string): string;
-  /** The messages of a path, in the order of their arrival. */
+  /** Returns the messages to a path in the order of their arrival. */
   at(path?: string): readonly ReceivedMessage[];
-  /** The maximum number of concurrent requests of a path. */
+  /** Returns the maximum number of requests that a path has had at the same time. */
   concurrency(path?: string): number;
 }
 
-/** Answers a request. Default: 204. The answer may come later, or never. */
+/** Responds to a request. The response may be late, or may never be sent. */
 export type Answer = (message: ReceivedMessage, response: ServerResponse, path: string) => unknown;
 
-/** Opens an endpoint on a free port of 127.0.0.1 for the running test. */
+/** Opens an endpoint on a free port of 127.0.0.1. Closes it after the test. */
 export async function newReceiver(answer: Answer = (_, response) => response.writeHead(204).end()): Promise<Receiver> {
   const received = new Map<string, ReceivedMessage[]>();
   const [open, most] = [new Map<string, number>(), new Map<string, number>()];
@@ -56,12 +55,12 @@ export async function newReceiver(answer: Answer = (_, response) => response.wri
   };
 }
 
-/** Verifies a message with the library of Standard Webhooks. @throws if no signature is that of the secret */
+/** Verifies a message with the library of Standard Webhooks. @throws if no signature matches the secret */
 export function verify(secret: string, { body, headers }: ReceivedMessage): void {
   new Webhook(secret).verify(body, headers);
 }
 
-/** Returns the event ids of messages without repetitions, in the order of their first arrival. */
+/** Returns the event ids of messages in the order of their first arrival. Each id occurs once. */
 export function firstArrivals(messages: readonly ReceivedMessage[]): readonly string[] {
   return [...new Set(messages.map(({ data }) => String(data["event_id"])))];
 }

@@ -18,26 +18,24 @@ import type { JsonObject } from "../../../src/domain/user-group.ts";
 import { openGrpcJsTransport } from "./grpc-js-transport.ts";
 import { CallFailure, type CallHeaders, type GroupResult, type ServiceClient, type ViewerResult } from "./types.ts";
 
-/** Options of a connect-node client. */
 export interface ConnectClientOptions {
   readonly protocol: "grpc" | "grpc-web" | "connect";
   readonly httpVersion: "1.1" | "2";
   readonly binary: boolean;
-  /** Compresses every request, and accepts only compressed responses. */
+  /** Whether the client compresses every request, and accepts only compressed responses. */
   readonly gzip?: boolean;
 }
 
-/** Creates a connect-node client, with the server's generated code. */
+/** Creates a connect-node client with the generated code of the server. */
 export function connectClient(url: string, options: ConnectClientOptions): ServiceClient {
   return clientOver(openTransport(url, options));
 }
 
-/** Creates a grpc-js client, with the server's generated code. */
+/** Creates a grpc-js client with the generated code of the server. */
 export function grpcJsClient(url: string, options: { readonly gzip?: boolean } = {}): ServiceClient {
   return clientOver(openGrpcJsTransport(url, options));
 }
 
-/** Creates a client on top of a transport. */
 export function clientOver({ transport, close }: ReturnType<typeof openTransport>): ServiceClient {
   const groups = createClient(UserGroupService, transport);
   const viewers = createClient(ViewerService, transport);
@@ -66,7 +64,7 @@ export function clientOver({ transport, close }: ReturnType<typeof openTransport
   };
 }
 
-/** Returns a connect-node transport, and a function that closes its connections. */
+/** Opens a connect-node transport. The result also contains a function that closes the transport's connections. */
 export function openTransport(url: string, options: ConnectClientOptions): { transport: Transport; close: () => void } {
   const { protocol, httpVersion, binary, gzip } = options;
   const agent = new Agent({ keepAlive: true });
@@ -98,7 +96,7 @@ async function observed<T>(headers: CallHeaders, call: (options: CallOptions) =>
   }
 }
 
-/** Converts a Connect error. @param status only for REST */
+/** Converts a ConnectError to a CallFailure. @param status HTTP status of a REST call */
 export function callFailureOf(error: ConnectError, status?: number): CallFailure {
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   const info = error.findDetails(ErrorInfoSchema)[0];
@@ -118,7 +116,6 @@ export function callFailureOf(error: ConnectError, status?: number): CallFailure
   );
 }
 
-/** Converts the response of ResolveViewer. */
 export function viewerOf(answer: MessageShape<typeof ViewerService.method.resolveViewer.output>): ViewerResult {
   const { teamId, name, providedId, mapping, properties, apiEnvironmentTag, tokenExpireTime } = answer;
   return {

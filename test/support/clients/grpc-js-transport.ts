@@ -4,11 +4,11 @@ import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
 /**
- * A Connect transport on grpc-js, without client streams. A Connect client on this transport behaves like a client of
- * grpc-js.
+ * Opens a Connect transport on grpc-js. It does not support client streams. A Connect client with this transport has
+ * the network behaviour of grpc-js.
  */
 export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {
-  // 2 is gzip (https://github.com/grpc/grpc/blob/master/doc/compression.md).
+  // 2 means gzip (https://github.com/grpc/grpc/blob/master/doc/compression.md).
   const options = gzip ? { "grpc.default_compression_algorithm": 2 } : {};
   const client = new Client(new URL(url).host, credentials.createInsecure(), options);
   const transport: Transport = {
@@ -66,7 +66,7 @@ function metadataOf(header: HeadersInit | undefined): Metadata {
   return metadata;
 }
 
-/** Converts a grpc-js error to a ConnectError, as Connect does with gRPC trailers. */
+/** Converts a grpc-js error to a ConnectError, as Connect converts gRPC trailers. */
 function connectError({ code, details, metadata }: ServiceError, header: Headers): ConnectError {
   const trailer = new Headers(header);
   copy(metadata, trailer);

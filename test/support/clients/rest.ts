@@ -9,7 +9,6 @@ import type { JsonObject } from "../../../src/domain/user-group.ts";
 import { callFailureOf, viewerOf } from "./connect.ts";
 import { CallFailure, type CallHeaders, type GroupInput, type GroupResult, type ServiceClient } from "./types.ts";
 
-/** A response with a JSON body. */
 interface HttpAnswer {
   readonly status: number;
   readonly headers: Headers;
@@ -25,7 +24,7 @@ type Exchange = (
 
 const MASKABLE = ["name", "mapping", "properties"] as const;
 
-/** A REST client by `node:http`. Its GETs have a body, unless the fields belong into the query string. */
+/** Creates a REST client with `node:http`. Its GETs have a body, or with `queryOnGet` a query string. */
 export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false } = {}): ServiceClient {
   const agent = new Agent({ keepAlive: true });
   const exchange: Exchange = async (method, target, headers, given) => {
@@ -48,7 +47,7 @@ export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false }
   return restClient(exchange, { queryOnGet, close: () => agent.destroy() });
 }
 
-/** A REST client by `fetch`. It cannot send a body with GET, so the fields go into the query string. */
+/** Creates a REST client with `fetch`, which sends the fields of a GET in the query string. */
 export function fetchClient(url: string): ServiceClient {
   const exchange: Exchange = async (method, target, headers, body) => {
     const response = await fetch(new URL(target, url), {
@@ -91,7 +90,7 @@ function restClient(
       };
       return groupAnswer(await exchange("POST", "/api/user", { ...headers, ...key }, present(fields)));
     },
-    // `/api/viewer` hides the reasons of refusals, so this call uses Connect JSON.
+    // `/api/viewer` does not return the reasons of refusals, so this method calls Connect JSON.
     resolveViewer: async ({ token }, headers) => {
       const target = "/usergroup.v1.ViewerService/ResolveViewer";
       const answer = await exchange("POST", target, headers, present({ token }));
@@ -109,7 +108,7 @@ function bodyOf({ userGroupId, name, mapping, properties }: GroupInput): JsonObj
   return present({ user_group_id: userGroupId, name, mapping: mapping && { ...mapping }, properties });
 }
 
-/** Translates an update mask to REST: only the masked fields are in the body, and null clears a field. */
+/** Converts an update mask to REST: the body contains only the masked fields, and null clears a field. */
 function masked(input: GroupInput, updateMask: string | undefined): JsonObject {
   const fields = bodyOf(input);
   if (updateMask === undefined) return fields;

@@ -1,9 +1,7 @@
 import type { JsonObject } from "../../../src/domain/user-group.ts";
 
-/** The protocol of a client. */
 export type ClientProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 
-/** Request headers by name. */
 export type CallHeaders = Readonly<Record<string, string>>;
 
 /** Fields of a group in protobuf JSON. */
@@ -28,25 +26,25 @@ export interface RotateInput {
   readonly requestId?: string;
 }
 
-/** A group. Fields that the protocol does not report are undefined. */
+/** A group in a response. Fields that the protocol does not report are undefined. */
 export interface GroupResult {
   readonly teamId: number;
   readonly token: string;
   readonly name: string;
   readonly providedId: string;
   readonly mapping?: Readonly<Record<string, string>>;
-  /** null if the group has none. */
+  /** null if the group has no properties. */
   readonly properties?: JsonObject | null;
-  /** null if the environment is untagged. */
+  /** null if the environment has no tag. */
   readonly tag?: "Customer" | "Testing" | null;
   readonly etag?: string;
-  /** ISO 8601. */
+  /** Times are in ISO 8601. */
   readonly createTime?: string;
   readonly updateTime?: string;
   readonly tokenCreateTime?: string;
 }
 
-/** The group of a viewer. */
+/** The group in a response to a viewer. */
 export interface ViewerResult {
   readonly teamId: number;
   readonly name: string;
@@ -54,17 +52,15 @@ export interface ViewerResult {
   readonly mapping: Readonly<Record<string, string>>;
   readonly properties: JsonObject | null;
   readonly tag: "Customer" | "Testing" | null;
-  /** In milliseconds since 1970; undefined for the current token. */
+  /** Expiry time of the presented token, in milliseconds since 1970. Undefined for the current token of the group. */
   readonly expireTime: number | undefined;
 }
 
-/** Fields of every response besides its message. */
 export interface Answer {
-  /** The request id of the response. */
   readonly requestId: string | undefined;
 }
 
-/** A client of the service. Every method rejects with `CallFailure`. */
+/** A client of the service. If a call fails, the method rejects with `CallFailure`. */
 export interface ServiceClient {
   getUserGroup(
     input: GroupInput,
@@ -76,28 +72,26 @@ export interface ServiceClient {
     input: { readonly token?: string },
     headers: CallHeaders,
   ): Promise<Answer & { readonly viewer: ViewerResult }>;
-  /** Closes its connections. */
   close(): void;
 }
 
-/** Fields of a failed call, equal for all protocols. */
+/** Fields of a failed call that are the same in all protocols. */
 export interface FailureFields {
-  /** As in Connect, such as `not_found`. */
+  /** Name of the code in Connect, such as `not_found`. */
   readonly code: string;
   readonly reason: string;
   readonly violations: readonly { readonly field: string; readonly description: string }[];
   readonly message: string;
 }
 
-/** An error response of the service. */
 export class CallFailure extends Error {
   readonly fields: FailureFields;
   readonly requestId: string | undefined;
-  /** Only for REST. */
+  /** HTTP status. Only for REST. */
   readonly status: number | undefined;
-  /** `WWW-Authenticate`, if the protocol exposes it. */
+  /** Value of `WWW-Authenticate`, if the protocol exposes it. */
   readonly challenge: string | undefined;
-  /** The outcome of a change that the store did not acknowledge. */
+  /** Whether the change was made, if the store did not acknowledge it. */
   readonly outcome: string | undefined;
 
   constructor(fields: FailureFields, rest: Pick<CallFailure, "requestId" | "challenge" | "outcome" | "status">) {
@@ -110,7 +104,7 @@ export class CallFailure extends Error {
   }
 }
 
-/** Returns the failure of a call that must fail. @throws if it succeeds or rejects with another error */
+/** Returns the failure of a call. @throws if the call succeeds or rejects with another error */
 export async function failureOf(call: Promise<unknown>): Promise<CallFailure> {
   try {
     await call;

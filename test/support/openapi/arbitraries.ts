@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { faultOf, resolved, type Schema } from "./document.ts";
 
-/** Strings with a meaning for the service, by the name of their field. */
+/** Strings that are valid in the service, such as existing ids, by the name of their field. */
 export type Known = { readonly [field: string]: readonly string[] };
 
 const LETTERS = fc.constantFrom(..."abcxyzABC019-_.");
 
-/** Values that match a schema. @param name name of the field, for values that the service knows */
+/** Generates values that match a schema. @param name name of the field, which selects strings in `known` */
 export function validOf(schema: Schema, known: Known, name = ""): fc.Arbitrary<unknown> {
   const whole = resolved(schema);
   const { type, enum: values, items, properties, additionalProperties, anyOf } = whole;
@@ -50,7 +50,7 @@ function jsonOf(schema: Schema): fc.Arbitrary<unknown> {
   return fc.jsonValue({ maxDepth: 2 }).filter((value) => faultOf(schema, value) === undefined && !hasProto(value));
 }
 
-/** Parsing JSON into an object loses such a key. */
+/** Returns whether a value contains the key `__proto__`, which parsing JSON into an object loses. */
 function hasProto(value: unknown): boolean {
   return JSON.stringify(value).includes("__proto__");
 }
@@ -72,7 +72,7 @@ function textOf(schema: Schema & { readonly format?: string }, known: readonly s
   return known.length === 0 ? fitting : fc.oneof(fitting, fc.constantFrom(...known));
 }
 
-/** Values that break rules, and some that do not. */
+/** Generates unusual values. Most of them break rules. */
 export const ODD: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
     ...[null, true, false, 0, 1, 2, 5, -1, 1.5, 1e20, 1000, 1001, 3844, 3845, "", " ", "1", "1.0", "a", "*"],
@@ -124,7 +124,7 @@ export const ODD: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom(65_536 - 8, 65_536 - 7).map((length) => ({ a: "a".repeat(length) })),
 );
 
-/** Generates a value in which something is replaced, removed or added. */
+/** Generates values in which one part is replaced, removed or added. */
 export function mutated(schema: Schema, value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const names = namesIn(schema);
   return fc
@@ -143,19 +143,19 @@ export function mutated(schema: Schema, value: fc.Arbitrary<unknown>): fc.Arbitr
 
 type Place = readonly [parent: { [key: string]: unknown }, key: string];
 
-/** Returns the paths of all values in a value. */
+/** Returns the position of each nested value: its parent object, and its key. */
 function placesIn(value: unknown): Place[] {
   if (typeof value !== "object" || value === null) return [];
   const parent = value as { [key: string]: unknown };
   return Object.keys(parent).flatMap((key): Place[] => [[parent, key], ...placesIn(parent[key])]);
 }
 
-/** Small numbers, because a deletion visits all partitions of an environment. */
+/** Generates small numbers, because a deletion in many steps visits all partitions of an environment. */
 function integerOf({ minimum = 0, maximum = 1000 }: Schema): fc.Arbitrary<number> {
   return fc.integer({ min: minimum, max: Math.min(maximum, Math.max(minimum, 0) + 100) });
 }
 
-/** Returns the field names of a schema, and one name that the schema lacks. */
+/** Returns the field names of a schema, and one name that does not exist. */
 function namesIn(schema: Schema): string[] {
   return [...Object.keys(resolved(schema).properties ?? {}), "unknown"];
 }

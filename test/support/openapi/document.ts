@@ -3,7 +3,6 @@ import { ROOT } from "@user-group-service/testing/process";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { isIntactToken } from "../../../src/domain/token.ts";
 
-/** A JSON schema of the document. */
 export interface Schema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
@@ -13,7 +12,7 @@ export interface Schema {
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
   readonly propertyNames?: Schema;
-  /** A reference, which may have other keywords. */
+  /** Contains a reference, if the schema has other keywords, too. */
   readonly allOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];
@@ -23,7 +22,7 @@ export interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
-  /** Schema of a string that contains JSON. */
+  /** Schema of the JSON that the string contains. */
   readonly "x-json"?: Schema;
   readonly "x-exact-numbers"?: boolean;
   readonly "x-in-future"?: boolean;
@@ -31,10 +30,9 @@ export interface Schema {
   readonly "x-at-most-one-of"?: readonly string[];
 }
 
-/** A response of the document. */
 interface Response {
   readonly content?: Content;
-  /** Reasons of its errors. */
+  /** Possible reasons of the error. */
   readonly "x-reasons"?: readonly string[];
 }
 
@@ -42,7 +40,6 @@ interface Content {
   readonly [contentType: string]: { readonly schema: Schema };
 }
 
-/** An operation of the document. */
 export interface Operation {
   readonly operationId: string;
   readonly "x-access": string;
@@ -56,7 +53,7 @@ export interface Operation {
   readonly responses: { readonly [status: string]: Response & { readonly $ref?: string } };
 }
 
-/** gen/openapi.json. */
+/** Contents of gen/openapi.json. */
 export const DOCUMENT = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as {
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
   readonly webhooks: { readonly [type: string]: { readonly post: Operation } };
@@ -106,7 +103,7 @@ ajv.addKeyword({
   type: "object",
   validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) <= 1,
 });
-// RFC 3339 with upper case letters, at most nine decimals, and the years of protobuf's Timestamp.
+// Like protobuf's Timestamp: RFC 3339 with upper-case letters, at most nine decimals, and the years 1 to 9999.
 ajv.addFormat("date-time", (text: string) => {
   if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/.test(text)) return false;
   const [, day] = /^\d{4}-\d{2}-(\d{2})T(?!24)/.exec(text) ?? [];
@@ -130,19 +127,19 @@ function hasExactNumbers(value: unknown): boolean {
 
 const compiled = new Map<unknown, ValidateFunction>();
 
-/** Returns why a value does not match a schema of the document. Undefined if the value matches. */
+/** Returns why a value does not match a schema of the document, or undefined if the value matches. */
 export function faultOf(schema: Schema, value: unknown): string | undefined {
   const known = compiled.get(schema) ?? ajv.compile(absolute(schema) as object);
   compiled.set(schema, known);
   return known(value) ? undefined : ajv.errorsText(known.errors);
 }
 
-/** Returns a schema with absolute references, so it can be compiled separately. */
+/** Returns a schema with absolute references, so that ajv can compile it separately. */
 function absolute(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value).replaceAll('"$ref":"#/', '"$ref":"openapi.json#/'));
 }
 
-/** Resolves a schema that may be a reference, and keeps its other keywords. */
+/** Resolves a schema that may be a reference. Keeps its other keywords. */
 export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Schema {
   if (whole) return { ...resolved(whole), ...others };
   if ($ref === undefined) return others;
@@ -152,7 +149,7 @@ export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Sche
   return { ...resolved(target), ...others };
 }
 
-/** Schema of a response, and the reasons of its error. @throws Error if the operation does not document the status */
+/** Returns the schema and the possible reasons of a response. @throws if the document does not contain the status */
 export function answerOf({ operationId, responses }: Operation, status: number) {
   const given = responses[String(status)] ?? responses["default"];
   const name = given?.$ref?.slice("#/components/responses/".length);
@@ -163,8 +160,8 @@ export function answerOf({ operationId, responses }: Operation, status: number) 
 }
 
 /**
- * Normalizes a request to the documented form. Proto3 JSON also allows `null` for an absent field, numbers as strings,
- * enum values by number, and unknown fields, which are removed.
+ * Converts a request to the documented form. The service accepts more forms of proto3 JSON: `null` for an absent field,
+ * numbers as strings, enum values by number, and unknown fields.
  */
 export function canonical(schema: Schema, value: unknown): unknown {
   const { type, properties, items, enum: names } = resolved(schema);
@@ -184,7 +181,7 @@ export function canonical(schema: Schema, value: unknown): unknown {
   return Object.fromEntries(fields);
 }
 
-/** Returns all values of the enum that contains some names, in numeric order. */
+/** Returns all names of the enum that contains the given names, in the order of their numbers. */
 function enumOf(names: readonly string[]): readonly string[] {
   const all = Object.values(DOCUMENT.components.schemas).find((each) =>
     names.every((name) => each.enum?.includes(name)),

@@ -11,10 +11,10 @@ import { suiteServer } from "../opened.ts";
 import { type Known, mutated, ODD, validOf } from "./arbitraries.ts";
 import { answerOf, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
 
-/** Reasons of requests that are malformed or break a rule of a field. */
+/** Reasons of errors in the form of a request. */
 const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
 
-/** Errors of rules that a schema cannot express. The descriptions of the fields state them. */
+/** Messages of rules that a schema cannot express. The descriptions of the fields contain these rules. */
 const BEYOND_SCHEMA = [
   /^snapshot_time: is required with tokens: the time when the groups were exported$/,
   /^snapshot_time: must not be in the future$/,
@@ -23,7 +23,6 @@ const BEYOND_SCHEMA = [
   /^user_groups\[\d+\]\.(?:provided_id|token): must be unique in a request$/,
 ];
 
-/** A request. */
 interface Sent {
   readonly query?: { readonly [name: string]: unknown };
   readonly body?: unknown;
@@ -31,14 +30,14 @@ interface Sent {
 }
 
 /**
- * Sends generated requests to every operation with JSON. Compares the verdict of the document with that of the service,
- * and checks every response against the document.
+ * Sends generated requests to every operation with JSON. Expects the service to reject exactly the requests that the
+ * document rejects, and expects every response to match the document.
  *
- * @param numRuns number of valid and of other requests per operation
+ * @param numRuns number of valid requests per operation, and of mutated requests
  */
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
-  /** API tokens by role, and strings that the service knows. */
+  /** API tokens by role, and strings that are valid in the service. */
   const bearers = forSuite(
     async () => {
       const admin = adminOf(server.url);
@@ -88,10 +87,10 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
     return { status: answer.status, text, json };
   }
 
-  /** Sends a request, and compares the verdicts of the service and the document. @returns the verdict */
+  /** Sends a request. Expects the service and the document to agree. @returns whether they accept the request */
   async function judge(path: string, method: string, { operation, sent, fault }: Judged): Promise<boolean> {
     const { status, text, json } = await send(path, method, { operation, sent });
-    // The request or its headers are too large, so the service does not read its fields.
+    // The service rejects a request or header that is too large before it reads the fields.
     if (/MESSAGE_TOO_LARGE|HEADER_TOO_LARGE/.test(text)) return false;
     const isRefused = status === 400 && isFaultOfForm(json);
     const { message = "", error = { message } } = json as { message?: string; error?: { message: string } };
@@ -103,7 +102,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
   }
 
   const described = Object.entries(DOCUMENT.paths)
-    // Paths below /e/ have no fields.
+    // Requests to paths below /e/ have no fields.
     .filter(([path]) => !path.includes("{"))
     .flatMap(([path, methods]) =>
       Object.entries(methods)
@@ -125,9 +124,9 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
     if (numRuns >= 50 && requests.hasRules) expect(taken.false).toBeGreaterThan(0);
   });
 
-  describe("fields with the names in the proto files", () => {
+  describe("methods, with the field names of the proto files", () => {
     const rpcs = described.filter(({ path }) => path.startsWith("/usergroup."));
-    it.each(rpcs)("mean the same: $name", async ({ path, method, operation }) => {
+    it.each(rpcs)("$name", async ({ path, method, operation }) => {
       const requests = requestsOf(operation, known());
       const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
       const property = fc.asyncProperty(fc.oneof(requests.valid, requests.mutated), async (sent) => {
@@ -142,11 +141,11 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
 interface Judged {
   readonly operation: Operation;
   readonly sent: Sent;
-  /** Why the document rejects it; undefined if it accepts it. */
+  /** Why the document rejects the request. Undefined if the document accepts it. */
   readonly fault: string | undefined;
 }
 
-/** Returns the reason of an error. Over Connect, a detail contains the reason. */
+/** Returns the reason of an error. With Connect, the reason is in a detail. */
 function reasonOf(json: unknown): string {
   const { error, details = [] } = json as {
     readonly error?: { readonly reason: string };
@@ -156,18 +155,17 @@ function reasonOf(json: unknown): string {
   return error?.reason ?? fromBinary(ErrorInfoSchema, Buffer.from(info?.value ?? "", "base64")).reason;
 }
 
-/** Returns whether the reason of an error concerns the form of the request. */
 function isFaultOfForm(json: unknown): boolean {
   return FAULT_OF_FORM.test(reasonOf(json));
 }
 
-/** Generates the requests of an operation, with the document's verdicts. */
+/** Returns generators of valid and mutated requests, and the document's verdict on each request. */
 function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
   const schema = requestBody?.content["application/json"]?.schema;
   if (schema) {
     const isForm = requestBody.content["application/x-www-form-urlencoded"] ? fc.boolean() : fc.constant(false);
     const valid = validOf(schema, known);
-    // Form fields are strings.
+    // In a form, every field is a string.
     const send = (bodies: fc.Arbitrary<unknown>) =>
       fc.tuple(bodies, isForm).map(([body, form]): Sent => ({ body, isForm: form && isFlatText(body) }));
     return {
@@ -220,7 +218,7 @@ function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
   };
 }
 
-/** Formats a value for a query: strings unchanged, others as JSON. */
+/** Formats a value for a query string: a string unchanged, other values as JSON. */
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
@@ -235,14 +233,14 @@ function isFlatText(body: unknown): boolean {
   );
 }
 
-/** Returns whether all strings in a value are valid Unicode. JSON can contain invalid Unicode. */
+/** Returns whether all strings in a value are valid Unicode, because JSON can also contain invalid Unicode. */
 function isWellFormed(value: unknown): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(value).every(([key, each]) => key.isWellFormed() && isWellFormed(each));
 }
 
-/** Returns a request with the field names of the proto files. */
+/** Converts the field names of a request to their spelling in the proto files. */
 function byProtoNames(schema: Schema, value: unknown): unknown {
   const { properties } = schema.$ref
     ? (DOCUMENT.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
