@@ -15,17 +15,10 @@ export interface Endpoint {
   readonly methods: ReadonlyMap<string, EndpointMethod>;
 }
 
-/** The handler of one HTTP method of an endpoint. */
 export interface EndpointMethod {
-  /**
-   * The RPC that the request calls. The request is authorized and limited like any call of this RPC. Omit it if
-   * requests make no call and need no authorization.
-   */
+  /** The RPC that the request calls, with its authorization and limits. Omit it if requests need no authorization. */
   readonly rpc?: DescMethodUnary;
-  /**
-   * The maximum body size in bytes, before and after decompression. Longer bodies are refused. Omit it to leave the body
-   * unread.
-   */
+  /** The maximum body size in bytes, also after decompression. Omit it to leave the body unread. */
   readonly maxBytes?: number;
   /** The minimum size of a compressed response, in bytes. Default: responses are not compressed. */
   readonly compressMinBytes?: number;
@@ -45,7 +38,6 @@ export interface EndpointCall {
   invoke(message: Message): Promise<Message>;
   /** The response headers of the RPC, set by `invoke`. `recordOf` converts the headers to a modifiable record. */
   readonly responseHeader: Headers;
-  /** The values that `authorize` and the interceptors have stored. */
   readonly contextValues: ContextValues;
 }
 
@@ -59,9 +51,7 @@ export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpRespon
   };
 }
 
-/**
- * Returns whether `If-None-Match` contains the entity tag or `*`. If so, the client needs no body (RFC 9110, 13.1.2).
- */
+/** Returns whether `If-None-Match` contains the entity tag or `*`, so that a 304 suffices (RFC 9110, 13.1.2). */
 export function isKnown(etag: string, request: HeaderRecord): boolean {
   const known = headerValue(request, "if-none-match")?.split(",") ?? [];
   return known.some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
@@ -70,11 +60,8 @@ export function isKnown(etag: string, request: HeaderRecord): boolean {
 /** Creates the error response of a request that is not an RPC. @param status the HTTP status of the error */
 export type HttpError = (error: ConnectError, status: number) => HttpResponse;
 
-/** The options that all endpoint routes share. */
 export interface EndpointOptions {
-  /** Creates the error of a refused request that is not a call. */
   readonly refuse: (refusal: Refusal, request: HttpRequest) => Refused;
-  /** Creates the response to a refused request. */
   readonly respond: (refused: Refused) => HttpResponse;
   readonly compressions: readonly Compression[];
 }
@@ -141,11 +128,7 @@ const NO_CALL: EndpointCall = {
   contextValues: createContextValues(),
 };
 
-/*
- * Content encodings of requests and responses that are not RPCs (RFC 9110, 8.4 and 12.5.3).
- */
-
-/** Returns whether `Accept-Encoding` contains an encoding without `q=0`. */
+/** Returns whether `Accept-Encoding` contains an encoding without `q=0` (RFC 9110, 12.5.3). */
 export function acceptsEncoding(request: HeaderRecord, encoding: string): boolean {
   return (headerValue(request, "accept-encoding") ?? "").split(",").some((item) => {
     const [name = "", ...parameters] = item.split(";");
@@ -153,7 +136,7 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
   });
 }
 
-/** Decompresses the body of a request. Throws or rejects with RefusalError if the body is too long or invalid. */
+/** Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError if it is too long or invalid. */
 function decompressBody(
   { headers, body }: HttpRequest,
   maxBytes: number,

@@ -10,9 +10,7 @@ export interface RequestHead {
   /** The path and the query, as in the request line or `:path`. */
   readonly target: string;
   readonly headers: HeaderRecord;
-  /**
-   * The time at which the request arrived, in milliseconds of Unix time. The deadline of a call counts from this time.
-   */
+  /** The arrival time of the request, in milliseconds of Unix time. The deadline of a call counts from this time. */
   readonly arrived: number;
   readonly isDisconnected: boolean;
   /** The number of body bytes that have arrived but are not read yet. */
@@ -32,7 +30,6 @@ export interface RequestHead {
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
 
-/** A request with its body. */
 export interface HttpRequest extends RequestHead {
   /** The body; empty until it has been read. For endpoints, it is decompressed. */
   body: Buffer;
@@ -67,7 +64,6 @@ export interface StreamRoute {
 /** The route of a request; a promise only if authorization is asynchronous. */
 export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 
-/** Finds the route of a request. */
 export type Find = (request: RequestHead) => Found;
 
 /** Calls a function with a value, or with the result of a promise. */

@@ -1,10 +1,7 @@
 import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
-/**
- * Returns the client of a connection or, with headers, of a request. Returns undefined for a proxy, whose connections
- * are never closed to make room for others.
- */
+/** Returns the client of a connection or request; undefined for a proxy, whose connections are never evicted. */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
 /** Limits of streaming calls. `MAX_HTTP2_STREAMS` limits the streams of one HTTP/2 connection. */
@@ -20,7 +17,6 @@ interface StreamLimits {
 
 /** The default limits of a port. Times are in milliseconds. */
 export const DEFAULT_LIMITS = {
-  /** Finds the client that is charged for a connection or request. */
   clientOf: ((peerAddress) => peerAddress) as ClientOf,
   /** The maximum number of open connections. At the limit, the client with the most connections loses a connection. */
   maxConnections: Infinity,
@@ -41,10 +37,7 @@ export const DEFAULT_LIMITS = {
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
-/**
- * Returns the maximum time for a whole HTTP/1.1 request to arrive, in milliseconds. node:http measures from the first
- * byte of the headers. It requires at least its limit for headers.
- */
+/** Returns node:http's limit for a whole request, in milliseconds. It must not be below the limit for headers. */
 export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
   return Math.max(headerTimeoutMs, arrivalTimeoutMs);
 }
@@ -62,10 +55,7 @@ export const MAX_HEADER_BYTES = 32 * 1024;
  */
 export const MAX_HTTP2_STREAMS = 100;
 
-/**
- * The maximum number of pipelined requests that wait behind the current one. A packet can contain thousands of
- * requests.
- */
+/** The maximum number of pipelined requests that wait. A packet can contain thousands of requests. */
 export const MAX_PIPELINED = 32;
 
 const MIB = 1024 * 1024;
@@ -76,10 +66,7 @@ export const MAX_DISCARDED_BYTES = 16 * MIB;
 /** The memory budget for slow bodies, in bytes. */
 export const BODY_BYTES = 64 * MIB;
 
-/**
- * The memory budget for unread responses, in bytes. Deno has less, because Deno 2.9.3 never frees unwritten bytes of a
- * closed TLS connection.
- */
+/** The budget for unread responses, in bytes. Deno 2.9.3 never frees the unwritten bytes of closed TLS connections. */
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
 /**

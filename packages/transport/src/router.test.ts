@@ -24,10 +24,7 @@ function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Autho
   };
 }
 
-/**
- * Creates a router with one method. `seen` contains the calls of the method. The method awaits the promises in
- * `waiting`.
- */
+/** Creates a router with one method, which awaits the promises in `waiting`. `seen` contains its calls. */
 function routerWith(options: Partial<RouterOptions> = {}) {
   const seen: string[] = [];
   const waiting: Promise<unknown>[] = [];

@@ -35,10 +35,7 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   readonly httpError?: HttpError;
 }
 
-/**
- * A request target of visible ASCII without a fragment (RFC 9112, 3.2). Servers and proxies disagree on other bytes and on
- * fragments.
- */
+/** A request target of visible ASCII without a fragment (RFC 9112, 3.2), on which servers and proxies agree. */
 const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
 /** The form of an RPC path. CORS applies to such a path even if the RPC does not exist. */
@@ -137,8 +134,7 @@ export class Router {
   }
 
   /**
-   * Creates the response to a request that is refused before it is routed. Pages from other origins may read the
-   * response.
+   * Creates the response to a request that is refused before routing. Pages from other origins may read the response.
    */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);

@@ -109,7 +109,6 @@ describe("the body of a request to an endpoint", () => {
   });
   afterAll(() => server.destroy());
 
-  /** Sends half a body and waits until it is read. Returns the status of the response, if there is one. */
   async function sendHalf(path: string): Promise<{ status(): Promise<number | undefined>; close(): void }> {
     const session = connectHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": path }, { endStream: false });

@@ -2,7 +2,6 @@ import { type DescField, type DescMessage, type Message, ScalarType } from "@buf
 import { isWrapperDesc } from "@bufbuild/protobuf/wkt";
 import { type Fields, holdsJsonObject, isPlainObject, type Presence, presenceOf, presentValue } from "./fields.ts";
 
-/** The field writers of a message type, in the order of field numbers. */
 interface MessagePlan {
   readonly typeName: string;
   readonly fields: FieldPlan[];
@@ -12,7 +11,6 @@ interface FieldPlan extends Writer {
   readonly presence: Presence;
 }
 
-/** A function that writes a value, and the arguments of this function. */
 interface Writer {
   readonly write: (value: never, tag: number, of: never) => void;
   readonly tag: number;
@@ -36,7 +34,6 @@ const SCALARS: { readonly [type in ScalarType]?: readonly [wireType: number, wri
 };
 const ENUM = ScalarType.INT32;
 
-/** Tags in a map, a Struct or a ListValue. */
 const KEY = tagOf(1, DELIMITED);
 const VALUE = tagOf(2, DELIMITED);
 const ENTRY = tagOf(1, DELIMITED);
@@ -214,7 +211,6 @@ function beginDelimited(tag: number): number {
   return end++;
 }
 
-/** Ends a length-prefixed value and writes its length. */
 function endDelimited(start: number): void {
   const length = end - start - 1;
   if (length <= 0x7f) {
@@ -229,10 +225,7 @@ function endDelimited(start: number): void {
   end += length;
 }
 
-/**
- * The maximum string length for which a loop is faster than the encoder of the runtime. Must be below 128, because the
- * length must fit in one byte.
- */
+/** The maximum string length for which a loop is faster than the runtime. Must be below 128, to fit in one byte. */
 const MAX_ASCII_LOOP = 64;
 
 function writeString(text: string, tag: number): void {
@@ -262,7 +255,7 @@ function writeBool(value: boolean, tag: number): void {
   writeVarint(value ? 1 : 0);
 }
 
-/** Writes an int32 or an enum value. A negative value takes ten bytes. */
+/** A negative int32 or enum value takes ten bytes. */
 function writeInt32(value: number, tag: number): void {
   if (!Number.isInteger(value) || value < -0x80000000 || value > 0x7fffffff) throw new RangeError("not an int32");
   if (value < 0) {

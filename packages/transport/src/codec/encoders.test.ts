@@ -13,7 +13,6 @@ import { compileJsonEncoder } from "./json-encoder.ts";
 
 type Encode = (message: Message) => string;
 
-/** The compiled encoders, and the encoders of protobuf-es as their reference. All return strings for comparison. */
 const FORMATS = [
   {
     format: "binary",
@@ -56,7 +55,6 @@ const FIELDS = [TalkSchema, PlainSchema, LegacySchema, RequiredSchema, EditionSc
 const nameOf = ({ parent, name }: DescField) => `${parent.name}.${name}`;
 
 const PLAIN_FIELDS = namesOf(PlainSchema.fields);
-/** The fields that each encoder supports, by message type. */
 const KNOWN: { readonly [format: string]: { readonly [message: string]: readonly string[] } } = {
   binary: {
     Talk: words(`text number fields script a_double an_int32 an_int64 a_bool a_string mood null_value
@@ -171,7 +169,6 @@ describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, re
   });
 });
 
-/** Invalid values and edge values of fields of any kind. */
 const ODD_VALUES: readonly unknown[] = [
   ...[undefined, null, true, false, "", "0", "-0", "5", "-5", "1.5", "x", "NaN", "true", "\ud83d", Symbol("s")],
   ...[0, -0, 1, -1, 1.5, 2 ** 31, -(2 ** 31) - 1, 2 ** 32, 2 ** 53, 2 ** 63, 2 ** 64, 1e21, NaN, Infinity, -Infinity],
@@ -204,7 +201,6 @@ const ODD_VALUES: readonly unknown[] = [
   { ...create(PlainSchema), choice: { case: "none", value: 1 } },
 ];
 
-/** Returns the value. For a list or map field, also returns collections that contain the value. */
 function asHeldBy({ fieldKind }: DescField, value: unknown): unknown[] {
   if (fieldKind === "list") return [value, [value]];
   if (fieldKind === "map") return [value, { a: value }, { __proto__: null, 7: value }];

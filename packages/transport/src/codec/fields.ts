@@ -10,18 +10,12 @@ export function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }
 
-/**
- * Returns whether a field contains plain JSON objects. protobuf-es converts every Struct to a JSON object, except the
- * Struct in a Value.
- */
+/** Returns whether a field contains plain JSON objects. Every Struct does, except the Struct in a Value. */
 export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/**
- * Creates a function that searches the fields of a message type. It returns each field that satisfies `isSuch`, or that
- * may contain such a field at any depth.
- */
+/** Creates a function that returns the fields of a type that satisfy `isSuch` or lead to such a field. */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
     if (isSuch(field)) return true;
@@ -60,11 +54,7 @@ export function presenceOf(field: DescField): Presence | undefined {
   return { ...presence, kind: "implicit", zero: scalarZeroValue(field.scalar, field.longAsString) };
 }
 
-/**
- * Returns the value of a field; undefined if the field is not set.
- *
- * @throws TypeError if the value is undefined although protobuf-es counts the field as set
- */
+/** Returns the value of a field; undefined if the field is not set. @throws TypeError if a set field has no value */
 export function presentValue(message: Fields, { name, oneof, kind, zero }: Presence): unknown {
   let value = message[name];
   switch (kind) {

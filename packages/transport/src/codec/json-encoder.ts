@@ -153,7 +153,6 @@ function timestamp({ seconds, nanos }: { readonly seconds: bigint; readonly nano
 }
 
 const DAY_MS = 86_400_000;
-/** The last formatted date, and its day since 1970. */
 let lastDay = Number.NaN;
 let lastDate = "";
 

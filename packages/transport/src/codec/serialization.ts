@@ -27,7 +27,6 @@ export interface Serialization {
 
 type Parser = Pick<Serialization, "parse">;
 
-/** Creates the serialization of a method's messages in protobuf's binary format. */
 export function binarySerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const output = createMethodSerializationLookup(desc, options.binaryOptions, undefined, options).getO(true);
   const keepsUnknown = options.binaryOptions?.writeUnknownFields !== false;
@@ -48,7 +47,6 @@ export function binarySerialization(desc: DescMethodUnary, options: UniversalHan
   };
 }
 
-/** Creates the serialization of a method's messages in JSON. */
 export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandlerOptions): Serialization {
   const lookup = createMethodSerializationLookup(desc, undefined, options.jsonOptions, options);
   const output = lookup.getO(false);
@@ -73,10 +71,7 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   };
 }
 
-/**
- * Makes a parser decode a Uint8Array. protobuf-es copies bytes fields with `slice`, but `slice` of a Buffer does not
- * copy.
- */
+/** Decodes a Uint8Array: protobuf-es copies bytes fields with `slice`, but `slice` of a Buffer does not copy. */
 function parserOf(input: Parser): Parser["parse"] {
   return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
 }
@@ -118,10 +113,7 @@ function hasWriteOptions(options: Partial<JsonWriteOptions> | undefined): boolea
   );
 }
 
-/**
- * Decodes a plain message. Returns undefined for any other message, which protobuf-es must decode or refuse. Saves 7 %
- * of the CPU of a call.
- */
+/** Decodes a plain message; returns undefined for any other message. Saves 7 % of the CPU of a call. */
 export type PlainDecoder = (bytes: Buffer) => Message | undefined;
 
 type MutableFields = { [localName: string]: unknown };
@@ -131,10 +123,7 @@ const TEXT = '"[ !#-[\\]-~]*"';
 /** An object of such strings, without white space between keys and values. */
 const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
-/**
- * The maximum length of plain JSON, in bytes. Longer JSON is rarely plain, and the regular expression would overflow
- * the stack on very long JSON.
- */
+/** The maximum length of plain JSON, in bytes. On very long JSON, the regular expression overflows the stack. */
 const MAX_JSON_BYTES = 1024;
 
 /** The maximum length that takes one byte in the binary format. */
@@ -172,7 +161,6 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
  * message has only string fields with at most 127 ASCII characters.
  */
 export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {
-  /** The string fields with a tag of one byte, by tag. */
   const fields: (DescField | undefined)[] = [];
   for (const field of desc.fields) {
     const tag = (field.number << 3) | 2;

@@ -18,7 +18,6 @@ const OTHER_DAYS = [
   ...["2026-01-01T24:00:00Z", "2026-01-01T24:00:00.000Z"],
 ];
 
-/** Places of a duration in a message. Some messages use the proto name of the field instead of its JSON name. */
 const HELD: readonly (readonly [string, (duration: unknown) => object])[] = [
   ["a field", (duration) => ({ duration })],
   ["a oneof", (duration) => ({ chosenDuration: duration })],
@@ -32,7 +31,6 @@ const HELD: readonly (readonly [string, (duration: unknown) => object])[] = [
   ["a message within another type", (duration) => ({ inner: { deeper: { talk: { duration } } } })],
 ];
 
-/** Messages with an enum name in each possible place. */
 const moods = (mood: string) => [
   ...[{ mood }, { optionalMood: mood }, { optional_mood: mood }, { chosenMood: mood }, { moods: ["MOOD_GOOD", mood] }],
   ...[{ moodByString: { a: mood } }, { moodByUint64: { "1": mood } }, { talkByString: { a: { nested: { mood } } } }],

@@ -2,7 +2,6 @@ import { type DescField, type DescMessage, isEnumJson } from "@bufbuild/protobuf
 import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
-/** The checks of well-known types for which protobuf-es accepts invalid JSON. */
 const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   // protobuf-es checks only the beginning of the text.
   ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
@@ -51,8 +50,7 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // The two names are often equal. Without the Set, each level would check its value twice, and the time would be
-    // exponential in the depth.
+    // The names are often equal. Without the Set, the time would be exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

@@ -14,10 +14,8 @@ import { collectRpcs } from "../protocol/methods.ts";
 import { binarySerialization } from "./serialization.ts";
 import { structDetour } from "./struct-detour.ts";
 
-/** Unknown fields, or nothing. */
 const stray = fc.constantFrom(new Uint8Array(), tagged(99, 2, new Uint8Array([1])), tagged(98, 0, varint(300)));
 
-/** An encoded message, perhaps with an unknown field. */
 const wire = fc
   .tuple(messages(EditionSchema, { texts: fc.constantFrom("", "a", "é", "__proto__"), depth: 4, maxFields: 5 }), stray)
   .map(([message, rest]) => Buffer.concat([toBinary(EditionSchema, message), rest]));
@@ -92,7 +90,6 @@ const KEYS = 400;
 const TIMES = 500;
 const struct = Object.fromEntries(Array.from({ length: KEYS }, (_, i) => [`k${i}`, i]));
 
-/** Counts the object entries that `work` reads. */
 function entriesIn(work: () => void): number {
   let count = 0;
   const entries = Object.entries;

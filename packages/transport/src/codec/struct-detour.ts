@@ -5,7 +5,6 @@ import { type Fields, fieldsLeadingTo, holdsJsonObject } from "./fields.ts";
 /** A variant of a message type for decoding, and the conversion to the original type. */
 interface StructDetour {
   readonly desc: DescMessage;
-  /** Converts a message of `desc` to the original type, in place. */
   readonly restore: (message: Message) => void;
 }
 
@@ -29,7 +28,6 @@ function isMergedStruct(field: DescField): boolean {
 
 const fieldsWithStructs = fieldsLeadingTo(isMergedStruct);
 
-/** Creates the variant of a type. @param known the variants that already exist */
 function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): DescMessage {
   const made = known.get(desc);
   if (made) return made;

@@ -1,10 +1,7 @@
 import type { Socket } from "node:net";
 import { afterReading } from "../protocol/after-reading.ts";
 
-/**
- * The number of new HTTP/1.1 connections that are served in one turn of the event loop. Each new connection serves one
- * request in its first turn.
- */
+/** The number of new HTTP/1.1 connections that are served in one turn of the event loop, each with one request. */
 const PER_TURN = 16;
 
 interface Arrival {
@@ -34,8 +31,7 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
-      // A closed connection does not count. Otherwise, a client that opens and closes connections would delay all other
-      // new connections.
+      // Otherwise, a client that opens and closes connections would delay all other new connections.
       if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);

@@ -18,7 +18,6 @@ export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Bu
   return longer;
 }
 
-/** Copies a body to a new buffer. The capacity is in bytes. */
 export function copyOf(body: Uint8Array, capacity: number): Buffer {
   const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
   buffer.set(body);

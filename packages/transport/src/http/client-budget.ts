@@ -7,14 +7,9 @@ export type EvictionReason = "timeout" | "over-budget";
 export interface Holding {
   /** Ends the holding, whose charge is already released. */
   evict(reason: EvictionReason): void;
-  /**
-   * Returns whether evicting the holding does no harm. Idle holdings are evicted first. Default: no holding is idle.
-   */
+  /** Returns whether evicting the holding does no harm. Idle holdings are evicted first. Default: false. */
   isIdle?(): boolean;
-  /**
-   * Returns whether the holding has finished. If so, the next check or eviction only releases its charge. Default:
-   * false.
-   */
+  /** Returns whether the holding has finished. An eviction then only releases its charge. Default: false. */
   isOver?(): boolean;
 }
 
@@ -37,7 +32,6 @@ interface OpenCharge extends Charge {
 interface Client {
   /** The client; undefined for a proxy, whose connections carry requests of many clients. */
   readonly key: string | undefined;
-  /** The charges of the client, oldest first. */
   readonly charges: Set<OpenCharge>;
   units: number;
 }
@@ -144,7 +138,7 @@ export class ClientBudget {
     if (this.#release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
   }
 
-  /** Returns a client with the most units. Lowers `#mostUnits`, in total at most as often as `#addTo` has raised it. */
+  /** Returns a client with the most units. Lowers `#mostUnits` at most as often as `#addTo` has raised it. */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {
       const clients = this.#byUnits.get(this.#mostUnits);
@@ -185,10 +179,7 @@ export class ClientBudget {
   }
 }
 
-/**
- * Returns an idle holding of a client. Moves busy holdings to the end, so that the next search begins with other
- * holdings.
- */
+/** Returns an idle holding of a client. Moves the busy holdings that it has checked to the end, for the next search. */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

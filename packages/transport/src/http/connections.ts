@@ -65,10 +65,7 @@ class Connection implements Holding {
   }
 }
 
-/**
- * The connections of a port, within a `ClientBudget`. A connection without room in the budget is closed before any byte
- * is read.
- */
+/** The connections of a port. A connection without room in the `ClientBudget` is closed before any byte is read. */
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
@@ -146,7 +143,6 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** The arguments of `onIncoming`. */
 type Incoming = [req: IncomingMessage & { readonly upgrade?: boolean }, keepAlive: boolean];
 
 /** A socket with the parser of node:http. The parser passes every request to `onIncoming`. */
@@ -156,10 +152,7 @@ interface ParsedSocket extends Socket {
 
 const http1Connections = new WeakMap<Socket, Http1Connection>();
 
-/**
- * An HTTP/1.1 connection. Serves one request at a time, decides which request is the last, and responds to requests that node:http
- * refuses.
- */
+/** An HTTP/1.1 connection. Serves one request at a time, and responds to requests that node:http refuses. */
 export class Http1Connection {
   readonly #socket: ParsedSocket;
   /** The latest response, until it is written and its request is complete. */
@@ -170,7 +163,6 @@ export class Http1Connection {
   readonly #pipelined: Incoming[] = [];
   /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
   #refuseLast: (() => void) | undefined;
-  /** Whether the connection serves no more requests. */
   #isOver = false;
   /** Whether the connection closes after the waiting requests. If no request waits, it closes after the next one. */
   #isClosing = false;
@@ -268,10 +260,7 @@ export class Http1Connection {
     });
   }
 
-  /**
-   * Closes the connection after the pipelined requests that have arrived. If none waits, closes it after the next
-   * response.
-   */
+  /** Closes the connection after the waiting pipelined requests, or otherwise after the next response. */
   closeAfterNext(): void {
     this.#isClosing = true;
     // If the headers are sent, they have announced that the connection stays open.
@@ -286,7 +275,6 @@ export class Http1Connection {
     else endSocket(this.#socket);
   }
 
-  /** Closes the connection after a response. */
   closeAfter(res: ServerResponse): void {
     const socket = this.#socket;
     this.#isOver = true;

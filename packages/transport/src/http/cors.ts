@@ -15,7 +15,6 @@ export interface CorsOptions {
 /** The maximum age of a cached preflight response, in seconds. Chromium uses at most this age. */
 const MAX_AGE_SECONDS = 7200;
 
-/** Adds CORS headers to responses for the allowed origins. */
 export class Cors {
   readonly #options: CorsOptions;
   readonly #allowHeaders: string;

@@ -1,6 +1,5 @@
 import type { ServerHttp2Stream } from "node:http2";
 
-/** The request by which node:http2 shuts down the writable side of a stream. */
 interface ShutdownRequest {
   oncomplete(status: number): void;
 }

@@ -16,17 +16,10 @@ import {
 /** Whether the runtime is Node. The node:http of Node writes headers and a string body at once, and needs `readEnd`. */
 const IS_NODE = !("Deno" in globalThis);
 
-/**
- * The maximum length of a body that is converted to a string, in bytes. Converting a longer body costs more than a
- * second write.
- */
+/** The maximum length of a converted body, in bytes. Converting a longer body costs more than a second write. */
 const MAX_MERGED_BYTES = 4096;
 
-/**
- * Creates a listener for HTTP/1.1 requests.
- *
- * @param expectation the `Expect` header of the requests (RFC 9110, 10.1.1): none, `100-continue`, or unknown
- */
+/** Creates a listener for HTTP/1.1 requests. @param expectation their `Expect` header (RFC 9110, 10.1.1) */
 export function http1Listener(context: RequestContext, expectation: "none" | "continue" | "unknown") {
   return (req: IncomingMessage, res: ServerResponse) => {
     const connection = Http1Connection.of(req.socket);
@@ -77,7 +70,6 @@ class Http1Request extends ServerRequest<ServerResponse> {
   /** Whether the request has a body (RFC 9112, 6.3). */
   protected readonly hasBody: boolean;
   private readonly connection: Http1Connection;
-  /** Whether the client waits for 100 Continue before it sends the body. */
   awaitsContinue = false;
 
   constructor(res: ServerResponse, connection: Http1Connection, context: RequestContext) {

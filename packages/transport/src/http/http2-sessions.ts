@@ -11,7 +11,6 @@ interface Peer {
    * stop reading.
    */
   socket: (Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null }) | undefined;
-  /** The caller for which the session was last paused. */
   caller: string | undefined;
   isPaused: boolean;
 }
@@ -26,7 +25,6 @@ interface Peer {
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
-/** Records the socket of a new session. Ends the session if it is dead. */
 export function superviseSession(
   session: Http2Session,
   socket: Socket,
@@ -79,10 +77,7 @@ export function wasPausedFor(session: Http2Session, caller: string): boolean {
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/**
- * Returns the number of bytes that an HTTP/2 connection has written, and the number of these bytes that the kernel has
- * taken.
- */
+/** Returns the number of bytes that a connection has written, and the number that the kernel has taken. */
 export function bytesOf(session: Http2Session): { readonly written: number; readonly taken: number } {
   const { bytesWritten: written = 0, writableLength = 0 } = peers.get(session)?.socket ?? {};
   return { written, taken: written - writableLength };
@@ -97,10 +92,7 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
  * Sends a PING if the session has sent no data since the last check.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
-  /**
-   * The number of bytes that the kernel had taken at the last check. On Deno, this may be less than the number of
-   * written bytes.
-   */
+  /** The bytes that the kernel had taken at the last check. On Deno, this may be less than the written bytes. */
   let takenBefore = 0;
   /** The number of checks since the unanswered PING; undefined if no PING is unanswered. */
   let unanswered: number | undefined;

@@ -36,7 +36,6 @@ const END_STREAM = { endStream: true };
 /** The maximum time for the last write of a closing connection, in milliseconds. */
 const LAST_WRITE_MS = 5000;
 
-/** Creates a listener for HTTP/2 streams. */
 export function http2Listener(context: RequestContext) {
   return (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) => {
     if (Object.keys(headers).length < rawHeaders.length / 2) Object.assign(headers, joinFields(rawHeaders));

@@ -32,7 +32,6 @@ export interface Certificates {
   readonly clientCa: string | undefined;
 }
 
-/** The address of a port. */
 export interface ListenOptions {
   readonly host: string;
   /** The port number; 0 picks a free port. */
@@ -49,7 +48,6 @@ export interface PortOptions extends RequestHandlers, ListenOptions {
   readonly limits?: Partial<Limits> | undefined;
 }
 
-/** A listening port. */
 export interface NodeServer {
   readonly url: string;
   /**
@@ -98,9 +96,7 @@ const HTTP1_OPTIONS = {
   joinDuplicateHeaders: true,
 };
 
-/** The options of a server. */
 export interface ServeOptions extends RouterOptions {
-  /** Limits that replace the defaults. */
   readonly limits?: Partial<Limits>;
   /** Called with unexpected errors, which the client does not receive. */
   readonly onError?: (error: unknown) => void;
@@ -154,7 +150,6 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   server.on("request", http1Listener(context, "none"));
   server.on("checkContinue", http1Listener(context, "continue"));
   server.on("checkExpectation", http1Listener(context, "unknown"));
-  // Emitted for a request that node:http refuses.
   server.on("clientError", (error, socket: Socket) => {
     try {
       Http1Connection.of(socket).onClientError(error, context);

@@ -16,7 +16,6 @@ const collectGarbage: () => void = runInNewContext("gc");
 const MIB = 1024 * 1024;
 const REQUESTS = 48;
 
-/** Returns the size of all buffers of the process, in MiB. */
 async function buffersMib(): Promise<number> {
   // Buffers are freed one turn after the garbage collection.
   for (let i = 0; i < 3; i++) {
@@ -26,7 +25,6 @@ async function buffersMib(): Promise<number> {
   return process.memoryUsage().arrayBuffers / MIB;
 }
 
-/** A request whose body comes from a stream. Discards its response. */
 class SourceRequest extends ServerRequest {
   readonly httpMethod = "POST";
   readonly target = "/";
@@ -83,10 +81,7 @@ class AnsweredRequest extends SourceRequest {
   }
 }
 
-/**
- * Creates a function that receives the body of a request, all for one client. `ends` contains the result of each
- * request.
- */
+/** Creates a function that receives bodies of one client. `ends` contains the result of each request. */
 function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budgets: Partial<RequestContext> = {}) {
   const ends: string[] = [];
   const response: HttpResponse = { status: 200, headers: {}, body: "" };
@@ -126,7 +121,6 @@ async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY
     receive(source);
     source.write(Buffer.alloc(MIB));
     for (let turns = 0; turns < 3; turns++) await nextTurn();
-    // Discard the rest of the body.
     source.resume();
     sources.push(source);
   }

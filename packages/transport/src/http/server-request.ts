@@ -20,9 +20,7 @@ const UNREAD_MS = 30_000;
 const SHORT_WRITE_MS = 250;
 
 export interface RequestHandlers {
-  /** Finds the route of a request. */
   readonly find: Find;
-  /** Creates the response to a refused request. */
   readonly refuse: Refuse;
   /** Called with unexpected errors. Each error affects one request only. */
   readonly onError?: ((error: unknown) => void) | undefined;
@@ -32,9 +30,7 @@ export interface RequestContext extends RequestHandlers {
   readonly limits: Limits;
   readonly turn: Turn;
   readonly sessions: Set<Http2Session>;
-  /** Limits the memory of slow bodies. */
   readonly bodies: ClientBudget;
-  /** Limits the memory of slowly read responses. */
   readonly responses: ClientBudget;
   /**
    * Limits the number of open streams that need little memory: streaming calls, bodies of open methods, and answered
@@ -59,7 +55,6 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract readonly headers: HeaderRecord;
   readonly arrived = Date.now();
   turns = 0;
-  /** The part of the body that has arrived. */
   body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
@@ -91,27 +86,19 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected abstract openBody(): Readable;
   /** Returns the request and response for Connect's adapter. Afterwards, only the adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
-  /**
-   * Writes the response, even if the body is not read yet. Discards up to 16 MiB of the unread body.
-   *
-   * @throws if a header is not valid
-   */
+  /** Writes the response. Discards up to 16 MiB of an unread body. @throws if a header is not valid */
   protected abstract respond(response: HttpResponse): void;
   /** Ends the request without a response. @param code the HTTP/2 error code */
   protected abstract reset(code: number): void;
   /** Whether the kernel has taken the response. */
   protected abstract get isWritten(): boolean;
-  /** Ends the request, because its client neither reads the response nor ends the request. */
   protected abstract abandon(reason: EvictionReason): void;
 
   isOver(): boolean {
     return this.isWritten;
   }
 
-  /**
-   * Finds the route, reads the body if the route needs it, and responds. Never throws, because an exception would end
-   * the process.
-   */
+  /** Finds the route, reads the body if necessary, and responds. Never throws, because this would end the process. */
   serve(route?: Route | StreamRoute): void {
     try {
       const found = route ?? this.context.find(this);
@@ -178,7 +165,6 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       });
   }
 
-  /** The client that is charged for the request. */
   get client(): string | undefined {
     return this.context.limits.clientOf(this.peerAddress(), this.headers);
   }
@@ -247,11 +233,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     else this.evict("over-budget");
   }
 
-  /**
-   * Copies a body that is a small part of a larger buffer. Otherwise, the body would keep the whole buffer in memory.
-   *
-   * @returns the size of the buffer, in bytes
-   */
+  /** Copies a body that would keep a much larger buffer in memory. @returns the size of the buffer, in bytes */
   private compactBody(): number {
     const { byteLength, buffer } = this.body;
     if (!this.isCopy && byteLength < buffer.byteLength / 2) {
@@ -296,7 +278,6 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     }
   }
 
-  /** Ends the request after an unexpected error. */
   protected fail(error: unknown): void {
     const isConnected = !this.isDisconnected;
     this.reset(constants.NGHTTP2_INTERNAL_ERROR);

@@ -7,10 +7,7 @@ import { grpcProtocol } from "./grpc.ts";
 import { headerValue } from "./headers.ts";
 import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
 
-/**
- * Admits a call by its headers alone. To deny the call, throw or reject. The body of a denied call is neither read nor
- * decompressed nor decoded.
- */
+/** Admits a call by its headers, before its body is read. To deny the call, throw or reject. */
 export type Authorize = (call: CallHead) => void | Promise<void>;
 
 export interface AdmissionOptions {
@@ -28,10 +25,7 @@ export interface AdmissionOptions {
   readonly onRefused?: OnRefused | undefined;
 }
 
-/**
- * Admits or denies calls by their headers. If the worker is busy, unary calls wait in a queue before they are admitted
- * or denied.
- */
+/** Admits or denies calls by their headers. If the worker is busy, unary calls first wait in a queue. */
 export class Admission implements CallGate {
   readonly #options: AdmissionOptions;
   readonly queue: CallQueue;

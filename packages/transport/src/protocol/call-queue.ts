@@ -25,10 +25,7 @@ const PER_MS = 3;
  */
 const READ_AHEAD = 256;
 
-/**
- * The maximum number of paused connections that are resumed in one turn. Each connection may have `MAX_HTTP2_STREAMS`
- * further calls.
- */
+/** The maximum number of paused connections that are resumed in one turn. Each may have `MAX_HTTP2_STREAMS` calls. */
 const RESUMED_PER_TURN = 4;
 
 /**
@@ -57,7 +54,6 @@ const RATE_INTERVAL_MS = 250;
 /** The caller of a call. Groups take turns, and the callers of a group share the turns of the group. */
 export interface Caller {
   readonly group: string;
-  /** The name of the caller within its group. */
   readonly name: string;
 }
 
@@ -77,11 +73,9 @@ interface Waiting {
   readonly headerBytes: number;
   /** The memory of the call in units of `CALL_BYTES`, at least 1. */
   units: number;
-  /** The time at which the wait began, by `performance.now()`. */
   readonly since: number;
   /** The time after which the call is refused, by `performance.now()`. */
   readonly until: number;
-  /** The cause of a refusal after `until`. */
   readonly lateCause: OverloadCause;
   /** @param refused undefined if the call begins */
   readonly end: (refused?: OverloadCause) => void;
@@ -136,9 +130,7 @@ export class CallQueue {
   #perSecond = Number.POSITIVE_INFINITY;
   #measuredSince = 0;
   #ended = 0;
-  /** The number of calls that began in this turn of the event loop. */
   #begun = 0;
-  /** The number of paused connections that were resumed in this turn. */
   #resumed = 0;
   #isScheduled = false;
   #turnBegan = 0;
@@ -150,7 +142,6 @@ export class CallQueue {
     this.#max = options.maxCalls ?? Number.POSITIVE_INFINITY;
   }
 
-  /** The number of waiting calls. */
   get length(): number {
     return this.#waiting;
   }
@@ -331,7 +322,6 @@ export class CallQueue {
     for (const resume of resumes) resume();
   }
 
-  /** Ends the wait of a call that has been taken from its line. */
   #end(call: Waiting, group: Group, line: Line, refused: OverloadCause | undefined): void {
     this.#waiting--;
     this.#count(group, line, -call.units);
@@ -348,12 +338,10 @@ function getOrCreate<Value>(map: Map<string, Value>, key: string, Type: new (key
   return value;
 }
 
-/** Returns the number of calls for which a waiting call counts. */
 function unitsOf({ unreadBytes }: RequestHead, headerBytes: number): number {
   return Math.max(1, Math.ceil((headerBytes + unreadBytes) / CALL_BYTES));
 }
 
-/** Returns the size of the target and the headers of a request, in bytes. */
 function sizeOf({ target, headers }: RequestHead): number {
   let bytes = target.length;
   for (const name in headers) bytes += name.length + String(headers[name]).length;

@@ -39,7 +39,6 @@ function callOf(method: UnaryMethod, timeoutMs?: number, request = REQUEST): Cal
   return call;
 }
 
-/** Makes a call through interceptors. Returns the context of the implementation. */
 async function call(interceptors: Interceptor[], request = REQUEST): Promise<HandlerContext> {
   let seen: HandlerContext | undefined;
   const method = methodOf({

@@ -32,7 +32,6 @@ export interface CallHead {
 /** Creates the initial context values of a call. */
 export type ContextValuesOf = (call: Omit<CallHead, "contextValues">) => ContextValues;
 
-/** Counts the unary calls in flight, and refuses requests. */
 export interface CallGate {
   readonly queue: { inFlight: number };
   readonly contextValues: ContextValuesOf | undefined;
@@ -47,7 +46,6 @@ export interface CallInit {
   readonly gate: CallGate;
 }
 
-/** One call, from its admission to its response. */
 export class Call implements CallHead {
   readonly method: DescMethod;
   readonly protocolName: string;
@@ -255,10 +253,7 @@ class CallHandlerContext implements HandlerContext {
   }
 }
 
-/**
- * Wraps the interceptors around the implementation of a method, once for all calls. Wrapping for each call would take
- * 20 % more CPU. An interceptor may pass on a spread copy of its request.
- */
+/** Wraps the interceptors around a method once for all calls. For each call, this would take 20 % more CPU. */
 function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Interceptor> {
   const implement = async (req: CallRequest) => {
     const { call } = req;

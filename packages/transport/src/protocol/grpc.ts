@@ -136,14 +136,11 @@ function respond(body: HttpResponse["body"], exchange: UnaryExchange): HttpRespo
   });
 }
 
-/** Returns the trailers of an error. */
 export function errorTrailers(error: ConnectError): HeaderRecord {
   return recordOf(grpc.setTrailerStatus(new Headers(), wellFormed(error)));
 }
 
-/**
- * Creates a response that contains only an error. gRPC sends the trailers as headers; gRPC-Web puts them in the body.
- */
+/** Creates a response that contains only an error. gRPC sends the trailers as headers, gRPC-Web in the body. */
 export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpResponse {
   const headers: HeaderRecord = { "content-type": format.responseType };
   if (format.protocol === "grpc") return { status: 200, headers: { ...headers, ...trailers }, body: "" };
@@ -152,10 +149,7 @@ export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpRe
   return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
-/**
- * Replaces lone surrogates in the message, because percent-encoding refuses them. A truncated quotation may contain
- * one.
- */
+/** Replaces lone surrogates, which percent-encoding refuses. A truncated quotation in a message may contain one. */
 function wellFormed(error: ConnectError): ConnectError {
   const { rawMessage, code, metadata, details } = error;
   if (rawMessage.isWellFormed()) return error;

@@ -123,13 +123,11 @@ export function recordOf(headers: Headers): HeaderRecord {
 /** The name of an RPC protocol in metrics and interceptors. */
 export type RpcProtocol = "grpc" | "grpc-web" | "connect";
 
-/** The format of a request, by its content type. */
 export interface CallFormat {
   /** The protocol; `connect` if the content type belongs to no other protocol. */
   readonly protocol: RpcProtocol;
   /** Whether the protocol defines the content type. For example, gRPC does not define `application/grpc+thrift`. */
   readonly isKnown: boolean;
-  /** Whether messages are binary, not JSON. */
   readonly isBinary: boolean;
   /** Whether the body is base64 (gRPC-Web text). */
   readonly isText: boolean;
@@ -148,7 +146,6 @@ const PARSERS = {
 
 const known = new Map<string, CallFormat>();
 
-/** Returns the format of a content type. */
 export function formatOf(contentType: HeaderRecord[string] | null): CallFormat {
   const type = String(contentType ?? "");
   const format = known.get(type);

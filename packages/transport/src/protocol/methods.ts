@@ -17,22 +17,19 @@ import type { Serialization } from "../codec/serialization.ts";
 import { COMPRESSIONS } from "./compression.ts";
 import type { RpcProtocol } from "./headers.ts";
 
-/** A unary method with its implementation and options. */
 export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
   readonly options: UniversalHandlerOptions;
   /** The implementation with its interceptors. Set at the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /** The encoders and decoders. Created at the first call in the format, because creating all would delay the start. */
+  /** Created at the first call in the format, because creating all serializations would delay the start. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
 }
 
-/** The handlers of an RPC. */
 export interface Rpc {
-  /** Connect's own handler. */
   readonly handler: UniversalHandler;
   /** Undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
@@ -40,7 +37,6 @@ export interface Rpc {
   readonly readMaxBytes: number;
 }
 
-/** The routes, and Connect's options for routes. */
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
   /** A signal that ends only streaming calls. Default: `shutdownSignal`, which also ends unary calls. */

@@ -3,10 +3,7 @@ import { Code, ConnectError, type ContextValues, createContextKey, type StreamRe
 import type { HeaderRecord, HttpResponse } from "../http-types.ts";
 import { formatOf } from "./headers.ts";
 
-/**
- * The cause of a refusal under load: too many calls wait or are in flight, the call has waited for too long, or its
- * deadline has passed.
- */
+/** The cause of an overload refusal: the queue is full, the call has waited too long, or its deadline has passed. */
 export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceeded";
 
 /** The reason for the refusal of a request. `error` is Connect's error, if there is one. */
@@ -14,7 +11,6 @@ export type Refusal =
   | { readonly kind: "malformed-http" }
   /** A `Transfer-Encoding` other than `chunked`. */
   | { readonly kind: "transfer-coding" }
-  /** The request did not arrive in time. */
   | { readonly kind: "request-timeout"; readonly headerMs: number; readonly requestMs: number }
   /** An `Expect` other than `100-continue`. */
   | { readonly kind: "expectation-failed" }
@@ -30,11 +26,9 @@ export type Refusal =
     }
   /** The deadline of the call passed before it began. */
   | { readonly kind: "deadline-exceeded" }
-  /** The path is unknown. */
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
   | { readonly kind: "content-type" }
-  /** An endpoint does not accept the encoding of the request. */
   | { readonly kind: "content-encoding"; readonly accepted: readonly string[] }
   /** `authorize` threw this error. */
   | { readonly kind: "unauthorized"; readonly error: unknown }
@@ -44,19 +38,12 @@ export type Refusal =
   | { readonly kind: "malformed-message"; readonly isBinary: boolean; readonly error: ConnectError }
   /** Another protocol error, such as an unknown encoding, a malformed deadline, or a second message. */
   | { readonly kind: "protocol"; readonly error: ConnectError }
-  /** The response message cannot be encoded. */
   | { readonly kind: "unencodable"; readonly error: ConnectError }
-  /** An endpoint threw this error. */
   | { readonly kind: "endpoint"; readonly error: unknown };
 
-/** A refused request. */
 export interface RefusedRequest {
-  /** The RPC of the request, if there is one. */
   readonly method?: DescMethod | undefined;
-  /**
-   * The protocol: `grpc`, `grpc-web`, `connect`, or the name of an endpoint's protocol; undefined if the request is not
-   * a call.
-   */
+  /** The protocol of the call, such as `grpc` or that of an endpoint; undefined if the request is not a call. */
   readonly protocolName?: string | undefined;
   /** The known headers of the request, by lower-case name. */
   readonly headers: HeaderRecord;
@@ -66,12 +53,7 @@ export interface RefusedRequest {
   readonly arrived?: number;
 }
 
-/**
- * Creates the response to a request that is refused before a route serves it.
- *
- * @param headers the request headers that are known
- * @param method the RPC of the request, if it is known
- */
+/** Creates the response to a request that is refused before a route serves it. */
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
 /** Creates the error that the client of a refused request receives. Called once per refused request. */
@@ -141,7 +123,6 @@ export function messageTooLarge(maxBytes: number, text: string): RefusalError {
   return new RefusalError({ kind: "message-too-large", maxBytes, error });
 }
 
-/** Returns the refusal for an error of a decoder. */
 export function refusalOf(reason: unknown): Refusal {
   return reason instanceof RefusalError ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
 }

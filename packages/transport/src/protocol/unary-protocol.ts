@@ -15,9 +15,7 @@ export interface UnaryExchange {
   readonly call: Call;
   /** The maximum size of the body, in bytes. */
   readonly maxBytes: number;
-  /** The maximum size of the request message, in bytes. */
   readonly maxMessageBytes: number;
-  /** The compression of the request; null if it is not compressed. */
   readonly requestCompression: Compression | null;
   /** A compression that the client accepts; null if the response must not be compressed. */
   responseCompression: Compression | null;
@@ -32,17 +30,14 @@ export interface UnaryProtocol {
   parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
   /** The maximum number of bytes of a body in addition to its message. */
   readonly moreBytes: number;
-  /** The trailers of a successful response. */
   readonly trailers: HeaderRecord;
   /** Whether a response names its compression even if it is too short to be compressed. */
   readonly alwaysNamesEncoding: boolean;
-  /** Decodes the only message of a request. */
   decode(request: HttpRequest, exchange: UnaryExchange): Message | Promise<Message>;
   /** The number of free bytes that `seal` needs before the response message. */
   readonly headroom: number;
   /** Completes an encoded message, for example by its envelope. Default: adds nothing. */
   readonly seal?: (encoded: Buffer, exchange: UnaryExchange) => Body | Promise<Body>;
-  /** Creates the response with an encoded message. */
   respond(body: Body, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
   respondError(error: ConnectError, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
 }
