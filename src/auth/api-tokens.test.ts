@@ -29,7 +29,6 @@ function open(cacheMs = CACHE_MS) {
     new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
   const note = vi.fn(async (_environment: Environment, _id: string) => {});
   const issued = new IssuedTokens({ store: { find, noteUse: note }, cacheMs });
-  /** Authenticates a token. If this call reads the store, the read resolves to `found`. */
   const call = async (digest: string, found?: ValidApiToken) => {
     const before = reads.length;
     const known = issued.cached(digest) ?? issued.find(keyOf(digest));

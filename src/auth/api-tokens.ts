@@ -38,14 +38,11 @@ export type Principal = BoundPrincipal | typeof ROOT;
 
 export type Authenticated = Principal | undefined;
 
-/** A token of the settings, and its owner. */
 export interface StaticToken {
   readonly token: string;
   /** The cached owner; undefined until `lookUp` has found the owner. */
   principal: Principal | undefined;
-  /**
-   * Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound if the owner's environment is deleted.
-   */
+  /** Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound for a deleted environment. */
   readonly lookUp: () => Promise<Principal>;
 }
 
@@ -79,22 +76,14 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /**
-   * The environments of the tokens in the settings. An environment is missing until one of its tokens has a cached
-   * owner.
-   */
+  /** The environments of the tokens in the settings, except environments of tokens without a cached owner. */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
     return [...new Map(found.map((environment) => [environment.number, environment])).values()];
   }
 
-  /**
-   * Removes the cached owners of all tokens of the settings in an environment. The next use of such a token looks up
-   * its owner.
-   *
-   * @returns whether an owner was cached
-   */
+  /** Removes the cached owners of the tokens of the settings in an environment. @returns whether an owner was cached */
   forget(environmentNumber: number): boolean {
     let wasCached = false;
     for (const each of this.#static?.values() ?? []) {
@@ -105,10 +94,7 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /**
-   * Returns the cached owner of a token, even if the token was revoked in the meantime; undefined if no owner is
-   * cached.
-   */
+  /** Returns the cached owner of a token, even of a token that was revoked since; undefined if no owner is cached. */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
@@ -186,7 +172,7 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Returns the principal of a cached API token, even if the cache entry has expired; undefined without an entry. */
+  /** Returns the principal of a cached API token, even if the entry has expired; undefined without an entry. */
   lastOwner(digest: string): BoundPrincipal | undefined {
     return this.#known.get(digest)?.principal;
   }
@@ -201,9 +187,7 @@ export class IssuedTokens implements RevocationListener {
     return reading ?? this.#share(key);
   }
 
-  /**
-   * Returns the cached API token that expires first in each environment. Returns at most 100, in the order of expiry.
-   */
+  /** Returns the cached API token that expires first in each environment: at most 100, in the order of expiry. */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();
@@ -272,7 +256,6 @@ export class IssuedTokens implements RevocationListener {
   }
 }
 
-/** Returns the expiry time of an API token, in milliseconds since 1970; Infinity if the token does not expire. */
 function expiryOf({ expireTime = Number.POSITIVE_INFINITY }: BoundPrincipal): number {
   return expireTime;
 }

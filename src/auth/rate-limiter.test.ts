@@ -25,7 +25,6 @@ function open(maxKeys?: number) {
   return { limiter, counts };
 }
 
-/** Takes several uses. Returns whether each use was allowed. */
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 

@@ -4,14 +4,12 @@ import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 /** The maximum number of keys. A new key replaces the key with the oldest window, whose count stays in Redis. */
 export const MAX_KEYS = 10_000;
 
-/** The count of one key in this process. */
 interface Usage {
   readonly key: string;
   /** The last total of the counter, plus the uses that the counter has failed to count. */
   counted: number;
   /** The uses in the request to the counter that is in flight. Each key has at most one such request. */
   sent: number;
-  /** The uses for the next request to the counter. */
   waiting: number;
   /** The end of the window, by `performance.now()`. */
   resetAt: number;
@@ -39,9 +37,7 @@ export class RateLimiter {
     this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
-  /**
-   * Counts one use of a key, unless the key has reached the limit. A refused use is neither counted nor sent to Redis.
-   */
+  /** Counts one use of a key, unless the key has reached the limit. A refused use is not sent to Redis. */
   take(key: string): Limited | undefined {
     const now = performance.now();
     const usage = this.#usageOf(key, now);

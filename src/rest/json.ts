@@ -41,12 +41,10 @@ const COMPRESS_MIN_BYTES = 1024;
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;
 
-/** Creates an HTTP method of a REST endpoint that calls an RPC. The response is compressed from 1024 bytes. */
 export function jsonMethod(rpc: DescMethodUnary, serve: EndpointMethod["serve"]): EndpointMethod {
   return { rpc, maxBytes: MAX_MESSAGE_BYTES, compressMinBytes: COMPRESS_MIN_BYTES, serve };
 }
 
-/** Creates a REST endpoint from its HTTP methods. */
 export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointMethod }): Endpoint {
   return { protocolName: "rest", methods: new Map(Object.entries(methods)) };
 }
@@ -76,7 +74,6 @@ export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body"
   return parseObject(text);
 }
 
-/** Returns whether the body of a request is `application/x-www-form-urlencoded`. */
 export function isForm({ headers }: Pick<HttpRequest, "headers">): boolean {
   return FORM_TYPE.test(headerValue(headers, "content-type") ?? "");
 }
@@ -97,10 +94,7 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/**
- * Returns the value of a field; undefined if the field is missing. @throws ConnectError InvalidArgument if it occurs
- * twice
- */
+/** Returns the only value of a field; undefined if it is missing. @throws ConnectError InvalidArgument */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -169,14 +163,12 @@ export function isSuspended(failure: unknown): failure is ConnectError & { reado
   return failure instanceof ConnectError && failure.cause instanceof UserGroupSuspended;
 }
 
-/** Returns whether a call failed because a user group token or viewer session is not valid. */
 export function isNotActive(failure: unknown): failure is ConnectError {
   return failure instanceof ConnectError && NOT_ACTIVE.some((each) => failure.cause instanceof each);
 }
 
 const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, ViewerSessionInvalid];
 
-/** Creates the response for an error over plain HTTP. */
 export const errorResponse: HttpError = (error, httpStatus) => {
   // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];

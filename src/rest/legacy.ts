@@ -14,10 +14,9 @@ import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./
  * docs/legacy-paths.md maps each field and lists the missing features.
  */
 
-/** A name for user groups in the hosted service: `user_group` in older documents, `customer` in newer documents. */
+/** A name for user groups in the hosted service: older documents have `user_group`, newer documents `customer`. */
 interface Noun {
   readonly noun: string;
-  /** The name of the request field that contains the group id. */
   readonly idField: string;
   readonly bodyOf: (group: UserGroup) => object;
 }
@@ -51,10 +50,7 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/**
- * Fields that change the id of a group or the view of a viewer. This service rejects these fields, because it does not
- * support them.
- */
+/** Fields that change the id of a group or the view of a viewer, which this service does not support. */
 const REFUSED = {
   new_provided_id:
     "must be absent: the id of a group cannot change; create a group with the new id, and delete this group",
@@ -68,7 +64,6 @@ const REFUSED = {
  */
 export function legacyEndpoints(sessionMaxMs: number): { readonly [path: string]: Endpoint } {
   const endpoints = NOUNS.flatMap(({ noun, idField, bodyOf }) => {
-    /** Serves a verb of `/api/user` with other field names. */
     const served = ({ method, toRequest }: Verb, fieldsOf: (body: JsonObject) => JsonObject) =>
       methodOf({
         method,
@@ -140,10 +135,7 @@ function secondsOf(expiration: Json): number {
   return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
 }
 
-/**
- * Returns the fields of a group for `/api/user`. A null field counts as missing, so that it does not clear a filter by
- * mistake.
- */
+/** Returns the fields for `/api/user`. A null field counts as missing, so that it clears no filter by mistake. */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {
     if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);

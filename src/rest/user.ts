@@ -34,7 +34,6 @@ interface VerbRequest {
   readonly query: URLSearchParams | undefined;
   /** The etag in `If-Match`; undefined if any etag matches. */
   readonly ifMatch: string | undefined;
-  /** The value of `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined;
 }
 
@@ -43,13 +42,11 @@ export interface Verb {
   readonly method: DescMethodUnary;
   /** Creates the request of the RPC. @throws ConnectError InvalidArgument with the invalid field */
   readonly toRequest: (request: VerbRequest) => Message;
-  /** Creates the response body. */
   readonly toBody: (group: UserGroup, response: never, request: never) => object;
 }
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
-/** The fields of a group that callers can set. */
 export const MASKABLE = CHANGEABLE.map(({ name }) => name);
 
 const GROUP_FIELDS = ["user_group_id", ...MASKABLE];
@@ -61,7 +58,6 @@ const JSON_FIELDS: ReadonlySet<string> = new Set(
   ).map(({ name }) => name),
 );
 
-/** Gets a group, or creates the group if it does not exist. */
 export const GET: Verb = {
   method: getUserGroup,
   toRequest: getRequest,
@@ -165,10 +161,7 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/**
- * Returns the response fields that all changes have. JSON omits undefined fields. The token of a suspended group is an
- * empty string.
- */
+/** Returns the response fields of all changes. JSON omits undefined fields. A suspended group has an empty token. */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
   return {
     // Team ids are below 2^53.
@@ -195,12 +188,10 @@ const ETAG = /^(W\/)?"([\x21\x23-\x7e]*)"$/;
 
 const EMPTY_KEY = "Idempotency-Key is empty: send a value, or remove the header";
 
-/** Creates the endpoint `/api/user`, where each verb is one RPC. */
 export function userEndpoint(): Endpoint {
   return restEndpoint(Object.fromEntries([...VERBS].map(([httpMethod, verb]) => [httpMethod, methodOf(verb)])));
 }
 
-/** Creates the HTTP method that serves a verb. */
 export function methodOf(verb: Verb): EndpointMethod {
   return jsonMethod(verb.method, async (request, call) => {
     const { headers, target } = request;
@@ -217,8 +208,7 @@ export function methodOf(verb: Verb): EndpointMethod {
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // The token of a suspended group is empty. Without an error, a client could replace its stored token with the empty
-    // token.
+    // The token of a suspended group is empty, and a client could store the empty token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);

@@ -54,10 +54,7 @@ export function viewerEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/**
- * Returns the response for a token of a suspended group. The caller has an API token, and only the caller can show the
- * message to the viewer.
- */
+/** Returns the response for a token of a suspended group. Only the caller can show the message to the viewer. */
 function suspendedText({ reason, suspensionMessage }: UserGroupSuspended): string {
   return JSON.stringify({ active: false, reason, suspension_message: suspensionMessage });
 }
@@ -70,7 +67,6 @@ function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
 
 const SESSION_FIELDS = createViewerSession.input.fields.map(({ name }) => name);
 
-/** Creates the endpoint `/api/viewer/session`: CreateViewerSession. */
 export function viewerSessionEndpoint(): Endpoint {
   const POST = jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);

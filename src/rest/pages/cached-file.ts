@@ -32,10 +32,7 @@ export class CachedFile {
     this.read = read;
   }
 
-  /**
-   * Returns the file in the preferred encoding that the client accepts. Rejects if the file cannot be read; then the
-   * next call reads the file again.
-   */
+  /** Returns the file in the preferred accepted encoding. Rejects if the read fails; then the next call reads again. */
   encodedFor(request: HeaderRecord): Promise<EncodedFile> {
     const encoding = (Object.keys(ENCODINGS) as Encoding[]).find((name) => acceptsEncoding(request, name));
     const known = this.encoded.get(encoding);

@@ -37,10 +37,7 @@ const STYLE = pathOf("dist/console.css");
 /** The paths of the files. Deno needs permission to read these paths. */
 export const CONSOLE_FILES: readonly string[] = [SCRIPT, STYLE];
 
-/**
- * Returns the endpoints of the console, by path. The files are public; all data in the console requires the token of
- * its user.
- */
+/** Returns the endpoints of the console, by path. The files are public; all data requires the token of the user. */
 export function consoleEndpoints(): { readonly [path: string]: Endpoint } {
   return {
     "/console": redirectEndpoint("console/"),

@@ -85,7 +85,6 @@ const SCRIPT = pathOf(`${SWAGGER_UI}/swagger-ui-bundle.js`);
 /** The paths of the files. Deno needs permission to read these paths. */
 export const DOCS_FILES: readonly string[] = [DOCUMENT, STYLE, SCRIPT];
 
-/** Returns the endpoints of the OpenAPI document and its page, by path. */
 export function docsEndpoints(): { readonly [path: string]: Endpoint } {
   const { css, html, json, script } = CONTENT_TYPES;
   return {

@@ -1,4 +1,3 @@
-/** Serves the files of /docs/ and /console/. */
 import { fileURLToPath } from "node:url";
 import { type Endpoint, isKnown, readEndpoint } from "@user-group-service/transport";
 import { CachedFile } from "./cached-file.ts";
@@ -13,12 +12,7 @@ export const CONTENT_TYPES = {
   script: "text/javascript; charset=utf-8",
 } as const;
 
-/**
- * Returns the path of a file. The build copies the file next to the bundle. From sources, the file is in the
- * repository.
- *
- * @param source the path in the repository
- */
+/** Returns the path of a file: next to the bundle in a build, otherwise `source` in the repository. */
 export function pathOf(source: string): string {
   const isBundle = !import.meta.url.endsWith(".ts");
   const beside = source.slice(source.lastIndexOf("/") + 1);
