@@ -16,7 +16,7 @@ import type { TestServer } from "./support/server.ts";
 const TIME_KEY = "ug:{ug:format}:time";
 
 const says = (server: TestServer, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
-const REPLACED = "Redis does not hold the data that this service knows";
+const REPLACED = "Redis does not contain the expected data";
 
 /** Waits until the metrics of a server report that it uses (1) or refuses (0) the data in Redis. */
 const isKnown = async (server: TestServer, value: 0 | 1) => {

@@ -123,7 +123,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
       "100.64.0.1",
     ])
       expect(await faultOf(`https://${host}/`)).toContain(
-        "the URL of a webhook must not name a private or reserved address",
+        "the URL of a webhook must not contain a private or reserved address",
       );
     expect(await faultOf("https://user:pass@example.com/")).toContain(
       "the URL of a webhook must not contain a user name",

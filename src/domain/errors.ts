@@ -62,7 +62,7 @@ export class UserGroupNotFound extends failure("NotFound", "USER_GROUP_NOT_FOUND
 export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
   text: (malformed?: boolean) =>
     malformed
-      ? "this is not a user group token: it is incomplete, mistyped, or another kind of token; copy it again"
+      ? "this is not a user group token, but an incomplete, mistyped or other token; copy the token again"
       : "no user group of the environment has this token: it was rotated or revoked, or belongs to another environment",
 }) {}
 
@@ -79,11 +79,11 @@ export class UserGroupSuspended extends failure("FailedPrecondition", "USER_GROU
 }
 
 export class UserGroupExpired extends failure("FailedPrecondition", "USER_GROUP_EXPIRED", {
-  text: "the expire_time of the user group has passed; set a later one with UpdateUserGroup, or clear it",
+  text: "the expire_time of the user group has passed; set a later expire_time with UpdateUserGroup, or clear expire_time",
 }) {}
 
 export class ViewerSessionExpired extends failure("NotFound", "VIEWER_SESSION_EXPIRED", {
-  text: "the viewer session has expired; create a new one with CreateViewerSession",
+  text: "the viewer session has expired; create a new session with CreateViewerSession",
 }) {}
 
 export class ViewerSessionEnded extends failure("NotFound", "VIEWER_SESSION_ENDED", {
@@ -117,11 +117,11 @@ export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS
 }) {}
 
 export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
-  text: "another user group of the environment has this token, as its current token or in a grace period; rotate or revoke it there first",
+  text: "another user group of the environment has this token, as its current token or in a grace period; rotate or revoke the token there first",
 }) {}
 
 export class TokenNotImportable extends failure("InvalidArgument", "TOKEN_NOT_IMPORTABLE", {
-  text: "this is not a complete user group token: it may be mistyped, or another credential; copy the token again, or leave it out for a new one",
+  text: "this is not a complete user group token, but maybe a mistyped token or another credential; copy the token again, or omit the token to get a new token",
   field: "token",
 }) {}
 
@@ -135,12 +135,12 @@ export class TokenReplaced extends failure("Aborted", "TOKEN_REPLACED", {
 }) {}
 
 export class RequestIdReused extends failure("InvalidArgument", "REQUEST_ID_REUSED", {
-  text: "this request id was used in the last 24 hours with other parameters; use a new one for a new request",
+  text: "this request id was used in the last 24 hours with other parameters; use a new request id for a new request",
   field: "request_id",
 }) {}
 
 export class InvalidUpdateMask extends failure("InvalidArgument", "INVALID_UPDATE_MASK", {
-  text: (...allowed: readonly string[]) => `update_mask may hold ${allowed.join(", ")}, or * alone`,
+  text: (...allowed: readonly string[]) => `update_mask may contain ${allowed.join(", ")}, or * alone`,
   field: "update_mask",
 }) {}
 
@@ -165,12 +165,12 @@ export class ApiTokenNotFound extends failure("NotFound", "API_TOKEN_NOT_FOUND",
 }) {}
 
 export class TooManyApiTokens extends failure("ResourceExhausted", "TOO_MANY_API_TOKENS", {
-  text: `the environment has ${MAX_API_TOKENS} API tokens, which is the limit; revoke unused ones`,
+  text: `the environment has ${MAX_API_TOKENS} API tokens, which is the limit; revoke unused API tokens`,
 }) {}
 
 /** The API token of the caller may have been revoked before the call could create or rotate an API token. */
 export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
-  text: "API tokens of the environment were just revoked, maybe the one of the caller; try again in 5 seconds",
+  text: "API tokens of the environment were just revoked, maybe the API token of the caller; try again in 5 seconds",
 }) {}
 
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
@@ -178,11 +178,11 @@ export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOK
 }) {}
 
 export class WebhookNotFound extends failure("NotFound", "WEBHOOK_NOT_FOUND", {
-  text: "the environment has no webhook with this id; ListWebhooks lists the existing ones",
+  text: "the environment has no webhook with this id; ListWebhooks lists the existing webhooks",
 }) {}
 
 export class TooManyWebhooks extends failure("ResourceExhausted", "TOO_MANY_WEBHOOKS", {
-  text: `the environment has ${MAX_WEBHOOKS} webhooks, which is the limit; delete unused ones`,
+  text: `the environment has ${MAX_WEBHOOKS} webhooks, which is the limit; delete unused webhooks`,
 }) {}
 
 export class WebhookUrlRefused extends failure("InvalidArgument", "WEBHOOK_URL_REFUSED", {
@@ -218,7 +218,7 @@ export class EventCursorExpired extends failure("OutOfRange", "EVENT_CURSOR_EXPI
 
 export class TooManyWatchers extends failure("ResourceExhausted", "TOO_MANY_WATCHERS", {
   text: (max: number, where: string) =>
-    `${where} has ${max} streams of WatchEvents, which is the limit of one worker; close some, or try again later`,
+    `${where} has ${max} streams of WatchEvents, which is the limit of one worker; close some streams, or try again later`,
 }) {}
 
 /** Tokens are encrypted, or may be encrypted, with the key to retire. */
@@ -243,7 +243,7 @@ const STORE_FAULTS = {
   cluster_down: "the Redis Cluster does not serve these keys (CLUSTERDOWN)",
   master_down: "Redis is a replica that has lost its master (MASTERDOWN)",
   data_replaced:
-    "Redis does not hold the data that this service knows: restore the data, or accept the data in Redis with ugs store accept",
+    "Redis does not contain the expected data: restore the data, or accept the data in Redis with ugs store accept",
   denied: "the Redis user lacks a right (NOPERM)",
   refused: "Redis refused a command",
 } as const;

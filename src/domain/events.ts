@@ -1,6 +1,6 @@
 import type { AuditEvent } from "./audit.ts";
 
-/** The types of events in the feed and in webhooks. Later releases add types, which consumers must ignore. */
+/** The types of events in the feed and in webhooks. Consumers must ignore unknown types: later releases add types. */
 export const EVENT_TYPES = [
   "user_group.created",
   "user_group.updated",

@@ -126,7 +126,7 @@ export interface UserGroupAdminStore {
   /**
    * Ends the suspension of a group atomically. A group that is not suspended does not change.
    *
-   * @throws UserGroupNotFound; UserGroupExpired without a change
+   * @throws UserGroupNotFound; UserGroupExpired
    */
   resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
@@ -147,7 +147,7 @@ export interface UserGroupAdminStore {
   /**
    * Revokes all existing viewer sessions of a group, or of one viewer, atomically.
    *
-   * @throws UserGroupNotFound, TooManyEndedViewers without a change
+   * @throws UserGroupNotFound, TooManyEndedViewers
    */
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
@@ -225,8 +225,7 @@ export interface EnvironmentStore {
    * invalid. The audit trail of the environment stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
-   * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty without a
-   *   change
+   * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty
    */
   delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number>;
 }

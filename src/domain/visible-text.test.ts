@@ -18,9 +18,9 @@ it("isVisible finds every invisible code point, and every space at the start or 
 it.each([
   [" a", "begin with U+0020 SPACE"],
   ["a\u3000", "end with U+3000 IDEOGRAPHIC SPACE"],
-  ["a b\u200bc ", "hold U+200B ZERO WIDTH SPACE"],
+  ["a b\u200bc ", "contain U+200B ZERO WIDTH SPACE"],
   ["\ufeff", "begin with U+FEFF ZERO WIDTH NO-BREAK SPACE"],
-  ["👪\u{e0041}👪", "hold U+E0041 (not visible)"],
+  ["👪\u{e0041}👪", "contain U+E0041 (not visible)"],
 ])("hiddenFault returns the place and the code point of the fault in %j", (text, fault) => {
   expect(isVisible(text)).toBe(false);
   expect(hiddenFault(text)).toContain(fault);

@@ -18,7 +18,7 @@ export function hiddenFault(text: string): string | undefined {
   if (!found) return undefined;
   const [point] = found;
   const isAtEnd = found.index + point.length === text.length;
-  return `must not ${found.index === 0 ? "begin with" : isAtEnd ? "end with" : "hold"} ${nameOf(point)}`;
+  return `must not ${found.index === 0 ? "begin with" : isAtEnd ? "end with" : "contain"} ${nameOf(point)}`;
 }
 
 function nameOf(point: string): string {

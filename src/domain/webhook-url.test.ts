@@ -60,8 +60,8 @@ describe("the URL of a webhook", () => {
     ["https://user@example.com/", "must not contain a user name"],
     ["https://:secret@example.com/", "must not contain a user name"],
     ["https://example.com/#a", "must not contain a fragment"],
-    ["https://0x7f.1/", "must not name a private or reserved address"],
-    ["https://[::ffff:10.0.0.1]/", "must not name a private or reserved address"],
+    ["https://0x7f.1/", "must not contain a private or reserved address"],
+    ["https://[::ffff:10.0.0.1]/", "must not contain a private or reserved address"],
     [`https://example.com/${"é".repeat(1000)}`, "must have at most 2048 characters"],
   ])("%s is refused: %s", (text, why) => {
     expect(() => parseWebhookUrl(text, [])).toThrow(why);

@@ -41,13 +41,13 @@ export function parseWebhookUrl(text: string, allowed: readonly Network[]): stri
   const isLoopback = loopbackAddresses(hostname)?.some((address) => isAllowedAddress(address, allowed)) ?? false;
   if (protocol !== "https:" && !(protocol === "http:" && isLoopback))
     throw new WebhookUrlRefused(
-      "must start with https://. For development, http://localhost is possible if WEBHOOK_ALLOW contains 127.0.0.1",
+      "must start with https://. For development, http://localhost is allowed if WEBHOOK_ALLOW contains 127.0.0.1",
     );
   if (username !== "" || password !== "") throw new WebhookUrlRefused("must not contain a user name or a password");
   if (hash !== "") throw new WebhookUrlRefused("must not contain a fragment (#)");
   if (href.length > MAX_URL_LENGTH) throw new WebhookUrlRefused(`must have at most ${MAX_URL_LENGTH} characters`);
   const host = hostname.replace(/^\[|\]$/g, "");
   if (ipaddr.isValid(host) && !isAllowedAddress(host, allowed))
-    throw new WebhookUrlRefused("must not name a private or reserved address, unless WEBHOOK_ALLOW contains it");
+    throw new WebhookUrlRefused("must not contain a private or reserved address that is not in WEBHOOK_ALLOW");
   return href;
 }

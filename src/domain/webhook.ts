@@ -12,7 +12,7 @@ export const MAX_DELIVERIES = 100;
 /** The time during which a replaced secret still signs, in milliseconds. */
 export const SECRET_GRACE_MS = DAY_MS;
 
-/** The maximum number of secrets that sign, with the current secret. */
+/** The maximum number of secrets that sign, including the current secret. */
 export const MAX_SECRETS = 3;
 
 /** The time from the first of consecutive failures until the webhook is disabled, in milliseconds. */
@@ -171,7 +171,7 @@ export interface Attempt extends Pick<Delivery, "eventId" | "eventType" | "outco
   readonly retryMs: number;
 }
 
-/** The result of a part of a delivery, which the store saves. */
+/** The result of a part of a delivery. */
 export interface Settlement {
   readonly from: DeliveryPosition;
   /** The position after the delivered events, and after the events that need no delivery. */

@@ -35,7 +35,7 @@ async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken
 
 describe("a request that breaks a rule", () => {
   it.each([
-    [getUserGroup, { userGroupId: "a\nb" }, "user_group_id", "must not hold U+000A LINE FEED"],
+    [getUserGroup, { userGroupId: "a\nb" }, "user_group_id", "must not contain U+000A LINE FEED"],
     [getUserGroup, { userGroupId: "" }, "user_group_id", "must not be empty"],
     [getUserGroup, { userGroupId: "x".repeat(257) }, "user_group_id", "must be at most 256 characters"],
     [
