@@ -1,6 +1,7 @@
 #!/bin/sh
-# Creates the secrets of compose.yaml in the folder `secrets` next to this script, once. Keep them: without token-keys, the stored
-# tokens cannot be decrypted. The files are readable for the users of the containers, and the folder only for its owner.
+# Creates the secrets of compose.yaml in the folder `secrets` next to this script, if the folder does not exist. Keep
+# the secrets: without token-keys, the service cannot decrypt the stored tokens. All users can read the files, because
+# the containers have other users. Only the owner can open the folder.
 set -eu
 cd "$(dirname "$0")"
 if [ -e secrets ]; then
@@ -13,7 +14,7 @@ password=$(openssl rand -hex 24)
 echo "$password" > "$new/redis-password"
 echo "k1:$(openssl rand -base64 32)" > "$new/token-keys"
 openssl rand -hex 24 > "$new/admin-token"
-# The permissions in docs/operations/redis.md. Redis stores a digest of the password.
+# The permissions are those in docs/operations/redis.md. The file contains only a digest of the password.
 digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 cat > "$new/redis-users" <<END
 user default off
