@@ -1,4 +1,4 @@
-// The back end of your company. It handles the login, holds the API token and creates viewer sessions for pages.
+// The back end of your company, which handles the login, holds the API token and creates viewer sessions.
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { createUserGroupServiceClient } from "@user-group-service/client";
@@ -7,25 +7,25 @@ import session from "express-session";
 import { failed } from "./failed.js";
 import { apiToken, audience, backEndPort, dashboardsUrl, origin, serviceUrl } from "./settings.js";
 
-/** Your customers. Each customer is a user group. The discount is internal. */
+/** Your customers. Each customer is a user group. Viewers must not see the discount. */
 const acme = { id: "acme", name: "Acme", properties: { plan: "gold", seats: 3, discount: 0.2 } };
 const globex = { id: "globex", name: "Globex", properties: { plan: "free", seats: 1, discount: 0 } };
 
-/** The people who can log in. */
+/** The customer of each person who can log in. */
 const viewers = new Map([
   ["ann", acme],
   ["bob", acme],
   ["eve", globex],
 ]);
 
-/** Create one client per process, because it keeps connections open. */
+/** Create one client per process, because a client keeps connections open. */
 const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken });
 
 const app = express();
 app.disable("x-powered-by");
 
 app.use((req, res, next) => {
-  // The dashboards accept one origin only, so redirect other names such as localhost.
+  // The dashboard host accepts only one origin, so redirect other names such as localhost.
   if (req.headers.host !== new URL(origin).host) return res.redirect(origin);
   res.set(
     "Content-Security-Policy",
@@ -34,7 +34,7 @@ app.use((req, res, next) => {
   next();
 });
 
-// Replace this with your own login. It checks no password, and loses all logins when the process ends.
+// Replace this with your own login. This login checks no password, and loses all sessions when the process ends.
 app.use(
   session({
     name: "login",
@@ -65,7 +65,7 @@ app.post("/session", ofThisPage, async (req, res) => {
   const customer = viewers.get(viewer);
   if (!customer) return res.status(401).json({ error: "nobody is logged in" });
 
-  // Creates the group, unless it exists. The response contains the token of the group, which stays here.
+  // Creates the group if it does not exist. Do not send the token in the response to the page.
   await service.userGroups.getUserGroup({
     userGroupId: customer.id,
     name: customer.name,
@@ -76,20 +76,19 @@ app.post("/session", ofThisPage, async (req, res) => {
     audience,
     origin,
     viewerId: viewer,
-    // Properties that the session contains. The page can read them.
+    // Properties to include in the session, which the page can read.
     propertyKeys: ["plan", "seats"],
-    // Short, so that you can watch the renewal. The default is 10 minutes.
+    // A short lifetime, so that you can watch the renewal. The default is 10 minutes.
     ttl: { seconds: 60n },
   });
   res.set("Cache-Control", "no-store").json({ session: created.session });
 });
 
-// Settings of the page.
 app.get("/settings", (req, res) => {
   res.set("Cache-Control", "no-store").json({ dashboardsUrl, viewer: req.session.viewer });
 });
 
-// The file of the client for browsers needs no bundler.
+// This file of the client runs in browsers without a bundler.
 const sourceOfSessions = fileURLToPath(import.meta.resolve("@user-group-service/client/browser"));
 app.get("/viewer-sessions.js", (_req, res) => res.sendFile(sourceOfSessions));
 
@@ -105,13 +104,13 @@ app.listen(backEndPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Refuses requests that other sites send with the viewer's cookie.
+ * Refuses requests from other sites, which browsers send with the viewer's cookie.
  *
  * @type {express.RequestHandler}
  */
 function ofThisPage(req, res, next) {
   const site = req.get("Sec-Fetch-Site");
-  // Browsers from before 2023 send only the origin.
+  // Browsers from before 2023 send only `Origin`.
   if (site === undefined ? req.get("Origin") === origin : site === "same-origin") return next();
   res.status(403).json({ error: "only the page may request this" });
 }

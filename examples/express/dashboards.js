@@ -1,4 +1,4 @@
-// The dashboard host, which can belong to another company. It shows two ways to check viewer sessions. Use one of them.
+// The dashboard host, which can belong to another company. It has two ways to check viewer sessions: use one way.
 import {
   Code,
   ConnectError,
@@ -15,15 +15,15 @@ import { apiToken, audience, dashboardsPort, dashboardsUrl, issuer, origin, serv
 const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken });
 
 /**
- * Calls the service for each request. It rejects a revoked session at once, and returns the current group with all
- * properties.
+ * Checks a session with a call to the service. Rejects a revoked session at once, and returns the current group with
+ * all properties.
  *
  * @param {string} session
  */
 async function ask(session) {
   try {
     const viewer = await service.viewers.resolveViewer({ token: session, audience });
-    // The service also resolves user group tokens. Refuse such a token: no page should have it.
+    // The service also resolves user group tokens. Refuse them, because no page should have such a token.
     if (!viewer.session) return undefined;
     const { viewerId, origin } = viewer.session;
     return { group: viewer.providedId, viewer: viewerId, origin, properties: viewer.properties };
@@ -34,8 +34,8 @@ async function ask(session) {
 }
 
 /**
- * Verifies the signature with public keys, which it reads every ten minutes. It accepts a session until it expires, and
- * returns the claims of the session.
+ * Checks a session with the public keys, which it reads every ten minutes. Accepts a session until the session expires,
+ * and returns the claims of the session.
  *
  * @param {string} session
  */
@@ -66,7 +66,7 @@ app.listen(dashboardsPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Returns the dashboard of the viewer. Here it shows two properties of the group.
+ * Returns a handler for the dashboard of the viewer, which shows two properties of the group.
  *
  * @param {typeof ask | typeof verify} check
  * @returns {express.RequestHandler}
@@ -76,7 +76,7 @@ function dashboard(check) {
     const [, session] = /^Bearer (\S+)$/i.exec(req.get("Authorization") ?? "") ?? [];
     const found = session === undefined ? undefined : await check(session);
     res.set("Cache-Control", "no-store");
-    // Accept a session only from its own page.
+    // Accept a session only from the page that it was created for.
     if (!found || found.origin !== req.get("Origin")) {
       res.status(401).json({ error: "the request has no valid viewer session" });
       return;

@@ -14,11 +14,11 @@ export const dashboardsPort = Number(DASHBOARDS_PORT);
 /** The origin of the page. */
 export const origin = `http://127.0.0.1:${backEndPort}`;
 
-/** The origin of the dashboards, as if another company hosts them. */
+/** The origin of the dashboards. In production, another company can host them. */
 export const dashboardsUrl = `http://127.0.0.1:${dashboardsPort}`;
 
 /** The audience of viewer sessions. The dashboards accept no other audience. */
 export const audience = "dashboards";
 
-/** The issuer of viewer sessions: PUBLIC_URL of the service, and the environment of the API token. */
+/** The issuer of viewer sessions: PUBLIC_URL of the service, `/e/` and the environment of the API token. */
 export const issuer = `${UGS_URL}/e/${UGS_ENVIRONMENT}`;

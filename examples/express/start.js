@@ -1,3 +1,3 @@
-// Starts the back end and the dashboard host in one process. The two do not depend on each other.
+// Starts the back end and the dashboard host in one process. They share only the settings and the error handler.
 import "./back-end.js";
 import "./dashboards.js";

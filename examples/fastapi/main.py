@@ -44,7 +44,7 @@ def logged_in() -> Person:
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncClient(UGS_URL, os.environ.get("API_TOKEN", "")) as client:
-        # Do this where you create customers. It creates the group of the customer, unless it exists.
+        # Creates the group of the customer if it does not exist. Do this where you create customers.
         await client.user_groups.get_user_group(
             GetUserGroupRequest(user_group_id="acme", name="Acme", properties=Struct.from_python({"plan": "gold"}))
         )
@@ -57,11 +57,12 @@ app = FastAPI(lifespan=lifespan, openapi_url=None)
 
 @app.middleware("http")
 async def of_this_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Redirects other host names, and refuses POST requests that other sites send with the viewer's cookie."""
+    """Redirects other host names. Refuses POST requests from other sites, which browsers send with the viewer's
+    cookie."""
     if request.headers.get("Host") != ORIGIN.partition("://")[2]:
         return RedirectResponse(ORIGIN)
     site = request.headers.get("Sec-Fetch-Site")
-    # Browsers from before 2023 send only the origin.
+    # Browsers from before 2023 send only `Origin`.
     is_own = site == "same-origin" if site else request.headers.get("Origin") == ORIGIN
     if request.method == "POST" and not is_own:
         return JSONResponse({"detail": "only the page may request this"}, 403)
@@ -74,7 +75,7 @@ async def of_this_page(request: Request, call_next: Callable[[Request], Awaitabl
 async def viewer_session(
     request: Request, response: Response, person: Annotated[Person, Depends(logged_in)]
 ) -> dict[str, str]:
-    """Creates a session for the person who is logged in. Nothing else of the service reaches the page."""
+    """Creates a session for the person who is logged in. The page receives only the session, and no token."""
     made = await request.app.state.client.viewers.create_viewer_session(
         CreateViewerSessionRequest(
             group=by_id(person.customer), audience=AUDIENCE, viewer_id=person.name, property_keys=["plan"]
@@ -84,10 +85,10 @@ async def viewer_session(
     return {"session": made.session}
 
 
-# Not `async`: reading the keys blocks, so FastAPI must call this in a thread.
+# This function is not `async`, so that FastAPI calls it in a thread: it blocks while it reads the keys.
 @app.get("/data")
 def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
-    """Returns the data of the page for a session. This can be another back end without an API token."""
+    """Returns the data of the page for a session. Another back end without an API token can also do this."""
     try:
         viewer = verify_viewer_session(authorization.removeprefix("Bearer "), issuer=ISSUER, audience=AUDIENCE)
     except InvalidViewerSession as error:
@@ -100,7 +101,7 @@ def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
 
 @app.exception_handler(ConnectError)
 async def failed(_: Request, error: ConnectError) -> JSONResponse:
-    """Logs the error, and sends only "try again" to the page."""
+    """Logs the error, and sends only the text "try again" to the page."""
     print("the call failed:", error.code, reason_of(error), error, flush=True)
     return JSONResponse({"detail": "try again"}, 503)
 

@@ -1,8 +1,8 @@
 let held;
 
 /**
- * Returns the current session, or a new one after 80 % of its lifetime or after a 401. Uses only the difference
- * between the session's times, because the clock of the browser may be wrong.
+ * Returns the current session. Requests a new session after 80 % of the lifetime, or if a server answered 401 to
+ * `refused`. Uses only the difference between the session's times, because the clock of the browser may be wrong.
  */
 async function session(refused) {
   if (!held || held.session === refused || performance.now() >= held.refreshAt) {

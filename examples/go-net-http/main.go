@@ -33,7 +33,7 @@ type backEnd struct {
 
 type person struct{ name, customer string }
 
-// loggedIn must be replaced with your own login. Return false if nobody is logged in.
+// loggedIn returns the person who is logged in, or false. Replace this function with your own login.
 func loggedIn(*http.Request) (person, bool) {
 	return person{name: "bob", customer: "acme"}, true
 }
@@ -64,7 +64,7 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// createGroup creates the group of the customer, unless it exists. Do this where you create customers.
+// createGroup creates the group of the customer if it does not exist. Do this where you create customers.
 func createGroup(client *usergroups.Client) error {
 	properties, err := structpb.NewStruct(map[string]any{"plan": "gold"})
 	if err != nil {
@@ -77,7 +77,8 @@ func createGroup(client *usergroups.Client) error {
 	return err
 }
 
-// ofThisPage redirects other host names, and refuses POST requests that other sites send with the viewer's cookie.
+// ofThisPage redirects other host names. It refuses POST requests from other sites, which browsers send with the
+// viewer's cookie.
 func ofThisPage(host string, next http.Handler) http.Handler {
 	origin := "http://" + host
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
@@ -85,7 +86,7 @@ func ofThisPage(host string, next http.Handler) http.Handler {
 			http.Redirect(response, request, origin, http.StatusTemporaryRedirect)
 			return
 		}
-		// Browsers from before 2023 send only the origin.
+		// Browsers from before 2023 send only Origin.
 		site := cmp.Or(request.Header.Get("Sec-Fetch-Site"), request.Header.Get("Origin"))
 		if request.Method == http.MethodPost && site != "same-origin" && site != origin {
 			http.Error(response, "only the page may request this", http.StatusForbidden)
@@ -96,7 +97,7 @@ func ofThisPage(host string, next http.Handler) http.Handler {
 	})
 }
 
-// viewerSession creates a session for the person who is logged in. Nothing else of the service reaches the page.
+// viewerSession creates a session for the person who is logged in. The page receives only the session, and no token.
 func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Request) {
 	person, ok := loggedIn(request)
 	if !ok {
@@ -118,7 +119,7 @@ func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Requ
 	answer(response, map[string]any{"session": made.Session})
 }
 
-// data returns the data of the page for a session. This can be another back end without an API token.
+// data returns the data of the page for a session. Another back end without an API token can also do this.
 func (b *backEnd) data(response http.ResponseWriter, request *http.Request) {
 	session := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	viewer, err := b.verifier.VerifyViewerSession(request.Context(), session)

@@ -13,12 +13,12 @@ if (viewer) {
   await look(sessions);
 } else element("login").hidden = false;
 
-/** Shows the dashboard, and updates it every half second. */
+/** Shows the dashboard, and updates the dashboard every half second. */
 async function look(sessions) {
   try {
     const session = await sessions.get();
     let answer = await read(session);
-    // The session was revoked. Request another one.
+    // The session was revoked: request another session.
     if (answer.status === 401) answer = await read(await sessions.replace(session));
     if (answer.status === 401) show({});
     else if (answer.ok) {
@@ -26,14 +26,14 @@ async function look(sessions) {
       show({ group, viewer, ...properties });
     }
   } catch (error) {
-    // Without a session, show nothing. Other errors, such as of the network, can be temporary.
+    // Without a session, show nothing. Other errors can be temporary, so keep the dashboard.
     if (error instanceof ViewerSessionUnavailable) show({});
     if (error.status === 401) return loggedOut(sessions);
   }
   setTimeout(look, 500, sessions);
 }
 
-/** Shows the login again: the viewer logged out in another tab, or the back end restarted. */
+/** Shows the login again after a logout in another tab, or after a restart of the back end. */
 function loggedOut(sessions) {
   sessions.dispose();
   element("login").hidden = false;
