@@ -23,7 +23,7 @@ export const file_usergroup_v1_user_group: GenFile = /*@__PURE__*/
  */
 export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   /**
-   * Internal id, below 2^53. Callers do not need to store it.
+   * Internal id, below 2^53. Callers do not need to store this id.
    *
    * @generated from field: int64 team_id = 1;
    */
@@ -131,8 +131,8 @@ export const UserGroupSchema: GenMessage<UserGroup> = /*@__PURE__*/
  */
 export type Suspension = Message<"usergroup.v1.Suspension"> & {
   /**
-   * Reason for operators, at most 256 characters without control characters. `EXPIRED` if the
-   * `expire_time` of the group has passed. Viewers do not see it.
+   * Reason for operators, at most 256 characters without control characters. `EXPIRED` if the `expire_time` of the
+   * group has passed. Viewers do not see the reason.
    *
    * @generated from field: string reason = 1;
    */

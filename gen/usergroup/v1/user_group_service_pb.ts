@@ -71,7 +71,7 @@ export const GetUserGroupRequestSchema: GenMessage<GetUserGroupRequest> = /*@__P
  */
 export type GetUserGroupResponse = Message<"usergroup.v1.GetUserGroupResponse"> & {
   /**
-   * The user group, with its token unless it is suspended.
+   * The user group. The token is empty while the group is suspended.
    *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
@@ -160,7 +160,7 @@ export const UpdateUserGroupRequestSchema: GenMessage<UpdateUserGroupRequest> = 
  */
 export type UpdateUserGroupResponse = Message<"usergroup.v1.UpdateUserGroupResponse"> & {
   /**
-   * The user group after the change, with its token unless it is suspended.
+   * The user group after the change. The token is empty while the group is suspended.
    *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
@@ -230,8 +230,8 @@ export const RotateUserGroupTokenRequestSchema: GenMessage<RotateUserGroupTokenR
  */
 export type RotateUserGroupTokenResponse = Message<"usergroup.v1.RotateUserGroupTokenResponse"> & {
   /**
-   * The user group, with its new token unless it is suspended. GetUserGroup returns the new token
-   * after the suspension.
+   * The user group with its new token. While the group is suspended, the token is empty: GetUserGroup returns the new
+   * token after the suspension.
    *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
@@ -254,7 +254,7 @@ export const UserGroupService: GenService<{
   /**
    * Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
    * the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-   * contains its `suspension`, but not its token.
+   * contains `suspension`, but no token.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */

@@ -114,7 +114,7 @@ export type GetEnvironmentResponse = Message<"usergroup.admin.v1.GetEnvironmentR
   userGroupCount: bigint;
 
   /**
-   * Number of API tokens, without those of the setting API_TOKENS.
+   * Number of API tokens, without the tokens of the setting API_TOKENS.
    *
    * @generated from field: int32 api_token_count = 3;
    */
@@ -279,7 +279,7 @@ export type GetCallerResponse = Message<"usergroup.admin.v1.GetCallerResponse"> 
   environment?: EnvironmentName | undefined;
 
   /**
-   * Expiry time of the API token. Unset if it does not expire.
+   * Expiry time of the API token. Unset if the token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 5;
    */
@@ -1005,8 +1005,8 @@ export type SuspendUserGroupRequest = Message<"usergroup.admin.v1.SuspendUserGro
   userGroupId: string;
 
   /**
-   * Reason for operators, at most 256 characters without control characters, and not `EXPIRED`.
-   * Viewers do not see it. Default: none.
+   * Reason for operators, at most 256 characters without control characters, and not `EXPIRED`. Viewers do not see the
+   * reason. Default: none.
    *
    * @generated from field: string reason = 3;
    */
@@ -1230,10 +1230,10 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   mode: ImportMode;
 
   /**
-   * Time at which the groups were read from their source, not in the future. For an export, use its `snapshot_time`. If
-   * the exact time is unknown, use an earlier time. Required if a group has a token. If the existing token of a group
-   * is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the group gets the given
-   * token, and this time becomes the creation time of the token.
+   * Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
+   * the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
+   * token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the
+   * group gets the given token, and this time becomes the creation time of the token.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
@@ -1949,7 +1949,7 @@ export const ImportModeSchema: GenEnum<ImportMode> = /*@__PURE__*/
 
 /**
  * Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
- * environments, and each request must name an environment.
+ * environments, so each request with ADMIN_TOKEN must name an environment.
  *
  * @generated from service usergroup.admin.v1.AdminService
  */
@@ -2106,8 +2106,8 @@ export const AdminService: GenService<{
     output: typeof LookupUserGroupResponseSchema;
   },
   /**
-   * Returns the user group of a user group token or viewer session, such as one that has leaked.
-   * Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
+   * Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
+   * NOT_FOUND if the token is not valid in the environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupUserGroupToken
    */
@@ -2260,9 +2260,9 @@ export const AdminService: GenService<{
   },
   /**
    * Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-   * stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
-   * sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
-   * none. ADMIN_TOKEN only.
+   * stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
+   * starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+   * environment has none. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateSigningKey
    */

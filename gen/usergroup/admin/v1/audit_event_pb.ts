@@ -78,8 +78,8 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   apiTokenId: string;
 
   /**
-   * Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
-   * or `token`.
+   * Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
+   * `token`.
    *
    * @generated from field: repeated string changed_fields = 9;
    */

@@ -66,8 +66,8 @@ export type Event = Message<"usergroup.admin.v1.Event"> & {
   apiTokenId: string;
 
   /**
-   * Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
-   * or `token`.
+   * Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
+   * `token`.
    *
    * @generated from field: repeated string changed_fields = 7;
    */

@@ -152,7 +152,7 @@ export const MetricsSampleSchema: GenMessage<MetricsSample> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_metrics, 2);
 
 /**
- * The state of the service at the end of ten seconds, and its work in this time.
+ * The state of the service at the end of ten seconds, and the work of the service in these ten seconds.
  *
  * @generated from message usergroup.admin.v1.ServiceSample
  */

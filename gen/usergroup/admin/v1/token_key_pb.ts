@@ -28,7 +28,7 @@ export type TokenKey = Message<"usergroup.admin.v1.TokenKey"> & {
   id: string;
 
   /**
-   * True if the worker that responds encrypts with this key: the first key of its TOKEN_KEYS.
+   * True if the worker that responds encrypts with this key, the first key in the TOKEN_KEYS of this worker.
    *
    * @generated from field: bool primary = 2;
    */

@@ -74,7 +74,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   updateTime?: Timestamp | undefined;
 
   /**
-   * Latest time at which a replaced secret still signs. Unset if only the current secret signs.
+   * Time until which a replaced secret also signs. Unset if only the current secret signs.
    *
    * @generated from field: google.protobuf.Timestamp previous_secret_expire_time = 8;
    */
@@ -95,8 +95,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   lastSuccessTime?: Timestamp | undefined;
 
   /**
-   * Time of the first failed delivery since the last successful one. Unset if the last delivery
-   * succeeded.
+   * Time of the first failed delivery since the last successful delivery. Unset if the last delivery succeeded.
    *
    * @generated from field: google.protobuf.Timestamp failure_start_time = 11;
    */
@@ -138,7 +137,7 @@ export type WebhookDelivery = Message<"usergroup.admin.v1.WebhookDelivery"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Id of the event, as in ListAuditEvents. The header `webhook-id` contains it.
+   * Id of the event, as in ListAuditEvents. The header `webhook-id` contains this id.
    *
    * @generated from field: string event_id = 2;
    */

@@ -79,7 +79,7 @@ func (ApiEnvironmentTag) EnumDescriptor() ([]byte, []int) {
 // A user group: a tenant whose users view embedded dashboards.
 type UserGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Internal id, below 2^53. Callers do not need to store it.
+	// Internal id, below 2^53. Callers do not need to store this id.
 	TeamId int64 `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// The user group token. The token is a credential: keep it in your back end. Empty while the group is suspended.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
@@ -236,8 +236,8 @@ func (x *UserGroup) GetSuspension() *Suspension {
 // FAILED_PRECONDITION (USER_GROUP_SUSPENDED). The group keeps its token and all its values.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Reason for operators, at most 256 characters without control characters. `EXPIRED` if the
-	// `expire_time` of the group has passed. Viewers do not see it.
+	// Reason for operators, at most 256 characters without control characters. `EXPIRED` if the `expire_time` of the
+	// group has passed. Viewers do not see the reason.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message for the page, at most 512 characters without control characters.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`

@@ -109,7 +109,7 @@ func (x *GetUserGroupRequest) GetExpireTime() *timestamppb.Timestamp {
 
 type GetUserGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user group, with its token unless it is suspended.
+	// The user group. The token is empty while the group is suspended.
 	UserGroup *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	// True if this call created the group.
 	NewUserGroup  bool `protobuf:"varint,2,opt,name=new_user_group,json=newUserGroup,proto3" json:"new_user_group,omitempty"`
@@ -264,7 +264,7 @@ func (x *UpdateUserGroupRequest) GetExpireTime() *timestamppb.Timestamp {
 
 type UpdateUserGroupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user group after the change, with its token unless it is suspended.
+	// The user group after the change. The token is empty while the group is suspended.
 	UserGroup     *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -415,8 +415,8 @@ func (*RotateUserGroupTokenRequest_UserGroupId) isRotateUserGroupTokenRequest_Gr
 
 type RotateUserGroupTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user group, with its new token unless it is suspended. GetUserGroup returns the new token
-	// after the suspension.
+	// The user group with its new token. While the group is suspended, the token is empty: GetUserGroup returns the new
+	// token after the suspension.
 	UserGroup     *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -333,7 +333,7 @@ type GetEnvironmentResponse struct {
 	Environment *Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Number of user groups.
 	UserGroupCount int64 `protobuf:"varint,2,opt,name=user_group_count,json=userGroupCount,proto3" json:"user_group_count,omitempty"`
-	// Number of API tokens, without those of the setting API_TOKENS.
+	// Number of API tokens, without the tokens of the setting API_TOKENS.
 	ApiTokenCount int32 `protobuf:"varint,3,opt,name=api_token_count,json=apiTokenCount,proto3" json:"api_token_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -653,7 +653,7 @@ type GetCallerResponse struct {
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// Environment of the API token. Unset for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Expiry time of the API token. Unset if it does not expire.
+	// Expiry time of the API token. Unset if the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// The setting ROTATION_GRACE, which is the default of `previous_token_ttl` in RotateUserGroupToken.
 	RotationGrace *durationpb.Duration `protobuf:"bytes,6,opt,name=rotation_grace,json=rotationGrace,proto3" json:"rotation_grace,omitempty"`
@@ -1967,8 +1967,8 @@ type SuspendUserGroupRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the user group.
 	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// Reason for operators, at most 256 characters without control characters, and not `EXPIRED`.
-	// Viewers do not see it. Default: none.
+	// Reason for operators, at most 256 characters without control characters, and not `EXPIRED`. Viewers do not see the
+	// reason. Default: none.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message for the page, at most 512 characters without control characters. Default: none.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
@@ -2412,10 +2412,10 @@ type ImportUserGroupsRequest struct {
 	UserGroups []*ImportedUserGroup `protobuf:"bytes,2,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
 	// Decides whether the import changes existing groups. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
-	// Time at which the groups were read from their source, not in the future. For an export, use its `snapshot_time`. If
-	// the exact time is unknown, use an earlier time. Required if a group has a token. If the existing token of a group
-	// is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the group gets the given
-	// token, and this time becomes the creation time of the token.
+	// Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
+	// the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
+	// token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the
+	// group gets the given token, and this time becomes the creation time of the token.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
 	// lists this field in `changed_fields`.

@@ -42,8 +42,8 @@ type AuditEvent struct {
 	UserGroupId string `protobuf:"bytes,7,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	// The API token that was created, changed, rotated or revoked.
 	ApiTokenId string `protobuf:"bytes,8,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
-	// or `token`.
+	// Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
+	// `token`.
 	ChangedFields []string `protobuf:"bytes,9,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
 	// The header `X-Request-Id` of the request and its response.
 	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

@@ -39,8 +39,8 @@ type Event struct {
 	UserGroupId string `protobuf:"bytes,5,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	// The API token that was created, changed, rotated or revoked. Unset for another resource.
 	ApiTokenId string `protobuf:"bytes,6,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
-	// or `token`.
+	// Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
+	// `token`.
 	ChangedFields []string `protobuf:"bytes,7,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
 	// The webhook that was created, changed, disabled or deleted. Unset for another resource.
 	WebhookId     string `protobuf:"bytes,8,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`

@@ -184,14 +184,13 @@ type Webhook struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time of the last change of the webhook.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Latest time at which a replaced secret still signs. Unset if only the current secret signs.
+	// Time until which a replaced secret also signs. Unset if only the current secret signs.
 	PreviousSecretExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_expire_time,json=previousSecretExpireTime,proto3" json:"previous_secret_expire_time,omitempty"`
 	// Time up to which no event waits for delivery.
 	DeliveredTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=delivered_time,json=deliveredTime,proto3" json:"delivered_time,omitempty"`
 	// Time of the last successful delivery. Unset before the first success.
 	LastSuccessTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_success_time,json=lastSuccessTime,proto3" json:"last_success_time,omitempty"`
-	// Time of the first failed delivery since the last successful one. Unset if the last delivery
-	// succeeded.
+	// Time of the first failed delivery since the last successful delivery. Unset if the last delivery succeeded.
 	FailureStartTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=failure_start_time,json=failureStartTime,proto3" json:"failure_start_time,omitempty"`
 	// Number of failed attempts since `failure_start_time`.
 	FailedAttempts int32 `protobuf:"varint,12,opt,name=failed_attempts,json=failedAttempts,proto3" json:"failed_attempts,omitempty"`
@@ -327,7 +326,7 @@ type WebhookDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Time of the end of the attempt.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Id of the event, as in ListAuditEvents. The header `webhook-id` contains it.
+	// Id of the event, as in ListAuditEvents. The header `webhook-id` contains this id.
 	EventId string `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Type of the event, such as `user_group.updated`.
 	EventType string `protobuf:"bytes,3,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`

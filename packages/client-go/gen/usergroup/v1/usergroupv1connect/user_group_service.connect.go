@@ -48,7 +48,7 @@ const (
 type UserGroupServiceClient interface {
 	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
 	// the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-	// contains its `suspension`, but not its token.
+	// contains `suspension`, but no token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
 	// exist. Fails with ABORTED if `etag` is not the current etag.
@@ -130,7 +130,7 @@ func (c *userGroupServiceClient) RotateUserGroupToken(ctx context.Context, req *
 type UserGroupServiceHandler interface {
 	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
 	// the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-	// contains its `suspension`, but not its token.
+	// contains `suspension`, but no token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
 	// exist. Fails with ABORTED if `etag` is not the current etag.

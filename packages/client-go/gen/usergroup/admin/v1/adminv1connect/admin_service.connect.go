@@ -199,8 +199,8 @@ type AdminServiceClient interface {
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
-	// Returns the user group of a user group token or viewer session, such as one that has leaked.
-	// Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
+	// Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
+	// NOT_FOUND if the token is not valid in the environment.
 	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
 	// Deletes a user group and revokes its tokens. A group that is created later with the same id
 	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
@@ -249,9 +249,9 @@ type AdminServiceClient interface {
 	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
 	// Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
-	// sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
-	// none. ADMIN_TOKEN only.
+	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
+	// starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+	// environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
 	// tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
@@ -1004,8 +1004,8 @@ type AdminServiceHandler interface {
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
-	// Returns the user group of a user group token or viewer session, such as one that has leaked.
-	// Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
+	// Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
+	// NOT_FOUND if the token is not valid in the environment.
 	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
 	// Deletes a user group and revokes its tokens. A group that is created later with the same id
 	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
@@ -1054,9 +1054,9 @@ type AdminServiceHandler interface {
 	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
 	// Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
-	// sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
-	// none. ADMIN_TOKEN only.
+	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
+	// starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+	// environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
 	// tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a

@@ -33,7 +33,7 @@ class UserGroup(Message[_UserGroupFields]):
 
     Attributes:
         team_id:
-            Internal id, below 2^53. Callers do not need to store it.
+            Internal id, below 2^53. Callers do not need to store this id.
 
             ```proto
             int64 team_id = 1;
@@ -164,8 +164,8 @@ class Suspension(Message[_SuspensionFields]):
 
     Attributes:
         reason:
-            Reason for operators, at most 256 characters without control characters. `EXPIRED` if the
-            `expire_time` of the group has passed. Viewers do not see it.
+            Reason for operators, at most 256 characters without control characters. `EXPIRED` if the `expire_time` of the
+            group has passed. Viewers do not see the reason.
 
             ```proto
             string reason = 1;

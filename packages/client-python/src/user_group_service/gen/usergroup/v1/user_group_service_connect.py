@@ -38,7 +38,7 @@ class UserGroupService(Protocol):
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
         the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains its `suspension`, but not its token.
+        contains `suspension`, but no token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -135,7 +135,7 @@ class UserGroupServiceClient(ConnectClient):
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
         the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains its `suspension`, but not its token.
+        contains `suspension`, but no token.
         """
         return await self.execute_unary(
             request=request,
@@ -208,7 +208,7 @@ class UserGroupServiceSync(Protocol):
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
         the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains its `suspension`, but not its token.
+        contains `suspension`, but no token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -303,7 +303,7 @@ class UserGroupServiceClientSync(ConnectClientSync):
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
         the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains its `suspension`, but not its token.
+        contains `suspension`, but no token.
         """
         return self.execute_unary(
             request=request,

@@ -100,7 +100,7 @@ class GetUserGroupResponse(Message[_GetUserGroupResponseFields]):
 
     Attributes:
         user_group:
-            The user group, with its token unless it is suspended.
+            The user group. The token is empty while the group is suspended.
 
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
@@ -218,7 +218,7 @@ class UpdateUserGroupResponse(Message[_UpdateUserGroupResponseFields]):
 
     Attributes:
         user_group:
-            The user group after the change, with its token unless it is suspended.
+            The user group after the change. The token is empty while the group is suspended.
 
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
@@ -296,8 +296,8 @@ class RotateUserGroupTokenResponse(Message[_RotateUserGroupTokenResponseFields])
 
     Attributes:
         user_group:
-            The user group, with its new token unless it is suspended. GetUserGroup returns the new token
-            after the suspension.
+            The user group with its new token. While the group is suspended, the token is empty: GetUserGroup returns the new
+            token after the suspension.
 
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class AdminService(Protocol):
     """
     Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name an environment.
+    environments, so each request with ADMIN_TOKEN must name an environment.
     """
     async def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
@@ -138,8 +138,8 @@ class AdminService(Protocol):
 
     async def lookup_user_group_token(self, request: LookupUserGroupTokenRequest, ctx: RequestContext[LookupUserGroupTokenRequest, LookupUserGroupTokenResponse], /) -> LookupUserGroupTokenResponse:
         """
-        Returns the user group of a user group token or viewer session, such as one that has leaked.
-        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
+        Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
+        NOT_FOUND if the token is not valid in the environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -240,9 +240,9 @@ class AdminService(Protocol):
     async def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
-        none. ADMIN_TOKEN only.
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
+        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -795,7 +795,7 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
 class AdminServiceClient(ConnectClient):
     """
     Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name an environment.
+    environments, so each request with ADMIN_TOKEN must name an environment.
     """
     async def create_environment(
         self,
@@ -1125,8 +1125,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupTokenResponse:
         """
-        Returns the user group of a user group token or viewer session, such as one that has leaked.
-        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
+        Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
+        NOT_FOUND if the token is not valid in the environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1448,9 +1448,9 @@ class AdminServiceClient(ConnectClient):
     ) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
-        none. ADMIN_TOKEN only.
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
+        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        environment has none. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1759,7 +1759,7 @@ class AdminServiceClient(ConnectClient):
 class AdminServiceSync(Protocol):
     """
     Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name an environment.
+    environments, so each request with ADMIN_TOKEN must name an environment.
     """
     def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
@@ -1862,8 +1862,8 @@ class AdminServiceSync(Protocol):
 
     def lookup_user_group_token(self, request: LookupUserGroupTokenRequest, ctx: RequestContext[LookupUserGroupTokenRequest, LookupUserGroupTokenResponse], /) -> LookupUserGroupTokenResponse:
         """
-        Returns the user group of a user group token or viewer session, such as one that has leaked.
-        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
+        Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
+        NOT_FOUND if the token is not valid in the environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1964,9 +1964,9 @@ class AdminServiceSync(Protocol):
     def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
-        none. ADMIN_TOKEN only.
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
+        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2517,7 +2517,7 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
 class AdminServiceClientSync(ConnectClientSync):
     """
     Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, and each request must name an environment.
+    environments, so each request with ADMIN_TOKEN must name an environment.
     """
     def create_environment(
         self,
@@ -2847,8 +2847,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupTokenResponse:
         """
-        Returns the user group of a user group token or viewer session, such as one that has leaked.
-        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
+        Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
+        NOT_FOUND if the token is not valid in the environment.
         """
         return self.execute_unary(
             request=request,
@@ -3170,9 +3170,9 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, it starts to
-        sign when the 15 minutes are over. Until then, another call changes nothing. Creates keys if the environment has
-        none. ADMIN_TOKEN only.
+        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
+        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        environment has none. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,

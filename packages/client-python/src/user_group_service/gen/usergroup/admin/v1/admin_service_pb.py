@@ -147,7 +147,7 @@ class GetEnvironmentResponse(Message[_GetEnvironmentResponseFields]):
             int64 user_group_count = 2;
             ```
         api_token_count:
-            Number of API tokens, without those of the setting API_TOKENS.
+            Number of API tokens, without the tokens of the setting API_TOKENS.
 
             ```proto
             int32 api_token_count = 3;
@@ -376,7 +376,7 @@ class GetCallerResponse(Message[_GetCallerResponseFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 4;
             ```
         expire_time:
-            Expiry time of the API token. Unset if it does not expire.
+            Expiry time of the API token. Unset if the token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 5;
@@ -1362,8 +1362,8 @@ class SuspendUserGroupRequest(Message[_SuspendUserGroupRequestFields]):
             string user_group_id = 2;
             ```
         reason:
-            Reason for operators, at most 256 characters without control characters, and not `EXPIRED`.
-            Viewers do not see it. Default: none.
+            Reason for operators, at most 256 characters without control characters, and not `EXPIRED`. Viewers do not see the
+            reason. Default: none.
 
             ```proto
             string reason = 3;
@@ -1678,10 +1678,10 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             usergroup.admin.v1.ImportMode mode = 3;
             ```
         snapshot_time:
-            Time at which the groups were read from their source, not in the future. For an export, use its `snapshot_time`. If
-            the exact time is unknown, use an earlier time. Required if a group has a token. If the existing token of a group
-            is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the group gets the given
-            token, and this time becomes the creation time of the token.
+            Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
+            the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
+            token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the
+            group gets the given token, and this time becomes the creation time of the token.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;

@@ -81,8 +81,8 @@ class AuditEvent(Message[_AuditEventFields]):
             string api_token_id = 8;
             ```
         changed_fields:
-            Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
-            or `token`.
+            Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
+            `token`.
 
             ```proto
             repeated string changed_fields = 9;

@@ -73,8 +73,8 @@ class Event(Message[_EventFields]):
             string api_token_id = 6;
             ```
         changed_fields:
-            Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
-            or `token`.
+            Names of the fields that have new values, or that an export returned, such as `name`, `mapping`, `properties` or
+            `token`.
 
             ```proto
             repeated string changed_fields = 7;

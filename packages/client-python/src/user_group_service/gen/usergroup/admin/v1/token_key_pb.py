@@ -38,7 +38,7 @@ class TokenKey(Message[_TokenKeyFields]):
             string id = 1;
             ```
         primary:
-            True if the worker that responds encrypts with this key: the first key of its TOKEN_KEYS.
+            True if the worker that responds encrypts with this key, the first key in the TOKEN_KEYS of this worker.
 
             ```proto
             bool primary = 2;

@@ -80,7 +80,7 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp update_time = 7;
             ```
         previous_secret_expire_time:
-            Latest time at which a replaced secret still signs. Unset if only the current secret signs.
+            Time until which a replaced secret also signs. Unset if only the current secret signs.
 
             ```proto
             optional google.protobuf.Timestamp previous_secret_expire_time = 8;
@@ -98,8 +98,7 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp last_success_time = 10;
             ```
         failure_start_time:
-            Time of the first failed delivery since the last successful one. Unset if the last delivery
-            succeeded.
+            Time of the first failed delivery since the last successful delivery. Unset if the last delivery succeeded.
 
             ```proto
             optional google.protobuf.Timestamp failure_start_time = 11;
@@ -173,7 +172,7 @@ class WebhookDelivery(Message[_WebhookDeliveryFields]):
             optional google.protobuf.Timestamp create_time = 1;
             ```
         event_id:
-            Id of the event, as in ListAuditEvents. The header `webhook-id` contains it.
+            Id of the event, as in ListAuditEvents. The header `webhook-id` contains this id.
 
             ```proto
             string event_id = 2;
