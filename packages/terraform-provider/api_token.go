@@ -48,7 +48,7 @@ func (*apiTokenResource) Metadata(_ context.Context, request resource.MetadataRe
 
 func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	response.Schema = schema.Schema{
-		MarkdownDescription: "An API token. The ephemeral resource `ugs_api_token_secret` returns its secret.",
+		MarkdownDescription: "An API token. The ephemeral resource `ugs_api_token_secret` returns the secret of the API token.",
 		Attributes: ownedAttributes(map[string]schema.Attribute{
 			"role": schema.StringAttribute{
 				Required: true, MarkdownDescription: "`resolve`, `read`, `manage` or `admin`.",
@@ -63,7 +63,7 @@ func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 			},
 			"previous_token_ttl": schema.StringAttribute{
 				Optional:            true,
-				MarkdownDescription: "Grace period of the previous secret after a change of `secret_version`, such as `24h`, at most `720h`. Default: `0s`, which revokes it at once.",
+				MarkdownDescription: "Grace period of the previous secret after a change of `secret_version`, such as `24h`, at most `720h`. Default: `0s`, which revokes the previous secret at once.",
 				Validators:          []validator.String{checked{"must be a duration up to 720h, such as 15m or 24h", isGrace}},
 			},
 		}),
@@ -89,7 +89,7 @@ func (r *apiTokenResource) Create(ctx context.Context, request resource.CreateRe
 	})
 	if err != nil {
 		addError(&response.Diagnostics, fmt.Sprintf("Cannot create the API token %q", model.DisplayName.ValueString()), err,
-			"The service may have created it. Before you apply again, find it with: ugs token list, and revoke it with: ugs token revoke ID")
+			"The service may have created the API token. Before you apply again, find the token with: ugs token list, and revoke the token with: ugs token revoke ID")
 		return
 	}
 	r.service.secrets.Store(created.GetApiToken().GetId(), created.GetToken())
@@ -98,7 +98,7 @@ func (r *apiTokenResource) Create(ctx context.Context, request resource.CreateRe
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
 	if planned.ValueString() == never && model.ExpireTime.ValueString() != never {
 		response.Diagnostics.AddError("The API token expires",
-			fmt.Sprintf("The token of the provider expires, so the API token that it created expires too, at %s. "+
+			fmt.Sprintf("The token of the provider expires, so the new API token also expires, at %s. "+
 				"Remove expire_time, or use a token that does not expire.", model.ExpireTime.ValueString()))
 	}
 }
@@ -150,7 +150,7 @@ func (r *apiTokenResource) Update(ctx context.Context, request resource.UpdateRe
 		})
 		if err != nil {
 			addError(&response.Diagnostics, "Cannot rotate the secret of the API token "+id, err,
-				"The service may have rotated it. Apply again, which rotates it again.")
+				"The service may have rotated the secret. Apply again, which rotates the secret again.")
 			return
 		}
 		r.service.secrets.Store(id, rotated.GetToken())
@@ -169,7 +169,7 @@ func (r *apiTokenResource) Delete(ctx context.Context, request resource.DeleteRe
 		Environment: environmentMessage(model.Environment.ValueString()), ApiTokenId: model.ID.ValueString(),
 	})
 	if err != nil && !isNotFound(err) {
-		addError(&response.Diagnostics, "Cannot revoke the API token "+model.ID.ValueString(), err, "The service may have revoked it. Destroy it again.")
+		addError(&response.Diagnostics, "Cannot revoke the API token "+model.ID.ValueString(), err, "The service may have revoked the API token. Destroy it again.")
 	}
 }
 

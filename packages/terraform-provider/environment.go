@@ -38,7 +38,7 @@ func (*environmentResource) Schema(_ context.Context, _ resource.SchemaRequest, 
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	replaced := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	response.Schema = schema.Schema{
-		MarkdownDescription: "An environment. The provider needs `ADMIN_TOKEN` for it.",
+		MarkdownDescription: "An environment. To manage environments, the provider needs `ADMIN_TOKEN`.",
 		Attributes: map[string]schema.Attribute{
 			"id": schema.StringAttribute{
 				Computed: true, PlanModifiers: kept,
@@ -76,7 +76,7 @@ func (r *environmentResource) Create(ctx context.Context, request resource.Creat
 	created, err := r.service.Admin.CreateEnvironment(ctx, &adminv1.CreateEnvironmentRequest{Environment: name})
 	if err != nil {
 		addError(&response.Diagnostics, "Cannot create the environment "+id, err,
-			"The service may have created it. If the next apply reports that it exists, import it with: terraform import ADDRESS "+id)
+			"The service may have created the environment. If the next apply reports that the environment exists, import the environment with: terraform import ADDRESS "+id)
 		return
 	}
 	model.read(created.GetEnvironment())
@@ -99,7 +99,7 @@ func (r *environmentResource) Read(ctx context.Context, request resource.ReadReq
 	}
 	if found.GetDeleteTime() != nil {
 		response.Diagnostics.AddWarning(fmt.Sprintf("The deletion of the environment %s is not complete", model.ID.ValueString()),
-			"Until it is complete, nothing can use the environment. To continue, run terraform destroy for it, or: ugs env delete NAME --force")
+			"Until the deletion is complete, no call can use the environment. To continue, run terraform destroy for the environment, or: ugs env delete NAME --force")
 	}
 	model.read(found)
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
@@ -128,7 +128,7 @@ func (r *environmentResource) Delete(ctx context.Context, request resource.Delet
 		}
 		if err != nil {
 			addError(&response.Diagnostics, "Cannot delete the environment "+model.ID.ValueString(), err,
-				"The deletion may have started. To continue, destroy it again.")
+				"The deletion may have started. To continue, destroy the environment again.")
 			return
 		}
 	}

@@ -21,12 +21,12 @@ var hints = map[string]string{
 	"API_TOKEN_MALFORMED":       "Check that the token of the provider was copied completely.",
 	"ROLE_TOO_LOW":              "Use an API token of role admin. Environments need ADMIN_TOKEN.",
 	"OTHER_ENVIRONMENT":         "Use an API token of that environment, or ADMIN_TOKEN: an API token can use only its own environment.",
-	"ENVIRONMENT_NOT_FOUND":     "Create the environment first: reference the id of a resource ugs_environment, so that Terraform knows the order.",
-	"ENVIRONMENT_EXISTS":        "Import it with: terraform import ugs_environment.NAME ENVIRONMENT",
-	"ENVIRONMENT_NOT_EMPTY":     "To delete its user groups too, set force_destroy = true, run terraform apply, and destroy it again.",
-	"ENVIRONMENT_BEING_DELETED": "Run: ugs env delete NAME --force, until it is deleted. Then apply again.",
+	"ENVIRONMENT_NOT_FOUND":     "Create the environment first: reference the id of a resource ugs_environment, so that Terraform creates the environment first.",
+	"ENVIRONMENT_EXISTS":        "Import the environment with: terraform import ugs_environment.NAME ENVIRONMENT",
+	"ENVIRONMENT_NOT_EMPTY":     "To delete the user groups as well, set force_destroy = true, run terraform apply, and destroy the environment again.",
+	"ENVIRONMENT_BEING_DELETED": "Run: ugs env delete NAME --force, until the environment is deleted. Then apply again.",
 	"API_TOKEN_OUTLIVES_CALLER": "Set an earlier expire_time, or use a token that expires no earlier.",
-	"TOO_MANY_API_TOKENS":       "Revoke unused API tokens: ugs token list shows when each was last used.",
+	"TOO_MANY_API_TOKENS":       "Revoke unused API tokens: ugs token list shows the last use of each token.",
 	"TOO_MANY_WEBHOOKS":         "Delete unused webhooks: ugs webhook list shows all.",
 	"USER_GROUP_NOT_FOUND":      "Check user_group_id and environment: ugs group list shows the user groups.",
 	"OVERLOADED":                "Apply again later. Nothing was changed.",
@@ -72,7 +72,7 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error, ifUnknow
 	case info == nil && isOpen:
 		lines = append(lines, "Check url or UGS_URL, and that the service runs.")
 	case info == nil:
-		lines = append(lines, "The service did not return this error. Check that url is the URL of the service, without a proxy that answers itself.")
+		lines = append(lines, "The service did not return this error. Check that url is the URL of the service, and that no proxy answers instead of the service.")
 	case violations["environment"] != "":
 		lines = append(lines, "Set environment, such as dev, dev/Customer or dev/Testing.")
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 )
 
-// The source address of the provider in required_providers. `npm run generate:clients` copies it from release.json.
+// The source address of the provider in required_providers. `npm run generate:clients` copies this address from
+// release.json.
 const address = "registry.example.com/user-group-service/ugs"
 
 func main() {

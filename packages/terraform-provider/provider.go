@@ -22,7 +22,7 @@ import (
 	usergroups "example.com/user-group-service/client-go"
 )
 
-// service contains the client and the secrets that this process received. All resources share it.
+// service contains the client and the secrets that this process received. All resources share one service.
 type service struct {
 	*usergroups.Client
 	// secrets maps ids of API tokens and webhooks to their secrets. Terraform runs one process per provider configuration
@@ -197,7 +197,6 @@ func timeoutOf(config providerModel, diagnostics *diag.Diagnostics) time.Duratio
 	return timeout
 }
 
-// contentOf returns the content of a file, or nil after an error.
 func contentOf(file, attribute string, diagnostics *diag.Diagnostics) []byte {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -29,14 +29,12 @@ var tags = map[string]usergroupv1.ApiEnvironmentTag{
 	"Testing":  usergroupv1.ApiEnvironmentTag_API_ENVIRONMENT_TAG_TESTING,
 }
 
-// environmentPattern matches NAME, NAME/Customer and NAME/Testing.
 var environmentPattern = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(/(Customer|Testing))?$`)
 
 var isEnvironment = stringvalidator.RegexMatches(environmentPattern, "must be an environment such as dev, dev/Customer or dev/Testing")
 
 const environmentDescription = "Environment, such as `dev/Customer`. Default: the environment of the token of the provider. Required for `ADMIN_TOKEN`."
 
-// environmentText formats an environment as NAME or NAME/TAG.
 func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
 	for text, each := range tags {
 		if each == tag {
@@ -93,7 +91,6 @@ func (s *service) importOf(ctx context.Context, request resource.ImportStateRequ
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("secret_version"), int64(1))...)
 }
 
-// ownedAttributes returns the common attributes of API tokens and webhooks.
 func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Attribute {
 	specific["id"] = schema.StringAttribute{
 		Computed: true, MarkdownDescription: "Id, chosen by the service. Not secret.",
@@ -112,7 +109,7 @@ func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Att
 	}
 	specific["secret_version"] = schema.Int64Attribute{
 		Optional: true, Computed: true, Default: int64default.StaticInt64(1),
-		MarkdownDescription: "Any change gives it a new secret. Default: 1.",
+		MarkdownDescription: "Any change creates a new secret. Default: 1.",
 	}
 	specific["create_time"] = schema.StringAttribute{
 		Computed: true, MarkdownDescription: "Time of the creation.",
@@ -131,7 +128,6 @@ func timeText(time *timestamppb.Timestamp, otherwise string) string {
 
 func canonical(value time.Time) string { return value.UTC().Format(time.RFC3339Nano) }
 
-// timeValue returns the text of a time, or null if the time is not set.
 func timeValue(time *timestamppb.Timestamp) types.String {
 	if time == nil {
 		return types.StringNull()
@@ -139,7 +135,6 @@ func timeValue(time *timestamppb.Timestamp) types.String {
 	return types.StringValue(timeText(time, ""))
 }
 
-// checked is a validator of strings.
 type checked struct {
 	description string
 	isValid     func(string) bool

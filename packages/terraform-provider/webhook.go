@@ -36,7 +36,7 @@ func (*webhookResource) Metadata(_ context.Context, request resource.MetadataReq
 
 func (*webhookResource) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	response.Schema = schema.Schema{
-		MarkdownDescription: "A webhook. The ephemeral resource `ugs_webhook_secret` returns the secret that signs its messages.",
+		MarkdownDescription: "A webhook. The ephemeral resource `ugs_webhook_secret` returns the secret that signs the messages of the webhook.",
 		Attributes: ownedAttributes(map[string]schema.Attribute{
 			"url": schema.StringAttribute{
 				Required: true, MarkdownDescription: "URL that receives the events, with `https://`.",
@@ -76,7 +76,7 @@ func (r *webhookResource) Create(ctx context.Context, request resource.CreateReq
 	})
 	if err != nil {
 		addError(&response.Diagnostics, fmt.Sprintf("Cannot create the webhook %q", plan.DisplayName.ValueString()), err,
-			"The service may have created it. Before you apply again, find it with: ugs webhook list, and delete it with: ugs webhook delete ID")
+			"The service may have created the webhook. Before you apply again, find the webhook with: ugs webhook list, and delete the webhook with: ugs webhook delete ID")
 		return
 	}
 	r.service.secrets.Store(created.GetWebhook().GetId(), created.GetSecret())
@@ -111,7 +111,7 @@ func (r *webhookResource) Read(ctx context.Context, request resource.ReadRequest
 	}
 	if found.GetWebhook().GetState() == adminv1.WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE {
 		response.Diagnostics.AddWarning(fmt.Sprintf("The webhook %s sends no messages", model.ID.ValueString()),
-			"The service cannot decrypt its secret with TOKEN_KEYS. Increase secret_version, which replaces the secret.")
+			"The service cannot decrypt the secret of the webhook with TOKEN_KEYS. Increase secret_version, which replaces the secret.")
 	}
 	response.Diagnostics.Append(model.read(ctx, found.GetWebhook())...)
 	response.Diagnostics.Append(response.State.Set(ctx, model)...)
@@ -145,7 +145,7 @@ func (r *webhookResource) Update(ctx context.Context, request resource.UpdateReq
 		})
 		if err != nil {
 			addError(&response.Diagnostics, "Cannot rotate the secret of the webhook "+model.ID.ValueString(), err,
-				"The service may have rotated it. Apply again, which rotates it again.")
+				"The service may have rotated the secret. Apply again, which rotates the secret again.")
 			return
 		}
 		r.service.secrets.Store(model.ID.ValueString(), rotated.GetSecret())
@@ -163,7 +163,7 @@ func (r *webhookResource) Delete(ctx context.Context, request resource.DeleteReq
 		Environment: environmentMessage(model.Environment.ValueString()), WebhookId: model.ID.ValueString(),
 	})
 	if err != nil && !isNotFound(err) {
-		addError(&response.Diagnostics, "Cannot delete the webhook "+model.ID.ValueString(), err, "The service may have deleted it. Destroy it again.")
+		addError(&response.Diagnostics, "Cannot delete the webhook "+model.ID.ValueString(), err, "The service may have deleted the webhook. Destroy it again.")
 	}
 }
 

@@ -188,7 +188,9 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     await admin.importUserGroups({ environment, userGroups: [{ providedId: "acme" }] });
     const refused = await shop.run("destroy", "-auto-approve");
     expect(refused.code).toBe(1);
-    expect(refused.output).toContain("set force_destroy = true, run terraform apply, and destroy it again");
+    expect(refused.output).toContain(
+      "set force_destroy = true, run terraform apply, and destroy the environment again",
+    );
     expect((await admin.lookupUserGroup({ environment, userGroupId: "acme" })).userGroup?.providedId).toBe("acme");
     shop.write(
       changed.replace(/(secret_version +=) 2/, "$1 3").replace('"Customer"', '"Customer"\n  force_destroy = true'),
