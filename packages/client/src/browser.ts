@@ -1,6 +1,6 @@
 /** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** Part of the lifetime of a session after which the source requests the next session. */
+/** The part of a session's lifetime after which the source requests the next session. */
 const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
@@ -50,7 +50,7 @@ export interface ViewerSessionAnswer {
  */
 export interface ViewerSessionState {
   readonly status: "loading" | "ready" | "stale" | "failed" | "disposed";
-  /** The session, until it expires. */
+  /** The session. Undefined after its expiry. */
   readonly session: string | undefined;
   /** Expiry time of the session, by the clock of the browser. */
   readonly expireTime: Date | undefined;
@@ -71,7 +71,6 @@ export class ViewerSessionUnavailable extends Error {
 
 /** A source of viewer sessions for a page. */
 export interface ViewerSessionSource {
-  /** The current state. */
   readonly state: ViewerSessionState;
   /**
    * Returns the session for a request. Waits only if the source has no valid session.
@@ -93,7 +92,6 @@ export interface ViewerSessionSource {
 
 interface Held {
   readonly session: string;
-  /** Time of the request for this session. */
   readonly requested: Moment;
   readonly lifeMs: number;
 }
@@ -110,7 +108,7 @@ interface Moment {
 /**
  * Creates a source of viewer sessions for a page. The source requests a session at once. After 80 % of the lifetime, it
  * renews the session; while the page is hidden, the renewal can be late. If the renewal fails, the source keeps the
- * session. It sends one request at a time.
+ * session. The source sends one request at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
   return new Source(options);
@@ -174,7 +172,7 @@ class Source implements ViewerSessionSource {
     return this.#error ? "failed" : "loading";
   }
 
-  /** The session, until it expires. */
+  /** The session. Undefined after its expiry. */
   #current(): Held | undefined {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
@@ -219,7 +217,7 @@ class Source implements ViewerSessionSource {
       const lifeMs = lifeOf(session, time);
       if (session === this.#last)
         throw new ViewerSessionUnavailable(
-          "the back end returned the same viewer session again: it must create a new one for each request, and forbid caching",
+          "the back end returned the same viewer session again: the back end must create a new session for each request, and forbid caching",
         );
       this.#held = { session, requested, lifeMs };
       this.#last = session;
@@ -297,11 +295,7 @@ function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   });
 }
 
-/**
- * Returns the session and the `Date` of a response of the back end.
- *
- * @throws ViewerSessionUnavailable if the response has no session
- */
+/** @throws ViewerSessionUnavailable if the response of the back end has no session */
 async function read(
   answering: Promise<Response | ViewerSessionAnswer>,
 ): Promise<{ readonly session: string; readonly time: number }> {
@@ -322,8 +316,7 @@ async function read(
 }
 
 /**
- * Returns the lifetime of a session in milliseconds. The lifetime counts from the time of the request, because the
- * clock of the browser may be wrong.
+ * Returns the lifetime of a session in milliseconds. Compares no time with the clock of the browser, which may be wrong.
  *
  * @param time `Date` of the response, in milliseconds since 1970; NaN if unknown
  * @throws ViewerSessionUnavailable if the text is not a session, or if the session has expired
@@ -346,7 +339,7 @@ function lifeOf(session: string, time: number): number {
     );
   if (end * 1000 <= time)
     throw new ViewerSessionUnavailable(
-      "the back end returned an expired viewer session: it must create a new one for each request, and forbid caching",
+      "the back end returned an expired viewer session: the back end must create a new session for each request, and forbid caching",
     );
   return life * 1000;
 }

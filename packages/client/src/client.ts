@@ -16,7 +16,7 @@ import { presentingToken, type TokenSource } from "./token.ts";
 /** Default time limit of a call with its retries and pauses, in milliseconds. */
 export const DEFAULT_TIMEOUT_MS = 10_000;
 
-/** Maximum number of open HTTP/1.1 connections. Further calls wait for a free connection. */
+/** If all connections are in use, further calls wait for a free connection. */
 const MAX_CONNECTIONS = 100;
 
 /** Maximum size of a response, in bytes. A page of groups has a few MiB. */
@@ -39,9 +39,7 @@ export interface ClientOptions {
   readonly tls?: {
     /** CA certificates that verify the certificate of the service. */
     readonly ca?: string | Buffer;
-    /** Client certificate. */
     readonly cert?: string | Buffer;
-    /** Private key of the client certificate. */
     readonly key?: string | Buffer;
   };
   /** Agent of `node:http` or `node:https`, such as for a proxy. Cannot be combined with `tls`. Default: a new agent. */
@@ -102,7 +100,6 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
   };
 }
 
-/** @throws TypeError if the URL cannot be the URL of a service */
 function urlOf(given: string | URL): URL {
   const url = URL.canParse(String(given)) ? new URL(given) : undefined;
   if (!url || !/^https?:$/.test(url.protocol))
@@ -141,7 +138,6 @@ function unanswered(failure: ConnectError, url: URL): ConnectError {
   }
 }
 
-/** Adds the remedy to the error of a call that the service did not answer. */
 function sayingWhatToDo(url: URL): Interceptor {
   return (next) => async (request) => {
     try {
@@ -161,6 +157,6 @@ function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & 
 ): Request {
   const { method, message } = request;
   if (!method.input.field["requestId"] || (message as { requestId?: string }).requestId) return request;
-  // Clone the message, because it may belong to the caller.
+  // The message may belong to the caller, so change a clone.
   return { ...request, message: Object.assign(clone(method.input, message), { requestId: randomUUID() }) };
 }

@@ -22,7 +22,6 @@ const MAX_PAUSE_MS = 30_000;
  */
 const SILENCE_MS = 60_000;
 
-/** Codes of failures that may be temporary. */
 const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Unavailable,
   Code.ResourceExhausted,

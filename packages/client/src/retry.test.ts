@@ -40,10 +40,7 @@ function nodeError(nodeCode: string, code: Code, syscall = "connect"): ConnectEr
   return new ConnectError(nodeCode, code, undefined, undefined, cause);
 }
 
-/**
- * Makes a call that always fails with an error. Returns the number of attempts, and the remaining time that each
- * attempt sent.
- */
+/** Returns the number of attempts of a call that always fails, and the remaining time that each attempt sent. */
 async function triesOf(
   error: ConnectError,
   call: "get" | "update" | "rotate" | "rotate with a request id" | "resolve",

@@ -3,10 +3,7 @@ import { expect, it } from "vitest";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
-/**
- * Calls a service that accepts only the token `known`. Returns the headers that the service received, and the code of a
- * failed call.
- */
+/** Returns the headers that a service with the token `known` receives, and the code of a failed call. */
 async function presented(source: TokenSource, known: string): Promise<(string | null)[]> {
   const seen: (string | null)[] = [];
   const transport = createRouterTransport(

@@ -26,12 +26,10 @@ const KEYS_COOLDOWN_MS = 1000;
 
 const FAILURE_PAUSE_MS = 1000;
 
-/** Maximum size of a response with keys, in bytes. */
 const MAX_KEYS_BYTES = 1024 * 1024;
 
 const MAX_KEY_SETS = 1000;
 
-/** Reason for the rejection of a viewer session. */
 export type SessionRefusal =
   | "malformed"
   | "wrong-issuer"
@@ -257,7 +255,6 @@ function verified(claims: SessionClaims): VerifiedViewerSession {
   };
 }
 
-/** Returns a text with the fault that prevents the reading of the keys, and the remedy. */
 function whyUnread(error: unknown, keysUrl: string): string {
   const found = connectionFaultOf(error);
   if (found) return wordsOfFault(found, { url: new URL(keysUrl), hints: TLS_HINTS }).join("; ");
@@ -268,7 +265,7 @@ function whyUnread(error: unknown, keysUrl: string): string {
 /** `fetch` reads the keys. Its CA certificates come from the environment variables of Node. */
 const TLS_HINTS: TlsHints = {
   otherName: "set keysUrl to a URL with the name of the certificate",
-  clientCertificate: "set keysUrl to a URL that requires none",
+  clientCertificate: "set keysUrl to a URL that requires no client certificate",
   authority: "start Node with NODE_EXTRA_CA_CERTS=FILE, a file with the certificate of that CA in PEM",
 };
 

@@ -11,10 +11,7 @@ import type { Page } from "./page.ts";
 const LIFE_MS = 600_000;
 const REFRESH_MS = 480_000;
 
-/**
- * Returns a session like those of the service, but without a valid signature. The times differ from the clock of the
- * browser.
- */
+/** Returns an unsigned session whose times differ from the clock of the browser. */
 function sessionOf(n: number): string {
   const iat = 2_000_000_000 + n;
   const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -26,7 +23,6 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
   let page: BrowserPage;
   let origin: string;
   let answer: (res: ServerResponse, n: number) => void;
-  /** Numbers of requests and of aborted requests. */
   let requests = 0;
   let givenUp = 0;
 
@@ -53,7 +49,6 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
       [name, args as unknown[]] as const,
     ) as Promise<Awaited<ReturnType<Page[Name]>>>;
 
-  /** Waits until the newest state of the page has a status. */
   const reported = (wanted: string, session?: string) =>
     waitFor(`the page reports ${wanted}`, async () => {
       const last = (await run("states")).at(-1);

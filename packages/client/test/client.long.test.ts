@@ -7,7 +7,6 @@ import { describeWithRedis } from "../../../test/support/opened.ts";
 import { CALLS, restartUnder, TIMEOUT_MS } from "../../../test/support/restarts.ts";
 import { Code, createUserGroupServiceClient } from "../src/index.ts";
 
-/** Number of loops that send one call at a time. */
 const LOOPS = 24;
 
 describeWithRedis("the client, while a service restarts under load", () => {

@@ -69,7 +69,7 @@ describe("the package, installed", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  /** Sends requests without a session, with an invalid session and with a valid session. Returns the responses. */
+  /** Returns the responses to requests without a session, with an invalid session and with a valid session. */
   async function answersOf(url: string) {
     const answers: unknown[] = [];
     for (const authorization of ["", "Bearer a.b.c", `Bearer ${session}`]) {

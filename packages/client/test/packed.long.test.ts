@@ -21,7 +21,6 @@ import { ADMIN_TOKEN } from "../../../test/support/server.ts";
 const PACKAGE = join(import.meta.dirname, "..");
 const README = readFileSync(join(PACKAGE, "README.md"), "utf8");
 
-/** The code blocks of the README: named files, and commands. */
 const blocks = [...README.matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = new Map(blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [[name, code] as const])));
 const [, install = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "text" ? [code] : []));
@@ -153,7 +152,6 @@ describe("the package, installed", () => {
       return { ...host, url };
     }
 
-    /** Opens the page with a manual clock, and records its responses. */
     async function openPage(url: string) {
       const page = await browser.context.newPage();
       const answers = recordAnswers(page);

@@ -4,11 +4,9 @@ import { type ViewerSessionSource, type ViewerSessionState, viewerSessionSource 
 export interface Page {
   /** Creates a source that sends requests to `/session/HOW`. */
   start(how: string, timeoutMs?: number): void;
-  /** Returns the status, session and error message of all states so far. */
   states(): readonly { status: string; session: string | undefined; error: string | undefined }[];
   get(): Promise<string>;
   replace(refused?: string): Promise<string>;
-  /** Calls `get` several times without waiting. */
   getMany(count: number): Promise<readonly string[]>;
   dispose(): void;
 }

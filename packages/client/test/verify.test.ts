@@ -27,7 +27,6 @@ function newKey(kid: string) {
   return { privateKey, jwk: { ...publicKey.export({ format: "jwk" }), kid } };
 }
 
-/** The cases that every verifier of viewer sessions must accept or reject. */
 const suite: {
   readonly now: number;
   readonly issuer: string;
@@ -36,7 +35,6 @@ const suite: {
   readonly cases: readonly { name: string; session: string; at?: number; refused?: string }[];
 } = JSON.parse(readFileSync(join(ROOT, "test/fixtures/viewer-sessions.json"), "utf8"));
 
-/** Verifies a session that must be rejected. Returns the reason for the rejection. */
 const refusalOf = async (session: string, options: VerifyOptions) => {
   const error = await verifyViewerSession(session, options).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(ViewerSessionError);

@@ -7,9 +7,7 @@ import { AuditFollower, type ListAuditEvents } from "./audit-follower.ts";
 const MAX = 10;
 const { signal } = new AbortController();
 
-/**
- * Creates a trail and its follower. A page has at most two events, and the id of an event is its time in milliseconds.
- */
+/** Creates a trail and its follower. A page has at most two events. The id of an event is its time in milliseconds. */
 function newTrail({ method = "" } = {}) {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];

@@ -3,9 +3,7 @@ import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/adm
 import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { itemsOf } from "./pages.ts";
 
-/** Default pause between two reads, in milliseconds. */
 const INTERVAL_MS = 2000;
-/** Maximum pause, in milliseconds. */
 const MAX_PAUSE_MS = 30_000;
 
 /** Returns the pause before the next read, in milliseconds. The pause doubles with each failure after the first. */
@@ -24,7 +22,6 @@ export type ListAuditEvents = (
 /** Options of `AuditFollower`. */
 export interface FollowerOptions {
   readonly list: ListAuditEvents;
-  /** The environment, and a filter for its events. */
   readonly filter: AuditRequest;
   /** Maximum number of existing events that the first call of `next` returns. */
   readonly shownFirst: number;
@@ -49,8 +46,7 @@ export class AuditFollower {
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;
-    // Read the newest event without the filter. The next call starts at this event, even if no newer event matches the
-    // filter.
+    // Read the newest event without the filter: the next call starts there, even if no newer event matches the filter.
     const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
     const startTime = later(this.#newest?.createTime, filter.startTime);

@@ -2,7 +2,6 @@ import { create } from "@bufbuild/protobuf";
 import { type EnvironmentName, EnvironmentNameSchema } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 
-/** The tags of environments by their names in texts. */
 const TAGS: ReadonlyMap<string, ApiEnvironmentTag> = new Map([
   ["Customer", ApiEnvironmentTag.CUSTOMER],
   ["Testing", ApiEnvironmentTag.TESTING],

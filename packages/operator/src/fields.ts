@@ -89,7 +89,6 @@ const HIDDEN: ReadonlySet<string> = new Set([
 /** The fields that name a resource. They come before the other fields of the resource. */
 const NAMING = ["provided_id", "id", "api_token_id", "name", "display_name"];
 
-/** A field of a message, with its label and its text. */
 export interface Fact {
   readonly field: DescField;
   readonly label: string;
@@ -141,14 +140,12 @@ export function cellOf(schema: DescMessage, message: unknown, name: string): str
   return textIn(message, fieldOf(schema, name));
 }
 
-/** Returns the text of a field. The text of an environment's name includes the tag of the environment. */
 function textIn(message: unknown, field: DescField): string | undefined {
   const name = qualified(field);
   if (name === "Environment.name") return formatEnvironmentName(message as EnvironmentName);
   return textOf(field, valueIn(message, field)) ?? UNSET[name];
 }
 
-/** Returns the text of a value, or undefined for an unset or empty value. */
 function textOf(field: DescField, value: unknown): string | undefined {
   if (value === undefined || value === "" || value === false) return undefined;
   if (value === true) return "yes";
@@ -159,7 +156,6 @@ function textOf(field: DescField, value: unknown): string | undefined {
   return String(value);
 }
 
-/** Returns whether a message is shown as one text. */
 function isText({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.") || typeName === EnvironmentNameSchema.typeName;
 }
@@ -171,7 +167,6 @@ function messageText({ typeName }: DescMessage, value: unknown): string | undefi
   return JSON.stringify(value);
 }
 
-/** Formats a map as `a=1, b=2`. */
 function mapText(map: { readonly [key: string]: string }): string {
   return entriesOf(map).join(", ");
 }
@@ -196,24 +191,18 @@ export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>,
   return (desc.values.find(({ number }) => enumText(desc, number) === name)?.number ?? 0) as Value;
 }
 
-/**
- * Returns the maximum number of characters of a text field by its rules in the proto file, or undefined without a
- * limit.
- */
+/** Returns the maximum length of a text field by the rules in its proto file, in characters. */
 export function maxLengthOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
 }
 
-/** Returns the maximum number of characters of a text field in a method's request. */
+/** Returns the maximum length of a text field in the request of a method, in characters. */
 export function limitOf({ input }: { readonly input: DescMessage }, field: string): number | undefined {
   return maxLengthOf(fieldOf(input, field));
 }
 
-/**
- * Returns the maximum of a duration field by its rules in the proto file, in milliseconds, or undefined without a
- * limit.
- */
+/** Returns the maximum of a duration field by the rules in its proto file, in milliseconds. */
 export function maxDurationOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   if (type.case !== "duration" || type.value.lessThan.case !== "lte") return undefined;
@@ -225,9 +214,7 @@ export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;
 }
 
-/**
- * Returns the fields of a message that callers can set on a group, without the id, the mask, the etag and the token.
- */
+/** Returns the fields of a message that callers can set on a group. */
 export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
   return schema.fields.filter(
     ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),

@@ -14,10 +14,7 @@ export class InvalidInput extends Error {
   }
 }
 
-/**
- * Formats the value of a group's field as an editable text: a map as `KEY=VALUE` lines, a time to the second, other
- * objects as JSON.
- */
+/** Formats a field of a group as editable text: a map as `KEY=VALUE` lines, other objects as JSON. */
 export function formatField(field: DescField, value: unknown): string {
   if (isTimeField(field)) return timeText(value as Timestamp | undefined) ?? "";
   if (!isObject(value)) return (value as string | undefined) ?? "";
