@@ -40,7 +40,8 @@ func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// broken returns the error of a broken connection. If the call was canceled or its deadline has passed, it returns err.
+// broken returns the error of a broken connection. If the call was canceled or its deadline has passed, broken returns
+// err.
 func broken(request *http.Request, err error) error {
 	if request.Context().Err() != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 )
 
-// calls is the interceptor of all calls. It sends the API token, and repeats failed calls that are safe to repeat.
+// calls is an interceptor that sends the API token, and repeats failed calls that are safe to repeat.
 type calls struct {
 	token   TokenSource
 	timeout time.Duration

@@ -1,4 +1,5 @@
-// Package usergroups is a client of the User Group Service. It manages user groups, and creates and verifies viewer sessions.
+// Package usergroups is a client of the User Group Service, to manage user groups, and to create and verify viewer
+// sessions.
 package usergroups
 
 import (
@@ -15,13 +16,13 @@ import (
 	"example.com/user-group-service/client-go/gen/usergroup/v1/usergroupv1connect"
 )
 
-// Client calls the service. It is safe for concurrent use. Use one client per process.
+// Client calls the service. A Client is safe for concurrent use. Use one client per process.
 type Client struct {
 	// UserGroups creates, gets and changes user groups, and rotates their tokens.
 	UserGroups usergroupv1connect.UserGroupServiceClient
 	// Viewers creates viewer sessions, and resolves tokens and sessions to user groups.
 	Viewers usergroupv1connect.ViewerServiceClient
-	// Admin manages environments, API tokens and more. It needs an API token of role `admin`, or ADMIN_TOKEN.
+	// Admin manages environments, API tokens and more. Admin needs an API token of role `admin`, or ADMIN_TOKEN.
 	Admin adminv1connect.AdminServiceClient
 }
 

@@ -90,7 +90,6 @@ func failing(status int, code, retryAfter string, details ...proto.Message) http
 	}
 }
 
-// lost closes the connection before the response.
 func lost(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 // reset resets the connection before the response. Over HTTP/2, it resets only the stream.
@@ -104,7 +103,6 @@ func reset(response http.ResponseWriter, _ *http.Request) {
 	beneath.Close()
 }
 
-// cut closes the connection in the middle of a response.
 func cut(status int, header http.Header) http.HandlerFunc {
 	return func(response http.ResponseWriter, _ *http.Request) {
 		response.Header().Set("Content-Type", "application/proto")

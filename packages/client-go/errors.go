@@ -44,7 +44,7 @@ func SuspensionOf(err error) (message string, isSuspended bool) {
 	return info.GetMetadata()["suspension_message"], info.GetReason() == "USER_GROUP_SUSPENDED"
 }
 
-// RequestIDOf returns the request id of a failed call. The log of the service contains this id. It is empty if the
+// RequestIDOf returns the request id of a failed call. The log of the service contains this id. The id is empty if the
 // error does not come from a call.
 func RequestIDOf(err error) string {
 	var failed *connect.Error

@@ -49,7 +49,7 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key returns the key with the id kid. For an unknown id, it waits until the keys are read or the context is done.
+// key returns the key with the id kid. For an unknown id, key waits until the keys are read or the context is done.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	found, reading, err := p.known(kid)
 	if reading == nil {
@@ -85,7 +85,6 @@ func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, er
 	return nil, p.reading, nil
 }
 
-// current returns a key that the last read found.
 func (p *publishedKeys) current(kid string) (*ecdsa.PublicKey, error) {
 	if found := p.keys[kid]; found != nil {
 		return found, nil

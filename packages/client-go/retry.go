@@ -56,7 +56,7 @@ func isNeverSent(failed *connect.Error) bool {
 	return errors.As(failed, &network) && network.Op == "dial"
 }
 
-// retryAfter returns the pause that the service requests, and false if the service requests no pause.
+// retryAfter returns the pause that the service requests, if any.
 func retryAfter(failed *connect.Error) (time.Duration, bool) {
 	if info := detailOf[*errdetails.RetryInfo](failed); info.GetRetryDelay() != nil {
 		return info.GetRetryDelay().AsDuration(), true

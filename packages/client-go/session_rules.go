@@ -175,7 +175,6 @@ func readValue(decoder *json.Decoder, depth int) (any, error) {
 		}
 		object[name], list = value, append(list, value)
 	}
-	// Read the closing bracket.
 	if _, err := decoder.Token(); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type ViewerSession struct {
 }
 
 // Verifier verifies viewer sessions of one issuer with the published keys of the issuer, without a call to the service.
-// It is safe for concurrent use. Use one Verifier per process, because it caches the keys.
+// A Verifier is safe for concurrent use. Use one Verifier per process, because it caches the keys.
 //
 // A Verifier accepts a revoked session until the session expires. ResolveViewer rejects a revoked session at once.
 type Verifier struct {
@@ -64,7 +64,7 @@ func NewVerifier(issuer, audience string) *Verifier {
 	return &Verifier{issuer: issuer, audience: audience, keys: keys, now: time.Now}
 }
 
-// VerifyViewerSession verifies a viewer session. It fails with [ErrInvalidViewerSession] or [ErrKeysUnavailable].
+// VerifyViewerSession verifies a viewer session. The error is [ErrInvalidViewerSession] or [ErrKeysUnavailable].
 func (v *Verifier) VerifyViewerSession(ctx context.Context, session string) (*ViewerSession, error) {
 	verified, err := v.verify(ctx, session)
 	if err != nil && !errors.Is(err, ErrKeysUnavailable) {

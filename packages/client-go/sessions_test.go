@@ -36,7 +36,6 @@ func published(kid string, key *ecdsa.PrivateKey) http.HandlerFunc {
 	}
 }
 
-// signed returns a session with the given claims.
 func signed(t *testing.T, issuer, kid string, key *ecdsa.PrivateKey) string {
 	now := time.Now().Unix()
 	encode := func(value any) string {
@@ -84,7 +83,6 @@ func TestReturnsTheClaimsOfAValidSession(t *testing.T) {
 	}
 }
 
-// The cases of test/fixtures/viewer-sessions.json, which every verifier must accept or reject.
 func TestAcceptsAndRejectsTheCasesOfViewerSessions(t *testing.T) {
 	file, err := os.ReadFile("../../test/fixtures/viewer-sessions.json")
 	if err != nil {

@@ -15,7 +15,6 @@ type TokenSource interface {
 // TokenFunc is a function that returns the API token, such as one that reads a file.
 type TokenFunc func(ctx context.Context) (string, error)
 
-// Token calls the function.
 func (f TokenFunc) Token(ctx context.Context) (string, error) { return f(ctx) }
 
 // StaticToken returns a source with a fixed API token.

@@ -1,5 +1,3 @@
-"""Tests retries, headers and errors of calls."""
-
 import asyncio
 import gzip
 import socket

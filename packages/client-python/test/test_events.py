@@ -1,5 +1,3 @@
-"""Tests the iterators of events."""
-
 import asyncio
 import gzip
 import struct

@@ -1,5 +1,3 @@
-"""Tests which viewer sessions are accepted."""
-
 import base64
 import json
 import os

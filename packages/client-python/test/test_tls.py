@@ -1,5 +1,3 @@
-"""Tests custom CA certificates and client certificates."""
-
 import asyncio
 import datetime
 import ipaddress

@@ -72,7 +72,7 @@ def _headers_of(answer: httpcore.Response) -> Headers:
 
 
 class Http:
-    """Sends requests and blocks until the response. It is safe to use in several threads and in forked processes."""
+    """Sends requests and blocks until the response. Safe to use in several threads and in forked processes."""
 
     def __init__(
         self,
