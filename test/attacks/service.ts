@@ -8,5 +8,4 @@ import { type Service, type ServiceOptions, startService } from "../support/subj
 export type Attack = AttackOn<ServiceOptions, Service>;
 export type Target = TargetOf<Service>;
 
-/** Registers attacks on the service. */
 export const describeAttacks = attacksOn(startService);

@@ -15,21 +15,18 @@ const CALLS = 100;
 /** Size of a request body, in bytes. The bodies on a connection fill its flow-control window several times. */
 const BODY_BYTES = 4096;
 
-/** Timeout for the answers, in milliseconds. */
 const PATIENCE_MS = 120_000;
 
 // Callers without a valid API token share one place in the queue.
 const headers = hpackBlock(post(PATHS.get, "application/json", [["authorization", "Token unknown-0123456789"]]));
 const body = Buffer.from('{"userGroupId":"a"}'.padEnd(BODY_BYTES));
 
-/** Sends the headers of calls in one packet. @returns their streams */
 function begin(http2: Http2Wire): number[] {
   const streams = Array.from({ length: CALLS }, () => http2.newStream());
   http2.wire.push(Buffer.concat(streams.map((stream) => frame(FRAME.headers, FLAG.endHeaders, stream, headers))));
   return streams;
 }
 
-/** Sends the bodies of calls, as far as flow control allows. */
 async function complete(http2: Http2Wire, streams: readonly number[]): Promise<void> {
   for (const stream of streams) await http2.data(stream, body, { isEnd: true, patienceMs: PATIENCE_MS });
 }

@@ -23,7 +23,6 @@ export interface PageFailure {
 
 /** Functions of the page's script, which run in the browser. */
 export interface PageCalls {
-  /** Creates, updates, rotates and resolves one group. */
   everyCall(task: PageTask): Promise<{
     readonly created: boolean;
     readonly again: boolean;
@@ -35,9 +34,7 @@ export interface PageCalls {
   }>;
   unknownToken(task: PageTask): Promise<PageFailure>;
   withoutId(task: PageTask): Promise<PageFailure>;
-  /** Returns the first status from Watch of the health service. */
   watchHealth(task: PageTask): Promise<Status | undefined>;
-  /** Gets the group. Throws if the call succeeds. */
   failingGet(task: PageTask): Promise<PageFailure>;
   /** Gets the group, and returns whether the call created the group. */
   isNew(task: PageTask): Promise<boolean>;

@@ -40,7 +40,6 @@ const secretFiles = (): { readonly [name: string]: string } => ({
 
 type Tree = { readonly [name: string]: Tree } & readonly Tree[] & string & number;
 
-/** Renders the chart. @param args further arguments of `helm template` */
 function render(...args: string[]) {
   // A Helm build without a version assumes an old version of Kubernetes.
   const all = ["template", "ugs", CHART, "--kube-version", "1.37.0", ...args];

@@ -65,11 +65,7 @@ export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" 
   return { API_TOKEN: tokens.customer, UGS_URL: url, UGS_ENVIRONMENT: `${environment}/Customer` };
 }
 
-/**
- * Starts an example on free ports, and waits until it serves.
- *
- * @param env the settings except the ports, see `settingsOf`
- */
+/** Starts an example on free ports. @param env the settings except the ports, see `settingsOf` */
 export async function startExample(
   command: readonly string[],
   options: { readonly cwd: string; readonly env: { readonly [name: string]: string } },

@@ -52,11 +52,7 @@ describeWithChromium("the page in Chromium", () => {
   const endSessions = () =>
     adminOf(server.url).revokeViewerSessions({ environment: customerOf(server), userGroupId: "acme", viewerId: "ann" });
 
-  /**
-   * Opens the page with a dashboard, logs in as Ann, and waits for the dashboard.
-   *
-   * @param isStopped if true, the clock of the page stands still until the test moves it
-   */
+  /** @param isStopped if true, the clock of the page stands still until the test moves it. Default: the clock runs */
   const openAsAnn = async (query: string, isStopped = false): Promise<Page> => {
     const page = await browser.context.newPage();
     closeLater(() => page.close());
@@ -79,7 +75,6 @@ describeWithChromium("the page in Chromium", () => {
     expect(await answer.text()).toContain("Log in as Ann");
   };
 
-  /** Returns the HTTP status of a dashboard for a copied session. */
   const lookWith = async (session: string, way: string) => {
     const headers = { authorization: `Bearer ${session}`, origin: example.url };
     return (await fetch(`${example.dashboardsUrl}/${way}/dashboard`, { headers })).status;
@@ -180,12 +175,9 @@ describeWithChromium("the page in Chromium", () => {
   });
 });
 
-/** The traffic of a browser. */
 interface Traffic {
   sessions(): readonly string[];
-  /** The requests to dashboards, and their responses. */
   reads(): readonly { readonly session: string; readonly status: number }[];
-  /** All traffic: URLs, headers, bodies and the claims of sessions. */
   texts(): Promise<readonly string[]>;
 }
 
@@ -220,7 +212,6 @@ function recordTraffic(context: BrowserContext): Traffic {
   return { sessions: () => sessions, reads: () => reads, texts: () => Promise.all(texts) };
 }
 
-/** Returns the values that the page shows, by name. */
 async function shownBy(page: Page): Promise<{ readonly [name: string]: string }> {
   const cells = await page.locator("#dashboard > *").allTextContents();
   return Object.fromEntries(cells.flatMap((cell, i) => (i % 2 === 0 ? [[cell, cells[i + 1] ?? ""]] : [])));

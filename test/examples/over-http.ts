@@ -170,7 +170,6 @@ async function post({ url }: Pick<RunningExample, "url">, path: string, options:
   return { status: answer.status, headers: answer.headers, body: await answer.text() };
 }
 
-/** Logs in, and returns the cookie. */
 async function logIn(example: Pick<RunningExample, "url">, viewer: string): Promise<string> {
   const { status, headers } = await post(example, "/login", { form: `viewer=${viewer}` });
   expect(status).toBe(303);

@@ -17,7 +17,6 @@ const TIMEOUT_MS = 600_000;
 
 const python = pythonFolder();
 
-/** Folder of a generated client. */
 interface Place {
   readonly folder: string;
   /** Environment of the generators, and of the program that calls the service. */
@@ -32,12 +31,7 @@ async function run({ folder, env }: Place, program: string, args: readonly strin
 /** Generates and compiles a client, and calls the service with it. @returns the output of the calling program */
 type Client = (place: Place) => Promise<string>;
 
-/**
- * Returns a client in TypeScript.
- *
- * @param caller the calling program, a file in `typescript/`
- * @param generate runs the generator
- */
+/** Returns a client in TypeScript. @param caller the calling program, a file in `typescript/` */
 function typescript(caller: string, generate: (place: Place, npm: string) => Promise<unknown>): Client {
   return async (place) => {
     const npm = npmFolder();

@@ -25,7 +25,6 @@ const certificates = inject("certificates");
 /** The block `terraform` of the README. */
 const REQUIRED = /^terraform \{\n.*?^\}\n/ms.exec(README)?.[0] ?? "";
 
-/** Returns the only block of code of the README that contains a text. */
 function codeWith(text: string): string {
   const found = [...README.matchAll(/^```\w+\n(.*?)^```$/gms)].filter(([, code]) => code?.includes(text));
   expect(found).toHaveLength(1);
@@ -95,7 +94,6 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
         if (code === 1) expect.fail(output);
         return code;
       },
-      /** Returns the attributes of a resource in the state. */
       async state(address: string): Promise<{ readonly [name: string]: unknown }> {
         const { output } = await workspace.run("show", "-json");
         const { values } = JSON.parse(output) as {
