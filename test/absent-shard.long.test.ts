@@ -32,7 +32,6 @@ async function newShards(): Promise<{
 
 const TOKENS = Array.from({ length: 3 }, (_, i) => `api-token-of-environment-${i}`);
 
-/** Returns for each of 60 groups whether the server serves it. */
 async function answered(server: TestServer, token: string): Promise<readonly boolean[]> {
   const { groups } = grpcClients(server, token);
   const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);

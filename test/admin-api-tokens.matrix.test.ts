@@ -83,7 +83,6 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
         expect(await failureOf(admin().lookupApiToken({ token: unknown }))).toEqual(NOT_FOUND);
       }
       expect(await failureOf(admin().lookupApiToken({ token: newUserGroupToken() }))).toEqual(INVALID);
-      // An admin finds only API tokens of its own environment.
       const own = admin((await issueToken(server, "admin")).token);
       expect((await own.lookupApiToken({ token })).apiToken?.id).toBe(id);
       expect((await own.lookupApiToken({ token: server.tokens.customer })).source).toBe(Source.API_TOKENS);

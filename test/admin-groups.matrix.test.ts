@@ -265,7 +265,7 @@ describeServers((server) => {
     );
   });
 
-  it("records the changed fields of each changed group in the audit trail, and no unchanged group", async () => {
+  it("records the changed fields of each changed group in the audit trail, but no event of other groups", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();

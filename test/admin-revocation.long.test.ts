@@ -23,12 +23,10 @@ async function attempt(server: TestServer, token: string): Promise<string> {
 const ACCEPTED = "InvalidArgument";
 const REFUSED = "Unauthenticated";
 
-/** Deletes an API token from Redis, but does not publish the revocation. */
 async function endSilently(redis: Redis, token: string): Promise<void> {
   expect(await redis.del(await keyOfApiToken(redis, token))).toBe(1);
 }
 
-/** Returns the number of reads of API tokens that a server has sent to Redis. */
 async function tokenReads(server: TestServer): Promise<number> {
   return (await metricOf(server, "ugs_redis_duration_seconds_count", { operation: "api-token" })) ?? 0;
 }
@@ -39,7 +37,6 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     () => new Redis(redis.url).on("error", () => {}),
     (opened) => opened.disconnect(),
   );
-  // No cache entry expires during these tests.
   const options = (): ServerOptions =>
     patient({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } });
   const both = forSuite(
@@ -55,7 +52,6 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     await waitForSubscriptions(operator, 2);
   });
 
-  /** Creates an API token, and uses it on both workers, so that they cache it. */
   async function cachedToken() {
     const [one, two] = [both[0], both[1]];
     const issued = await issueToken(one, "resolve");
@@ -176,7 +172,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     expect(await attempt(server, token)).toBe(REFUSED);
   });
 
-  it("applies while Redis is unavailable, and calls fail after it", async () => {
+  it("limits the use of cached API tokens while Redis is unavailable", async () => {
     const { redis, server, token } = await start("2s", { REDIS_TIMEOUT: "1s" });
     redis.freeze();
     // API tokens of the settings need no Redis.
@@ -190,7 +186,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     expect(await failureOf(change)).toEqual({ code: "Unavailable", reason: "STORE_UNAVAILABLE" });
   });
 
-  it("applies on other workers if the Redis user has no right to subscribe, which a warning reports", async () => {
+  it("limits the use of a revoked API token if Redis forbids SUBSCRIBE, which a warning reports", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">secret", "~ug:*", "resetchannels", "+@all");
     const url = redis.url.replace("//", "//narrow:secret@");

@@ -148,7 +148,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
       }
     }
 
-    it.each(CALLERS)("%s may call the methods of its role, and no others", async (caller) => {
+    it.each(CALLERS)("%s may call the methods of its role, and no other methods", async (caller) => {
       const verdicts: { [method: string]: string } = {};
       for (const method of ACCESS.keys()) verdicts[nameOf(method)] = await attempt(method, caller);
       const expected = [...ACCESS.keys()].map((method) => [nameOf(method), verdict(caller, nameOf(method))] as const);
@@ -156,7 +156,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     });
   });
 
-  it.each(CALLERS)("%s may use the REST paths of its role, and no others", async (caller) => {
+  it.each(CALLERS)("%s may use the REST paths of its role, and no other paths", async (caller) => {
     const endpoints = [...VERBS].map(([verb, { method }]) => ["/api/user", verb, method] as const);
     for (const [path, verb, method] of [
       ...endpoints,

@@ -21,7 +21,7 @@ const millis = (time: Timestamp | undefined) => time && timestampDate(time).getT
 describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = suiteAdmins(server, options);
 
-  it("creates an environment, and API tokens that act only on it until they are revoked", async () => {
+  it("creates an environment, and API tokens that act only on this environment until the tokens are revoked", async () => {
     const name = newName();
     const environment = { name, tag: ApiEnvironmentTag.TESTING };
     const before = Date.now();
@@ -41,7 +41,6 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     const { groups } = grpcClients(server, token);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     expect(userGroup?.apiEnvironmentTag).toBe(ApiEnvironmentTag.TESTING);
-    // The same id in the environment of another token is another group.
     expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).userGroup?.token).not.toBe(
       userGroup?.token,
     );
@@ -57,7 +56,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(twice).toEqual({ code: "NotFound", reason: "API_TOKEN_NOT_FOUND" });
   });
 
-  it("lets an API token of role admin manage the API tokens of its environment, which requests need not name", async () => {
+  it("lets an API token of role admin manage the API tokens of its environment without naming the environment", async () => {
     const { token, id } = await issueToken(server, "admin");
     const own = admin(token);
     for (const environment of [undefined, customerOf(server)]) {
@@ -78,7 +77,6 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
       expect(await failureOf(own.listApiTokens({ environment }))).toEqual(foreign);
       expect(await failureOf(own.revokeApiToken({ environment, apiTokenId: id }))).toEqual(foreign);
     }
-    // An API token of role admin may revoke itself.
     await own.revokeApiToken({ apiTokenId: id });
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });

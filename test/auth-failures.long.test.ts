@@ -13,7 +13,6 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { ServerOptions, TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/** No window ends during a test. */
 const LIMIT = { AUTH_FAILURE_LIMIT: "3/24h" };
 const TARGET = "/api/user?user_group_id=a";
 const LIMITED = { status: 429, code: "resource_exhausted", reason: "TOO_MANY_FAILURES" };
@@ -22,11 +21,9 @@ type Headers = { readonly [name: string]: string };
 const call = ({ url }: TestServer, headers: Headers) => http1(url, TARGET, { headers });
 const guess = (server: TestServer, headers: Headers = {}) => call(server, { ...bearer(newApiToken()), ...headers });
 
-/** Returns the Redis commands that read API tokens. */
 const tokenReadsIn = (commands: readonly string[]) =>
   commands.filter((one) => /^hmget ug:\{\d+\}:environment state path/i.test(one));
 
-/** Sends wrong API tokens. @returns the statuses */
 async function guesses(server: TestServer, times: number, headers: Headers = {}): Promise<number[]> {
   const found: number[] = [];
   for (let i = 0; i < times; i++) found.push((await guess(server, headers)).status);
@@ -66,7 +63,6 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     const metrics = await metricsOf(server);
     expect(metrics("ugs_limited_total", { limit: "address" })).toBe(5 + ADMIN_CLIENTS.length);
     expect(metrics("ugs_limited_total", { limit: "api-token" })).toBe(0);
-    // Public endpoints stay available.
     for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await http1(server.url, path)).status).toBe(200);
   });
 
@@ -196,7 +192,6 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const first = await start();
     const tokens = await Promise.all(Array.from({ length: 10 }, () => issueToken(first, "manage")));
     expect(await guesses(first, 4)).toEqual([401, 401, 401, 429]);
-    // This worker has cached no token.
     const server = await start();
     await waitFor("the limit is exceeded", async () => (await guess(server)).status === 429);
     const monitor = await newMonitor(redis);

@@ -66,7 +66,6 @@ describeWithRedis("the commands of one turn of the event loop", () => {
   });
 });
 
-/** Returns the number of reads of a Redis from its client connections. */
 async function readsOf(client: Redis): Promise<number> {
   return Number(/total_reads_processed:(\d+)/.exec(await client.info("stats"))?.[1]);
 }

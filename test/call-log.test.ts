@@ -14,7 +14,6 @@ const RESOLVE = "/usergroup.v1.ViewerService/ResolveViewer";
 
 let lastRequest = 0;
 
-/** Makes a call, and returns its only log line. */
 async function lineOf(server: TestServer, path: string, request: HttpRequest): Promise<LogLine> {
   const id = `of-the-log-${++lastRequest}`;
   await http1(server.url, path, { method: "POST", ...request, headers: { ...request.headers, "x-request-id": id } });

@@ -4,7 +4,6 @@ import { CLIENTS } from "./support/clients.ts";
 import { newId, placeOf } from "./support/matrix.ts";
 import { describeWithRedis, suiteCluster, suiteSentinels, suiteServer } from "./support/opened.ts";
 
-/** Registers a test for each client. */
 function everyClient(redis: { readonly url: string }): void {
   const server = suiteServer(() => ({ redisUrl: redis.url, env: { MIN_REPLICAS_ACK: "1" } }));
 

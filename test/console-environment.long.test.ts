@@ -16,7 +16,6 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   // Screenshots contain this name.
   const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "acme" } });
 
-  /** Returns the environment of these tests in the form of URLs. */
   const env = () => {
     const { name } = customerOf(server);
     return `${name}/Customer`;
@@ -120,7 +119,6 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     for (const each of [token, rotated]) await expectAccepted(each, false);
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
 
-    // Revoking the token of the session signs the user out.
     await press("link", `the console ${signedIn.id}`);
     await page.getByText("You are signed in with this API token").waitFor();
     await press("button", "Revoke");
@@ -361,7 +359,6 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await table.getByRole("columnheader", { name: "API_TOKEN_UNKNOWN" }).waitFor();
     expect(await table.getByRole("rowheader").count()).toBeGreaterThan(0);
 
-    // Dragging over a chart zooms all charts.
     const box = await charts.first().locator(".u-over").boundingBox();
     if (!box) throw new Error("the chart is not visible");
     await page.mouse.move(box.x + box.width * 0.2, box.y + 20);

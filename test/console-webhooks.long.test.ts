@@ -107,7 +107,6 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await alerts("WEBHOOK_TEST_LIMITED");
     await alerts("try again in");
 
-    // The endpoint receives the same event again.
     await press("button", "Deliver again");
     await checkViews("deliver again");
     await enter("Since", "soon");

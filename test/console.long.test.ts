@@ -15,7 +15,6 @@ import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 import { newReceiver } from "./support/webhooks.ts";
 
-/** Waits until a field is marked as invalid, with the error in its description. */
 async function isInvalid(page: Page, label: string, error: string): Promise<void> {
   const field = page.getByLabel(label, { exact: true }).and(page.locator("[aria-invalid=true]"));
   const described = await field.getAttribute("aria-describedby");
@@ -160,7 +159,6 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await enter("To continue, type globex/Testing", "globex");
     await page.getByText("This is not globex/Testing: nothing was done.").waitFor();
     await isInvalid(page, "To continue, type globex/Testing", "This is not globex/Testing");
-    // While a dialog is open, messages appear in it.
     await press("button", "Copy the command");
     const announced = page.getByRole("dialog").getByRole("status");
     await announced.filter({ hasText: /^Copied the command|^The browser does not allow/ }).waitFor();
@@ -275,7 +273,6 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const rotations = await adminOf(server.url, bearer).listAuditEvents({ method: "RotateUserGroupToken" });
     expect(rotations.auditEvents).toHaveLength(1);
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor();
-    // The mapping has one entry.
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
     await checkViews("a new token");
     await press("button", "I have stored it: forget it here");
@@ -285,7 +282,6 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Save");
     await says("Saved the user group it's acme: mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
-    // Without a grace period, the token in use is revoked at once, so the console requires a confirmation.
     await press("button", "Rotate the token");
     await type("Grace period", "0s");
     await checkViews("rotate at once");
@@ -566,7 +562,6 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const environment = await newEnvironment("multivac");
     const count = 5000;
     const ids = Array.from({ length: count }, (_, i) => `group-${String(i).padStart(4, "0")}`);
-    // Only the last groups have a long id and a long name.
     const longest = `${ids.pop()}-${"0123456789".repeat(9)}`;
     for (let i = 0; i < count; i += 500)
       await adminOf(server.url).importUserGroups({
@@ -683,7 +678,6 @@ function rowsInSight(page: Page) {
   });
 }
 
-/** Expects that neither the page nor its input fields contain a text. */
 async function expectNowhere(page: Page, text: string): Promise<void> {
   expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(text);
   const values = page

@@ -60,7 +60,6 @@ const UNLISTED = [
 interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** The first chunk of the body. */
   readonly head: string;
 }
 
@@ -155,7 +154,6 @@ function corsOf({ headers }: Pick<Answer, "headers">) {
   return {
     origin: headers["access-control-allow-origin"],
     methods: list("access-control-allow-methods"),
-    // Header names are case-insensitive.
     headers: list("access-control-allow-headers")?.map((name) => name.toLowerCase()),
     exposed: list("access-control-expose-headers")?.map((name) => name.toLowerCase()),
     others: Object.keys(headers).filter(

@@ -18,10 +18,8 @@ const document = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as
 
 const OPERATIONS = Object.values(document.paths).flatMap((methods) => Object.values(methods));
 
-/** Returns the HTML id of an operation. */
 const idOf = ({ operationId, tags }: Operation) => `operations-${tags[0]}-${operationId}`;
 
-/** The HTML ids of the webhook messages. */
 const WEBHOOK_IDS = Object.values(document.webhooks).map(({ post }) => `operations-webhooks-${post.operationId}`);
 
 const GET_USER = "operations-REST-getUser";
@@ -76,7 +74,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     expect(await page.evaluate(() => globalThis.document.body.innerText)).not.toContain(server.tokens.customer);
     await page.getByLabel("Allow calls that change data").uncheck();
     await waitFor(
-      "the operation cannot be called again",
+      "the operation can no longer be called",
       async () => (await page.locator(`[id="${GET_USER}"] .execute`).count()) === 0,
     );
 
@@ -102,7 +100,6 @@ async function authorize(page: Page, token: string): Promise<void> {
   await page.locator(".btn-done").first().click();
 }
 
-/** Gets a group through the page. Returns the shown response. */
 async function tryGet(page: Page, userGroupId: string): Promise<{ status: string; body: string }> {
   const operation = page.locator(`[id="${GET_USER}"]`);
   await operation.locator(".try-out__btn").click();
@@ -135,7 +132,6 @@ describe("unauthenticated clients of the page", () => {
     await idle(server.pid);
     // 1,600 copies would be 2.7 GB.
     expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
-    // Each client must receive the beginning of its first response.
     for (const raw of unread) raw.socket.resume();
     await waitFor("all clients have a response", () => unread.every((raw) => raw.received().byteLength > 0));
     for (const raw of unread) expect(raw.received().toString("latin1", 0, 15)).toBe("HTTP/1.1 200 OK");

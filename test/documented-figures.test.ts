@@ -72,7 +72,6 @@ function figuresIn(document: string, section: string) {
   return figuresByRow(document, section).filter(([, ...figures]) => figures.length > 0);
 }
 
-/** Converts the figures of rows to numbers. */
 function plain(rows: readonly (readonly [label: string, ...figures: unknown[]])[]) {
   return rows.map(([label, ...figures]) => [label, ...figures.map(Number)]);
 }

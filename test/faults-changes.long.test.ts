@@ -11,7 +11,6 @@ import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
-/** Returns a function that reads the name of a group from Redis. */
 function storedNames(direct: StoreClient, server: TestServer) {
   return async (id: string) => redisOf(direct).hget(await groupKeyOf(redisOf(direct), server, id), FIELD.name);
 }

@@ -15,7 +15,7 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
 describeWithRedis("a connection that breaks with pending replies", () => {
-  it("is counted as one outage, not again when the new connection is ready", async () => {
+  it("is counted as one outage, even after the new connection is ready", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 1500, onReady: () => ready++ });

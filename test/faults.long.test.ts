@@ -14,7 +14,6 @@ const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
 
-/** Expects that the service is not ready, and rejects every call in time. */
 async function expectOutage(server: TestServer, token: string): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const calls = [

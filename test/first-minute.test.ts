@@ -153,7 +153,6 @@ describe("npm, stopped by a signal to its own process,", () => {
     await expectNothingLeft(script, pids, port);
   });
 
-  /** Stops a script, and expects that its descendants have exited and its port is closed. */
   async function expectNothingLeft(script: RunningProcess, pids: readonly number[], port: number): Promise<void> {
     expect(pids.length).toBeGreaterThan(0);
     closeLater(() => {

@@ -19,7 +19,6 @@ const PACES = ["at once", "byte by byte"] as const;
 describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant) => {
   const server = suiteServer(variant);
 
-  /** Sends bytes until the server closes the connection. @returns the statuses and the whole output */
   async function answersTo(bytes: string, pace: (typeof PACES)[number] = "at once") {
     const raw = await openWire(server.url, "http/1.1");
     if (pace === "at once") raw.push(bytes);

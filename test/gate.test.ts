@@ -11,7 +11,6 @@ it("the gate rejects protos that are incompatible with the released protos", () 
   for (const name of ["proto", "buf.yaml"]) cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
   const path = join(folder, "proto/usergroup/v1/viewer_service.proto");
   const original = readFileSync(path, "utf8");
-  /** Returns the exit code and the output of buf after a replacement in a proto. */
   const withText = (text: string, instead: string) => {
     expect(original).toContain(text);
     writeFileSync(path, original.replace(text, instead));
@@ -30,7 +29,6 @@ it("the gate refuses a phrase of scripts/words.txt, even across two lines of a c
   for (const name of ["check-words.js", "words.txt"]) cpSync(`${ROOT}/scripts/${name}`, join(folder, "scripts", name));
   spawnSync("git", ["init", "--quiet"], { cwd: folder });
   const phrase = ["under", "way"];
-  /** Returns the exit code, and whether the output contains the file and line of the phrase. */
   const check = (text: string) => {
     writeFileSync(join(folder, "file.ts"), text);
     const { status, stderr } = spawnSync("node", ["scripts/check-words.js"], { cwd: folder, encoding: "utf8" });

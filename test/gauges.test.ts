@@ -12,7 +12,6 @@ import type { TestServer } from "./support/server.ts";
 const HOUR_MS = 3_600_000;
 const KEY = Buffer.alloc(32, 3).toString("base64");
 
-/** Returns the values of a metric, by the labels of each series. */
 function seriesOf(text: string, name: string): { [series: string]: number } {
   const lines = text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, "gm"));
   return Object.fromEntries([...lines].map(([, labels = "", value]) => [labels, Number(value)]));

@@ -175,7 +175,6 @@ describeMatrix((place, row) => {
   });
 });
 
-/** Returns the fields that a response contains. */
 function shown(group: GroupResult): Partial<GroupResult> {
   return Object.fromEntries(Object.entries(group).filter(([, value]) => value !== undefined));
 }

@@ -164,7 +164,6 @@ const NO_VIEWER: readonly (readonly [title: string, body: string | Buffer, field
   ["an unpaired surrogate", '{"token":"\\ud800"}', ["token"]],
 ];
 
-/** Properties that are stored unchanged. */
 const KEPT: readonly string[] = [
   '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"toString":1,"hasOwnProperty":null}',
   '{"a":{"__proto__":[{"__proto__":"x"}]}}',
@@ -275,7 +274,6 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
   });
 });
 
-/** Returns the JSON text of the properties in a response. */
 function propertiesIn({ status, body }: HttpAnswer): string {
   const text = body.toString();
   expect(status, text).toBe(200);

@@ -35,7 +35,6 @@ const STORES: readonly (readonly [string, { readonly [name: string]: string }])[
       ] as const)),
 ];
 
-/** Packs `dist/`. @returns the path of the tarball */
 function newTarball(): string {
   const folder = newFolder();
   execFileSync("npm", ["pack", "./dist", "--pack-destination", folder], { cwd: ROOT, stdio: "pipe" });

@@ -28,14 +28,14 @@ const INVALID: { readonly [typeName: string]: readonly (readonly [what: string, 
     ["-10^9 nanoseconds", { seconds: 100n, nanos: -1_000_000_000 }],
     ["negative nanoseconds after positive seconds", { seconds: 100n, nanos: -1 }],
     ["positive nanoseconds after negative seconds", { seconds: -100n, nanos: 1 }],
-    ["more seconds than a number holds", { seconds: 2n ** 62n, nanos: 0 }],
+    ["more seconds than a number can represent", { seconds: 2n ** 62n, nanos: 0 }],
   ],
   "google.protobuf.Timestamp": [
     ["10^9 nanoseconds", { seconds: 30_000n * DAY, nanos: 1_000_000_000 }],
     ["negative nanoseconds", { seconds: 30_000n * DAY, nanos: -1 }],
     ["the year 10000", { seconds: YEAR_10000, nanos: 0 }],
     ["the year 0", { seconds: -62_135_596_801n, nanos: 0 }],
-    ["more seconds than a number holds", { seconds: 2n ** 62n, nanos: 0 }],
+    ["more seconds than a number can represent", { seconds: 2n ** 62n, nanos: 0 }],
   ],
 };
 

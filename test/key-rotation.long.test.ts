@@ -44,7 +44,6 @@ describeWithRedis("the key that encrypts tokens", () => {
     await swap(`${OLD}\n${NEW}`);
     await swap(`${NEW}\n${OLD}`);
     const swapped = performance.now();
-    // SIGKILL ends the rotation in the middle.
     const killed = startUgs(["keys", "rotate"], asRoot(first));
     await waitFor("some tokens are re-encrypted", async () => {
       const { tokenKeyUses } = await adminOf(second.url).reencryptUserGroupTokens({
@@ -60,7 +59,6 @@ describeWithRedis("the key that encrypts tokens", () => {
     const left = await usesOf(first);
     expect(left["new"]).toBeGreaterThan(900);
     expect(left["old"]).toBeGreaterThan(900);
-    // The second command resumes the rotation.
     const began = performance.now();
     const resumed = startUgs(["keys", "rotate"], asRoot(first));
     const code = await resumed.exited();
@@ -76,7 +74,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     console.log(
       `${reencrypted} of ${GROUPS} groups were left, and re-encrypted in ${seconds.toFixed(1)} s, under load`,
     );
-    await waitFor("no worker can have encrypted with the old key", async () => {
+    await waitFor("no worker can have used the old key for encryption", async () => {
       const { tokenKeys, readTime } = await adminOf(first.url).listTokenKeys({});
       const { lastEncryptTime } = tokenKeys.find(({ id }) => id === "old") ?? {};
       return lastEncryptTime && readTime && timestampMs(readTime) - timestampMs(lastEncryptTime) > 30_000;
@@ -98,7 +96,6 @@ describeWithRedis("the key that encrypts tokens", () => {
   });
 });
 
-/** Returns the number of groups per key. */
 async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
   const { stdout } = await ugsBuilt(["keys", "check", "--json"], { env: asRoot(server) });
   const uses = jsonLinesIn<{ tokenKeyId: string; userGroupCount?: string }>(stdout);

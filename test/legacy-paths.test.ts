@@ -98,7 +98,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(await hosted.deleteCustomer({ current_token: other })).toEqual({ success: 1 });
   });
 
-  it("create a JWT of a customer, which is a viewer session", async () => {
+  it("create a viewer session of a customer as a JWT", async () => {
     const provided_id = newId();
     await hosted.createCustomer({ provided_id, properties });
     // The example of the documentation of the hosted service, and other documented fields.

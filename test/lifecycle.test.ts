@@ -58,11 +58,6 @@ async function isRefused({ url }: TestServer): Promise<boolean> {
 
 const says = (server: ServerProcess, text: string) => server.log().some(({ msg }) => msg === text);
 
-/**
- * Stops a server with calls in flight, a watcher of its health, and idle connections.
- *
- * @returns the results of the calls, the watcher and the connections
- */
 async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "1h" });
   const { groups } = grpcClients(server);
@@ -215,7 +210,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     expect((await fetch(`${first.url}/healthz`)).status).toBe(200);
   });
 
-  it("generates two API tokens if it has none, and prints a command that works when pasted", async () => {
+  it("generates two API tokens if none are configured, and prints a command that works when pasted", async () => {
     const server = newServerProcess({ runtime });
     const url = await waitFor(
       "the server is ready",

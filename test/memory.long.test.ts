@@ -16,7 +16,6 @@ describeWithRedis("the memory of a group in Redis", () => {
     () => openRedis(redis.url, { timeoutMs: 60_000 }),
     (opened) => opened.close(),
   );
-  /** Returns the actor of changes over the network with an issued API token. */
   const by = (): ChangeBy => ({
     actorId: newResourceId(),
     actorName: "Back end of Acme",

@@ -15,7 +15,6 @@ function add(sums: { [name: string]: number }, numbers: { readonly [name: string
   for (const [name, number] of Object.entries(numbers)) sums[name] = (sums[name] ?? 0) + number;
 }
 
-/** Returns the sums over all samples. */
 function totalOf({ samples }: GetMetricsHistoryResponse) {
   const errors: { [name: string]: number } = {};
   const redis: { [name: string]: number } = {};
@@ -26,7 +25,6 @@ function totalOf({ samples }: GetMetricsHistoryResponse) {
   return { calls: samples.reduce((sum, { calls }) => sum + calls, 0), errors, redis };
 }
 
-/** Waits until the history contains at least `calls` calls, and returns the history. */
 function historyWith(calls: number, admin: Client<typeof AdminService>, request: object = {}) {
   return waitFor(`there are ${calls} calls`, async () => {
     const history = await admin.getMetricsHistory(request);

@@ -24,7 +24,6 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
     expect(await metricsTextOf({ url: metricsUrl })).toMatch(/^\w+\{.*GetUserGroup.*\} 1$/m);
-    // METRICS_PORT serves nothing else.
     for (const path of ["/api/user?user_group_id=a", "/usergroup.v1.UserGroupService/GetUserGroup", "/"]) {
       const answer = await http1(metricsUrl, path, { headers });
       expectRestError(answer, { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });

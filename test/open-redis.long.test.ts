@@ -181,7 +181,6 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
   });
 });
 
-/** The ways in which a host closes accepted connections. */
 const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
   "closes at once": (socket) => socket.destroy(),
   "closes at the first command": (socket) => socket.once("data", () => socket.end()),
@@ -232,7 +231,6 @@ describeWithRedis("the password of the nodes", () => {
   });
 });
 
-/** Converts command-line options to lines of a configuration file. */
 function optionLines(options: readonly string[]): string[] {
   return options.join(" ").split("--").slice(1);
 }

@@ -191,7 +191,6 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     afterAll(() => sessionManager.abort());
     const transport = () => createGrpcTransport({ baseUrl: server.url, sessionManager });
 
-    /** Sends a request, and returns the file in the response. */
     async function ask(messageRequest: Asked): Promise<Uint8Array> {
       const requests = (async function* () {
         yield create(ServerReflectionRequestSchema, { messageRequest });

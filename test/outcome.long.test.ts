@@ -13,7 +13,6 @@ import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Returns the reported outcome of a change. */
 async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
   try {
     await call;
@@ -24,7 +23,6 @@ async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-/** Returns the reported outcome for each kind of call. */
 async function outcomes(server: TestServer, token: string) {
   const { groups, viewers } = grpcClients(server);
   const rest = async (method: string, body: object) => {

@@ -35,10 +35,8 @@ const CONNECTIONS = 20;
 const IN_FLIGHT =
   'grpc_server_in_flight{grpc_type="unary",grpc_service="usergroup.v1.UserGroupService",grpc_method="GetUserGroup",protocol="rest"}';
 
-/** Sends requests on one connection, and collects the responses. */
 class Calls {
   readonly #session: ClientHttp2Session;
-  /** The requests of `getCaller`. */
   readonly #streams: ClientHttp2Stream[] = [];
   readonly statuses: (number | undefined)[] = [];
 

@@ -140,7 +140,6 @@ describe("a port with short timeouts", () => {
     const [one, two] = [await dial(port.url, HTTP1_GET), await dial(port.url, HTTP2_GET)];
     await answeredHttp1(one);
     await answeredHttp2(two);
-    // The server closes this silent connection, but not the two connections with requests.
     const silent = await dial(port.url);
     await waitFor("the silent connection is closed", () => silent.isClosed);
     expect([one.isClosed, two.isClosed]).toEqual([false, false]);

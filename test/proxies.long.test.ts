@@ -21,7 +21,6 @@ const nginx = orLeaveOut("nginx", "the tests behind nginx are");
 const haproxy = orLeaveOut("haproxy", "the tests behind HAProxy are");
 const programs = deployPrograms();
 
-/** The installed proxies, and their ports for gRPC and HTTP. */
 const PROXIES = [
   { name: "nginx", program: nginx, begin: newNginx, grpc: 8081, http: 8082 },
   { name: "HAProxy", program: haproxy, begin: newHaproxy, grpc: 8083, http: 8084 },
@@ -64,7 +63,6 @@ describeWithRedis.each(RUNTIMES)("a server on %s that does not accept connection
   });
 });
 
-/** Makes concurrent gRPC calls. @returns the number of calls by status */
 async function load(url: string, { tokens }: TestServer, calls: number): Promise<{ [status: string]: number }> {
   const body = envelope(toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })));
   const headers = {

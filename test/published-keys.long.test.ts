@@ -14,7 +14,6 @@ const [CONNECTIONS, STREAMS] = [48, 100];
 
 const pathOf = (environment: string) => `/e/${environment}/.well-known/jwks.json`;
 
-/** Creates environments and their signing keys. */
 async function newEnvironments({ url }: TestServer, count: number): Promise<string[]> {
   const names = Array.from({ length: count }, newName);
   for (const name of names) {
@@ -61,7 +60,6 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
       expect(await burst(half, (i) => `${word}${i}`)).toEqual({ "404 KEYS_NOT_FOUND": guesses });
     const answers = await Promise.all(names.map((name) => http1(server.url, pathOf(name))));
     expect(answers.map(({ status }) => status)).toEqual(names.map(() => 200));
-    // New keys are published at once.
     const [late = ""] = await newEnvironments(maker, 1);
     await waitFor("new keys are published", async () => (await http1(server.url, pathOf(late))).status === 200);
   });

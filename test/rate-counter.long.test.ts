@@ -19,7 +19,6 @@ import {
 const LIMIT = { max: 10, windowSeconds: 60 };
 const newKind = () => `test-${randomBytes(6).toString("hex")}`;
 
-/** Expects that the counters of several workers share their counts. */
 async function expectShared(counters: readonly RateCounter[]): Promise<void> {
   // Many keys, so that every node of a Cluster has keys.
   for (let i = 0; i < 30; i++) {

@@ -11,7 +11,6 @@ import { metricsOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** No window ends during a test. */
 const WINDOW = "/24h";
 const WINDOW_SECONDS = 86_400;
 
@@ -20,7 +19,6 @@ const LIMITED = { status: 429, code: "resource_exhausted", reason: "RATE_LIMITED
 
 const get = ({ url }: TestServer, token: string, id = "a") => http1(url, REST + id, { headers: bearer(token) });
 
-/** Makes calls. @returns the statuses */
 async function statuses(server: TestServer, token: string, times: number, id = "a"): Promise<number[]> {
   const found: number[] = [];
   for (let i = 0; i < times; i++) found.push((await get(server, token, id)).status);
@@ -32,7 +30,6 @@ function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
 }
 
-/** Checks the headers of a rate-limited response. @returns the seconds of Retry-After */
 function secondsIn(header: (name: string) => string | null | undefined, max: number): number {
   const seconds = Number(header("retry-after"));
   expect(seconds).toBeGreaterThan(WINDOW_SECONDS / 2);
@@ -119,7 +116,6 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       return first[0] === 429 && second[0] === 429;
     });
     expect(await statuses(one, customer, 2)).toEqual([429, 429]);
-    // Both workers still accept the calls of other callers.
     for (const server of [one, other]) expect(await statuses(server, one.tokens.testing, 2)).toEqual([200, 200]);
   });
 

@@ -15,7 +15,6 @@ import type { TestServer } from "./support/server.ts";
 /** A state in which Redis answers reads and rejects changes. */
 interface Refusal {
   readonly args?: readonly string[];
-  /** The error code of Redis. */
   readonly cause: RegExp;
   readonly begin: (operator: Redis, redis: TestRedis) => Promise<unknown>;
   readonly end: (operator: Redis, redis: TestRedis) => Promise<unknown>;

@@ -9,13 +9,11 @@ import { newRedis, redisUrl } from "./support/opened.ts";
 
 /** Sections whose commands other tests run, because these commands install packages from a registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI"]);
-/** Returns the blocks of shell commands in a document, in order. */
 function blocksIn(document: string): Block[] {
   const sections = ["", ...sectionsOf(document)].filter((section) => !ELSEWHERE.has(section));
   return sections.flatMap((section) => blocksOf(document, section)).filter(({ language }) => language === "sh");
 }
 
-/** Starts a shell that runs pasted blocks. */
 function openShell(cwd: string, env: { readonly [name: string]: string }) {
   const shell = newProcess(startProcess(["sh"], { cwd, env }));
   closeLater(() => {
@@ -33,7 +31,6 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
   const said = () => shell.output().slice(seen);
   let ended: (() => RegExpExecArray | null) | undefined;
   return {
-    /** Runs a block, and returns its output. Fails if the exit code is not 0. */
     async run(code: string): Promise<string> {
       const found = await waitFor(`this command exits: ${code}`, paste(code));
       expect(found[1], said()).toBe("0");
@@ -49,7 +46,6 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
       });
       return said();
     },
-    /** Presses Ctrl-C, and waits for the shell. */
     async stop(): Promise<void> {
       if (!ended) return;
       // A process may exit when another process exits.

@@ -146,7 +146,6 @@ describe("the table of errors", () => {
   });
 });
 
-/** Returns the names in a table of dependencies. */
 function namesIn(section: string): (string | undefined)[] {
   return rowsOf("docs/dependencies.md", section)
     .map(([name]) => name)

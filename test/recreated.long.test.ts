@@ -8,7 +8,6 @@ import { waitUntilReady } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** The data of an environment before its deletion. */
 interface Former {
   readonly teamIds: ReadonlySet<bigint>;
   readonly tokens: readonly string[];
@@ -30,7 +29,6 @@ describeWithRedis("an environment that was deleted and created again under load"
       const environment = customerOf(steady);
       const root = () => adminOf(steady.url);
 
-      /** Creates data of each kind in the environment, and reads it. */
       const fill = async (): Promise<Former> => {
         const { groups, viewers } = grpcClients(steady);
         const issued = await root().createApiToken({ environment, displayName: "x", role: Role.ADMIN });

@@ -28,7 +28,6 @@ async function newPrefixingCluster(nodeTimeoutMs: number) {
 
 const IDS = Array.from({ length: 60 }, (_, i) => `group ${i}`);
 
-/** Reads groups and changes their names until `end` is called. Counts the calls and the errors. */
 function beginLoad(server: TestServer) {
   const { groups } = grpcClients(server);
   const load = { calls: 0, failures: new Map<string, number>(), end: () => repeated.end() };
@@ -54,7 +53,6 @@ function failureText(error: ConnectError): string {
   return [Code[error.code], info?.reason, info?.metadata["outcome"]].filter(Boolean).join(" ");
 }
 
-/** Returns the number of CLUSTER SLOTS commands that the nodes have received. */
 async function slotQuestions(nodes: readonly TestRedis[]): Promise<number> {
   const infos = await Promise.all(nodes.map((node) => ask(node, "INFO", "commandstats")));
   const counts = infos.map((info) => Number(/cmdstat_cluster\|slots:calls=(\d+)/.exec(String(info))?.[1] ?? 0));

@@ -63,7 +63,6 @@ describeWithRedis("audit events and etags", () => {
     expect(inOrder.map(({ changedFields }) => changedFields.at(-1) ?? "")).toEqual(changes);
     for (const [i, { id }] of inOrder.entries())
       if (i > 0) expect(Number(id)).toBeGreaterThan(Number(inOrder[i - 1]?.id));
-    // Smaller pages must have the same order.
     const paged: string[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
       const page = await trail.list([listed], {}, { after, size: 2 });

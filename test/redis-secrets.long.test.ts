@@ -12,7 +12,6 @@ import type { TestServer } from "./support/server.ts";
 /** Passwords that no log may contain. */
 const [BEFORE, AFTER] = ["password-before", "password-after"];
 
-/** The command that creates a Redis user with one password. */
 const newUser = ["ACL", "SETUSER", "user-groups", "on", `>${BEFORE}`, "~*", "&*", "+@all"] as const;
 
 const alsoAfter = ["ACL", "SETUSER", "user-groups", `>${AFTER}`] as const;
@@ -22,7 +21,6 @@ const endConnections = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"] as 
 const askAll = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: readonly [string, ...string[]]) =>
   Promise.all(nodes.map((node) => ask(node, command, ...args)));
 
-/** Returns how often a server has logged that it uses or rejects the file of a setting. */
 const reported = (server: TestServer, setting: string, msg: "are used" | "previous content") =>
   server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
 

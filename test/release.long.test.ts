@@ -17,7 +17,6 @@ const names = JSON.parse(readFileSync(`${ROOT}/release.json`, "utf8")) as {
   readonly terraformProvider: string;
 };
 
-/** The platform of this machine, and one other platform. */
 const PLATFORMS = [`${process.platform}/${process.arch.replace("x64", "amd64")}`, "windows/arm64"];
 
 /** The names of a fork. All names differ from those of the repository, except the names in the Go modules. */
@@ -160,7 +159,6 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     expect(readFileSync(`${ROOT}/packages/client-go/go.mod`, "utf8")).toContain(`module ${names.goModule}\n`);
     const provider = readFileSync(`${ROOT}/packages/terraform-provider/go.mod`, "utf8");
     expect(provider).toContain(`module ${names.terraformModule}\n`);
-    // The provider must require this version of the client.
     expect(provider).toContain(`require ${names.goModule} v${version}\n`);
   });
 });

@@ -176,7 +176,6 @@ function startLoad({ url }: TestServer, token: string) {
       calls[kind]++;
     }),
   );
-  /** Waits for some more calls of each kind. */
   async function some(): Promise<void> {
     const before = { ...calls };
     const kindsOf = Object.keys(calls) as (keyof typeof calls)[];

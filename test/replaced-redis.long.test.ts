@@ -48,7 +48,6 @@ async function refuses(server: TestServer, { token }: { readonly token: string }
   expect(published.json()).toMatchObject({ error: { reason: "STORE_UNAVAILABLE" } });
 }
 
-/** Reads a group in a loop. @returns the tokens of the group in the responses */
 function callsOn(server: TestServer) {
   const { groups } = grpcClients(server);
   const tokens = new Set<string>();
@@ -72,11 +71,7 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /**
-   * Starts two servers, and creates a group.
-   *
-   * @param operator if given, the function waits until each server has made the last write of its start
-   */
+  /** @param operator if given, the function waits until each server has made the last write of its start */
   const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
     const startWhole = async (like?: TestServer) => {
       const began = Date.now();
@@ -174,7 +169,6 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     const { groups } = grpcClients(first);
     await operator.save();
     await groups.getUserGroup({ userGroupId: "later" });
-    // Moves the stored time forward.
     await operator.set(TIME_KEY, String(Date.now() + 3_600_000));
     // A read of a missing group makes the server read the time.
     await failureOf(grpcClients(first).viewers.resolveViewer({ token: newUserGroupToken() }));

@@ -27,7 +27,6 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
     await connected();
   });
 
-  /** Waits until the replica is in sync. */
   async function connected(): Promise<void> {
     await waitFor("the replica is in sync", async () => {
       await redisOf(direct).set("probe", "x");
@@ -158,7 +157,6 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
   });
 });
 
-/** Returns the number of WAIT commands that Redis has received. */
 async function waitsOf(client: StoreClient): Promise<number> {
   return Number(/cmdstat_wait:calls=(\d+)/.exec(await redisOf(client).info("commandstats"))?.[1] ?? 0);
 }

@@ -28,7 +28,6 @@ interface Sent {
   readonly body?: string;
   /** If empty, the request has no such header. */
   readonly authorization?: string;
-  /** Appended to the path. */
   readonly behind?: string;
 }
 

@@ -40,7 +40,6 @@ const PROXIES = [
   },
 ].filter(({ program }) => program !== undefined);
 
-/** Starts two servers on their own ports, with the same Redis and API tokens. */
 async function newPair(runtime: Runtime, env: { [name: string]: string } = {}) {
   const ports = [await freePort(), await freePort()] as const;
   const start = (i: 0 | 1, like?: TestServer) => {
@@ -124,13 +123,11 @@ describeWithRedis("servers that are restarted in turn", () => {
   });
 });
 
-/** Returns the number of gRPC calls that a server has finished. */
 async function answeredBy({ url }: TestServer): Promise<number> {
   const text = (await http1(url, "/metrics")).body.toString();
   return Number(/^grpc_server_handled_total\{.*GetUserGroup".*"grpc",grpc_code="OK"\} (\d+)$/m.exec(text)?.[1] ?? 0);
 }
 
-/** Restarts the servers alternately under load. */
 async function restartUnder(calls: SteadyCalls, restart: (i: 0 | 1) => Promise<void>): Promise<void> {
   const more = () => {
     const before = calls.answered();

@@ -19,7 +19,6 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   const issued = newApiToken();
   /** Every credential that was used or returned. */
   const secrets = new Set<string>([issued]);
-  /** All commands sent to Redis. */
   const commands: string[] = [];
   const redis = suiteRedis();
   const inspector = forSuite(
@@ -40,7 +39,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     server = await startServer(patient({ runtime, redisUrl: redis.url, env, like }));
     await busyRun(server, secrets);
     expect(await server.stop()).toBe(0);
-    await waitFor("the monitor has received the run", () =>
+    await waitFor("the monitor has received all commands", () =>
       commands.some((command) => command.includes("settled-last")),
     );
     monitor.disconnect();
@@ -54,7 +53,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(commands.some((command) => /^(eval|evalsha) /i.test(command))).toBe(true);
   });
 
-  it("Redis contains no usable token, and a planted one is found", async () => {
+  it("Redis contains no usable token, and a planted token is found", async () => {
     expect(found(await dump(inspector), secrets)).toEqual([]);
     const [first = "", second = "", third = ""] = secrets;
     await inspector.set("planted:1", `x${first}x`);
@@ -82,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(found(`${text} ${first}`, secrets)).toEqual([first]);
   });
 
-  it("the log contains no usable token, and a planted one is found", () => {
+  it("the log contains no usable token, and a planted token is found", () => {
     expect(found(server.output(), secrets)).toEqual([]);
     expect(server.output()).not.toMatch(/ug[tk]_[0-9A-Za-z]{8}/);
     const [first = ""] = secrets;
@@ -90,7 +89,6 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   });
 });
 
-/** Makes many calls, including failing calls, and adds every token to `secrets`. */
 async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const rotate = async (userGroupId: string, request: Parameters<typeof groups.rotateUserGroupToken>[0]) => {
@@ -106,7 +104,6 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
     secrets.add(first);
     await groups.updateUserGroup({ userGroupId, name: "N" });
     const values = { mapping: { "hidden-key": "hidden-value" }, properties: { "hidden-property": "hidden-value" } };
-    // Uses a credential as the request id of a change.
     const strange = newApiToken();
     secrets.add(strange);
     for (const credential of [first, server.tokens.customer, `a${first}b`, `a${strange}b`]) {
@@ -133,7 +130,6 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
   await groups.getUserGroup({ userGroupId: "settled-last" });
 }
 
-/** Issues API tokens, by ADMIN_TOKEN and by an admin, uses them, and revokes some. */
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
   // After a revocation of issued tokens, the API tokens of an environment cannot issue other tokens for some seconds.
   // So the calls use their own environment.
@@ -157,7 +153,6 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
     await adminOf(server.url, token).getCaller({});
     await failureOf(root.lookupApiToken({ token: token.slice(0, -1) }));
   }
-  // A string that is not an API token.
   const mistaken = foreignToken();
   secrets.add(mistaken);
   await failureOf(root.lookupApiToken({ token: mistaken }));
@@ -167,7 +162,6 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
   await root.listApiTokens({ environment });
 }
 
-/** Imports groups with tokens of another system, uses them, exports them, and revokes them. */
 async function migrating(server: TestServer, secrets: Set<string>): Promise<void> {
   const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
@@ -206,7 +200,6 @@ async function failures(server: TestServer, tokens: { first: string; third: stri
   });
   await failureOf(viewers.resolveViewer({ token: server.tokens.customer }));
   await failureOf(viewers.resolveViewer({ token: tokens.third.repeat(30) }));
-  // A user group token is not an API token.
   const wrong = grpcClients(server, tokens.fifth).groups;
   expect(await failureOf(wrong.getUserGroup({ userGroupId: "a" }))).toMatchObject({ code: "Unauthenticated" });
   const headers = { "X-Request-Id": tokens.third };
@@ -216,7 +209,6 @@ async function failures(server: TestServer, tokens: { first: string; third: stri
   );
 }
 
-/** Makes calls over REST, some with tokens in malformed JSON, in a path and in a query. */
 async function rest(server: TestServer, userGroupId: string, secrets: Set<string>): Promise<void> {
   const headers = { Authorization: `Token ${server.tokens.customer}`, "Content-Type": "application/json" };
   const url = `${server.url}/api/user`;
@@ -233,7 +225,6 @@ async function rest(server: TestServer, userGroupId: string, secrets: Set<string
   expect((await fetch(`${url}?token=${user_group.token}`, { method: "DELETE", headers })).status).toBe(405);
 }
 
-/** Returns the data in Redis under keys of a pattern: keys, values by type, and the DUMP of each key. */
 async function dump(redis: Redis, match = "*"): Promise<string> {
   const parts: string[] = [];
   for await (const keys of redis.scanStream({ count: 1000, match }) as AsyncIterable<string[]>) {

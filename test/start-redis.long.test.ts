@@ -10,7 +10,6 @@ import { type TestServer, TOKEN_KEYS } from "./support/server.ts";
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
 describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => {
-  /** Starts a server that must exit with 1. @returns its output */
   const refused = async (env: { [name: string]: string }) => {
     const server = newServerProcess({ runtime, env: { TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", ...env } });
     expect(await server.exited()).toBe(1);

@@ -26,7 +26,6 @@ async function reportOf(call: () => Promise<unknown>): Promise<{ reason?: string
   return { reason: info?.reason, cause, message: error.rawMessage };
 }
 
-/** Prevents Redis from writing to disk, so it refuses changes. */
 async function failToSave(redis: TestRedis): Promise<void> {
   const operator = newOperator(redis);
   rmSync(redis.folder, { recursive: true });

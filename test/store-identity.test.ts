@@ -30,7 +30,6 @@ const newWorker = async (of = client) => {
 const stored = () => redisOf(client).get(FORMAT_KEY);
 const restore = (text: string | null) => redisOf(client).set(FORMAT_KEY, text ?? "");
 
-/** Returns whether a worker uses the data after a check. */
 const uses = async (worker: StoreIdentity) => {
   await worker.check();
   return worker.refusal() === undefined;

@@ -64,7 +64,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
 
   it("are three again if one worker is killed before it is ready", async () => {
     const server = start();
-    const [victim = 0] = await waitFor("there is a worker", () => atLeast(1, server.workers()));
+    const [victim = 0] = await waitFor("a worker exists", () => atLeast(1, server.workers()));
     process.kill(victim, "SIGKILL");
     await waitFor("the workers are ready", () => server.says("listening").length === 1);
     expect(server.says("listening")[0]).toMatchObject({ workers: 3, url: expect.stringContaining("http://") });
@@ -79,7 +79,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
 
   it("are three again if a ready worker is killed while the others start", async () => {
     const server = start();
-    const [first = 0, ...others] = await waitFor("there are three", () => atLeast(3, server.workers()));
+    const [first = 0, ...others] = await waitFor("three workers exist", () => atLeast(3, server.workers()));
     for (const pid of others) process.kill(pid, "SIGSTOP");
     await waitFor("the first worker is ready", () => server.says("worker listening").some(({ pid }) => pid === first));
     process.kill(first, "SIGKILL");
@@ -116,8 +116,10 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
 
   it("exit on a signal before they are ready", async () => {
     const server = start({ REDIS_URL: "redis://127.0.0.1:1" });
-    const pids = await waitFor("there are three", () => atLeast(3, server.workers()));
-    await waitFor("one waits", () => server.log().some(({ msg }) => msg.startsWith("waiting for Redis")));
+    const pids = await waitFor("three workers exist", () => atLeast(3, server.workers()));
+    await waitFor("a worker waits for Redis", () =>
+      server.log().some(({ msg }) => msg.startsWith("waiting for Redis")),
+    );
     server.signal("SIGTERM");
     expect(await server.exited()).toBe(0);
     for (const pid of pids) await waitUntilGone(pid);

@@ -30,7 +30,6 @@ const SUSPENDED = { code: "FailedPrecondition", reason: "USER_GROUP_SUSPENDED" }
 
 const given = { reason: "unpaid invoice 7", message: "Please contact us." };
 
-/** Creates a group and a viewer session of this group. */
 async function newGroup(server: TestServer) {
   const { groups, viewers } = grpcClients(server);
   const userGroupId = newId();

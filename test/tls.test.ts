@@ -96,7 +96,6 @@ function pick({ cert, key }: { readonly cert: string; readonly key: string }) {
   return { cert, key };
 }
 
-/** Calls the server over every protocol. */
 async function serves(server: TestServer, identity: Identity): Promise<void> {
   const options = { baseUrl: server.url, nodeOptions: identity };
   const headers = { Authorization: `Token ${server.tokens.customer}` };
@@ -140,7 +139,6 @@ async function http2Status({ url }: TestServer, identity: Identity) {
   }
 }
 
-/** Resolves with the protocol that a handshake selects. */
 function negotiate({ url }: TestServer, options: object): Promise<string | false | null> {
   return new Promise((resolve, reject) => {
     const { hostname: host, port } = new URL(url);

@@ -28,7 +28,6 @@ async function newTricklingCollector(): Promise<string> {
   return collector.url;
 }
 
-/** Makes a call over its own connection. @returns its status */
 async function get({ url, tokens }: TestServer, id = "a"): Promise<number> {
   return (await http1(url, `/api/user?user_group_id=${id}`, { headers: bearer(tokens.customer) })).status;
 }

@@ -23,7 +23,6 @@ interface Leaving {
 describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contain", ({ runtime, secure, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  /** Makes a call, and returns its whole response: headers, trailers and body. */
   async function ask(path: string, contentType: string, message: Buffer): Promise<string> {
     const fields = { "content-type": contentType, te: "trailers" };
     const { headers, trailers, body } = await http2(server.url, path, {

@@ -18,14 +18,12 @@ const [TOKEN, LEAKED, NEW] = ["kept", "leaked", "new"].map((name) => `${name}-${
 
 const makePipe = (path: string) => execFileSync("mkfifo", [path]);
 
-/** Creates two files of settings in their own folder. */
 function newFiles() {
   const folder = newFolder();
   const pathOf = (name: string) => join(folder, name);
   const files = { ADMIN_TOKEN_FILE: pathOf("admin"), API_TOKENS_FILE: pathOf("api") };
   writeFileSync(files.ADMIN_TOKEN_FILE, ROOT_TOKEN);
   writeFileSync(files.API_TOKENS_FILE, `acme=${TOKEN}\nacme=${LEAKED}`);
-  /** Replaces a file by a rename. */
   const replace = (path: string, make: (path: string) => unknown) => {
     make(`${path}-next`);
     renameSync(`${path}-next`, path);

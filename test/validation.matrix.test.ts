@@ -150,7 +150,6 @@ function entries(count: number): Record<string, string> {
   return Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, "v"]));
 }
 
-/** Creates an object whose JSON has a given size. */
 function sized(bytes: number): JsonObject {
   const overhead = JSON.stringify({ text: "" }).length;
   return { text: "x".repeat(bytes - overhead) };

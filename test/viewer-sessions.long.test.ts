@@ -26,7 +26,6 @@ const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
  */
 const AHEAD_MS = 4000;
 
-/** Minimum number of sessions per worker and key. */
 const ENOUGH = 10;
 
 /** Number of rounds, and number of concurrent calls of each kind. */
@@ -41,7 +40,6 @@ interface Worker {
   isAway: boolean;
 }
 
-/** Paths of the calls that create and resolve sessions. */
 const [CREATE, RESOLVE] = ["/api/viewer/session", "/api/viewer"];
 
 interface Made {
@@ -166,7 +164,6 @@ it("a viewer session expires with the grace period of its token, and the error r
   expect(answer.json()).toEqual({ active: false });
 });
 
-/** Runs a function several times concurrently. */
 function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: times }, (_, i) => act(i)));
 }
@@ -197,7 +194,6 @@ function callsTo({ tokens }: TestServer) {
       return { text, at, kid: decodeProtectedHeader(text).kid };
     },
 
-    /** Returns `resolved`, or the error. */
     async resolve(worker: Worker, { text }: Made): Promise<string> {
       const answer = await post(worker, RESOLVE, { token: text, audience: AUDIENCE });
       return answer.json<{ sub?: string }>().sub === decodeJwt(text).sub ? "resolved" : answer.body.toString();
@@ -243,13 +239,11 @@ function startLoad({ workers, make, resolve }: Calls, keys: JSONWebKeySet) {
   };
 }
 
-/** Returns the published keys of the environment `NAME/Customer` of a worker. */
 async function publishedKeys({ url, environment }: TestServer): Promise<JSONWebKeySet> {
   const answer = await http1(url, `/e/${environment}/Customer/.well-known/jwks.json`);
   return answer.json<JSONWebKeySet>();
 }
 
-/** Verifies a session with published keys only. @throws if it is invalid */
 async function verify({ text }: Made, keys: JSONWebKeySet): Promise<void> {
   const options = { algorithms: ["ES256"], typ: "viewer+jwt", audience: AUDIENCE };
   const { payload } = await jwtVerify(text, createLocalJWKSet(keys), options);

@@ -30,7 +30,6 @@ interface Wanted extends JsonObject {
   audience: string;
 }
 
-/** A resolved session, independent of the protocol. */
 interface Told {
   readonly providedId: string;
   readonly properties: unknown;

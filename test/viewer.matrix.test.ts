@@ -16,7 +16,6 @@ describeServers((server) => {
   const introspect = (body: JsonObject | string | undefined, headers = bearer(server.tokens.customer)) =>
     call("POST", body, { target: TARGET, headers });
 
-  /** Returns the response of ResolveViewer for a token, in the format of /api/viewer. */
   async function resolved(token: string, { apiToken, environment }: { apiToken: string; environment: string }) {
     const viewer = await grpcClients(server, apiToken).viewers.resolveViewer({ token });
     return {

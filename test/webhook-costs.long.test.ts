@@ -21,7 +21,6 @@ interface Cost {
   readonly commands: number;
 }
 
-/** Returns the CPU time and the number of commands of Redis since its start. */
 async function usageOf(redis: Redis) {
   const info = await redis.info();
   const value = (field: string) => Number(new RegExp(`^${field}:([\\d.]+)`, "m").exec(info)?.[1]);
@@ -31,7 +30,6 @@ async function usageOf(redis: Redis) {
   };
 }
 
-/** Changes groups, and returns the cost of one change. */
 async function costOf(server: TestServer, redis: Redis): Promise<Cost> {
   const { groups } = grpcClients(server);
   const [before, cpuMs] = [await usageOf(redis), cpuMsOf(server.pid)];

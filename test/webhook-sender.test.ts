@@ -18,7 +18,6 @@ afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close();
 });
 
-/** Opens an endpoint on a free port, and returns its URL and its open connections. */
 async function endpoint(server: Server) {
   const sockets = new Set<Socket>();
   let connections = 0;
@@ -38,7 +37,6 @@ async function endpoint(server: Server) {
 
 const httpEndpoint = (listener: RequestListener) => endpoint(createServer(listener));
 
-/** Opens an endpoint that calls `answer` after the first bytes of a request. */
 const rawEndpoint = (answer: (socket: Socket) => void) =>
   endpoint(createTcpServer((socket) => void socket.once("data", () => answer(socket))));
 
@@ -56,7 +54,6 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** Starts a sender on Deno with the given lookups. */
 function senderOnDeno(options: RemoteSenderOptions) {
   const program = [...denoRun(["-P"]), "test/support/sender-on-deno.ts", JSON.stringify(options)];
   const deno = newProcess(startProcess(program));
@@ -223,7 +220,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     expect(connections()).toBe(1);
   });
 
-  it("connects to no address if one of them is not allowed", async () => {
+  it("connects to no address of a name if one of its addresses is not allowed", async () => {
     const { url, connections } = await httpEndpoint((_, response) => response.end());
     const sender = newSender({ lookups: [["127.0.0.1", "10.0.0.1"]] });
     expect((await sender.send(messageTo(url))).outcome).toBe("address");

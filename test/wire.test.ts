@@ -10,7 +10,6 @@ import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../gen/us
 import { sharedServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
-/** Sends bytes, and reads the only response until the end of the connection. */
 async function answerToBytes(url: string, sent: string): Promise<HttpAnswer> {
   const { bytes, ended } = await rawBytes(url, sent);
   expect(ended).toBe(true);
@@ -74,7 +73,6 @@ const UNEXPECTED = { status: 417, code: "invalid_argument", reason: "EXPECTATION
 const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const TEXT = "again and ".repeat(1000);
 
-/** State of a stream at the client. */
 interface Watching {
   readonly stream: ClientHttp2Stream;
   bytes: number;

@@ -19,7 +19,6 @@ async function get(server: TestServer, path: string): Promise<Response> {
   return fetch(server.url + path, { headers });
 }
 
-/** Returns the process ids of the running workers, from the log. */
 function workerPids(server: TestServer): number[] {
   return server.log().flatMap(({ msg, pid }) => (msg === "worker listening" ? [Number(pid)] : []));
 }
