@@ -47,12 +47,7 @@ export interface UserGroupStore {
     by: ChangeBy,
   ): Promise<{ group: UserGroup; created: boolean }>;
 
-  /**
-   * Replaces the given fields of a group atomically.
-   *
-   * @param etag if not empty, the group must have this etag
-   * @throws UserGroupNotFound, EtagMismatch
-   */
+  /** Replaces fields atomically. A non-empty `etag` must match. @throws UserGroupNotFound, EtagMismatch */
   update(
     environment: Environment,
     providedId: string,
@@ -123,11 +118,7 @@ export interface UserGroupAdminStore {
     by: ChangeBy,
   ): Promise<UserGroupInfo>;
 
-  /**
-   * Ends the suspension of a group atomically. A group that is not suspended does not change.
-   *
-   * @throws UserGroupNotFound; UserGroupExpired
-   */
+  /** Ends the suspension of a suspended group atomically. @throws UserGroupNotFound, UserGroupExpired */
   resume(environment: Environment, providedId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
   /**
@@ -144,11 +135,7 @@ export interface UserGroupAdminStore {
     by: ChangeBy,
   ): Promise<UserGroupInfo>;
 
-  /**
-   * Revokes all existing viewer sessions of a group, or of one viewer, atomically.
-   *
-   * @throws UserGroupNotFound, TooManyEndedViewers
-   */
+  /** Revokes all viewer sessions of a group or a viewer atomically. @throws UserGroupNotFound, TooManyEndedViewers */
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**

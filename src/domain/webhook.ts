@@ -78,7 +78,6 @@ export interface WebhookChange extends Partial<NewWebhook> {
   readonly isEnabled?: boolean;
 }
 
-/** An attempt to deliver an event. */
 export interface Delivery {
   readonly time: number;
   readonly eventId: string;
@@ -105,36 +104,23 @@ export interface WebhookTarget {
  * Every method with a parameter `id` throws WebhookNotFound.
  */
 export interface WebhookStore {
-  /**
-   * Creates a webhook for the events after this change. Only the result of this call contains the secret.
-   *
-   * @throws TooManyWebhooks
-   */
+  /** Creates a webhook for later events. Only the result contains the secret. @throws TooManyWebhooks */
   create(environment: Environment, values: NewWebhook, by: ChangeBy): Promise<WebhookWithSecret>;
   get(environment: Environment, id: string): Promise<Webhook>;
   /** Lists all webhooks of an environment in the order of their ids. */
   list(environment: Environment): Promise<readonly Webhook[]>;
   update(environment: Environment, id: string, change: WebhookChange, by: ChangeBy): Promise<Webhook>;
   delete(environment: Environment, id: string, by: ChangeBy): Promise<void>;
-  /**
-   * Creates a new secret. The former secrets sign for `SECRET_GRACE_MS` after their replacement. Only the result of
-   * this call contains the new secret.
-   */
+  /** Creates a new secret. Former secrets sign for `SECRET_GRACE_MS`. Only the result contains the new secret. */
   rotateSecret(environment: Environment, id: string, by: ChangeBy): Promise<WebhookWithSecret>;
   /** Lists the last delivery attempts, the newest first. */
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;
   /**
-   * Moves the cursor back, so that the events since a time are delivered again, and ends the delay after a failure.
-   * Never moves the cursor forward.
-   *
-   * @param time in milliseconds since 1970
+   * Moves the cursor back, so that the events since a time (in milliseconds since 1970) are delivered again, and ends
+   * the delay after a failure. Never moves the cursor forward.
    */
   rewind(environment: Environment, id: string, time: number, by: ChangeBy): Promise<Webhook>;
-  /**
-   * Returns the webhook for a test, with its secrets.
-   *
-   * @throws WebhookTestLimited if a webhook of the environment was tested within `TEST_INTERVAL_MS`
-   */
+  /** Returns a webhook and its secrets for a test. @throws WebhookTestLimited within `TEST_INTERVAL_MS` after a test */
   beginTest(environment: Environment, id: string): Promise<WebhookTarget>;
 }
 
@@ -236,7 +222,6 @@ export interface DeliveryStore {
 /** The duration of a lease, in milliseconds. Longer than a delivery, which takes at most `DELIVERY_TIMEOUT_MS`. */
 export const LEASE_MS = 30_000;
 
-/** The maximum duration of a delivery, in milliseconds. */
 export const DELIVERY_TIMEOUT_MS = 10_000;
 
 /** The interval of the regular checks of an environment, in milliseconds. */

@@ -152,12 +152,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
   };
 }
 
-/**
- * Parses the key of a page: the number of an environment, and the id of the page's first event. Returns undefined for
- * the first page.
- *
- * @throws InvalidPageToken
- */
+/** Parses the key of a page. Returns undefined for the first page. @throws InvalidPageToken */
 function positionOf(after: string): { readonly number: number; readonly version: number } | undefined {
   if (after === "") return undefined;
   if (!isAuditEventKey(after)) throw new InvalidPageToken();

@@ -52,8 +52,8 @@ export function digest(text: string): string {
  * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters, one byte in hexadecimal,
  * select one of the 256 hashes of the index.
  *
- * Redis stores nothing else of a token without encryption. An attacker with a million digests needs 2^108 tries to find
- * one of the tokens. The full SHA-256 would make the record of a group 6 % larger.
+ * Redis stores no other part of the token unencrypted. An attacker with a million digests needs 2^108 tries to find one
+ * of the tokens. The full SHA-256 would make the record of a group 6 % larger.
  */
 export function tokenDigest(token: string): string {
   const bytes = hash("sha256", token, "buffer");
@@ -104,10 +104,8 @@ export class TokenCipher {
   }
 
   /**
-   * Encrypts a token with its environment and its digest as additional data. The nonce is a part of the digest, so two
-   * tokens have different nonces.
-   *
-   * @param digest the result of `tokenDigest` for the token
+   * Encrypts a token with its environment and its `tokenDigest` as additional data. The nonce is a part of the digest,
+   * so two tokens have different nonces.
    */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
@@ -117,13 +115,7 @@ export class TokenCipher {
     return { keyId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
-  /**
-   * Decrypts a token.
-   *
-   * @param digest the result of `tokenDigest` for the token
-   * @throws RecordUnreadable if the ring lacks the key, or if the token was encrypted with another environment or
-   *   digest
-   */
+  /** Decrypts a token. @throws RecordUnreadable if the ring lacks the key, or the environment or digest is different */
   decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const key = this.#keysOf(environment).get(keyId);
     if (!key) throw keyMissing(keyId);
@@ -134,8 +126,6 @@ export class TokenCipher {
 
   /**
    * Encrypts a secret that is not a token, with a random nonce, and with its environment and name as additional data.
-   *
-   * @param name a name that is not secret
    */
   seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
     const keyId = this.currentKeyId;
@@ -145,11 +135,7 @@ export class TokenCipher {
     return { keyId, text: Buffer.concat([nonce, text]).toString("base64url") };
   }
 
-  /**
-   * Decrypts a result of `seal`.
-   *
-   * @throws RecordUnreadable if the ring lacks the key, or if the environment or the name is different
-   */
+  /** Decrypts a result of `seal`. @throws RecordUnreadable as `decrypt` */
   unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
     const bytes = Buffer.from(text, "base64url");
     const [nonce, encrypted] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];

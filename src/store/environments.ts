@@ -133,11 +133,8 @@ export function redisEnvironments({
   };
 
   /**
-   * Looks up an environment, and creates it if none exists.
-   *
-   * @param mayFollowDeleted whether to create the environment even if an environment with this name was deleted
-   * @returns the environment. `isCreated`: whether this call has created it
-   * @throws EnvironmentNotFound
+   * Returns an environment, and creates it if none exists. After a deletion of an environment with this name, the
+   * creation needs `mayFollowDeleted`. @throws EnvironmentNotFound
    */
   const lookUpOrCreate = async (
     name: EnvironmentName,

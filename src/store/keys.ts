@@ -21,7 +21,7 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/** 256 hashes: the digests of user group tokens, without their first two characters, with the ids of the groups. */
+/** 256 hashes: for each digest of a user group token, without its first two characters, the id of the group. */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
@@ -39,7 +39,7 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
-/** Hash: the digests of the secrets of API tokens, with the ids of the API tokens. */
+/** Hash: for each digest of a secret of an API token, the id of the API token. */
 export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 
 /** Hash: the keys that sign viewer sessions, by their ids; and `version`, which increases with each change. */

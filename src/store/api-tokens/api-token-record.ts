@@ -20,12 +20,7 @@ function secretsFrom(record: StoredRecord, what: string): readonly [current: Tok
   return [{ digest: textOf(record, "digest", what), expireTime }, ...previous];
 }
 
-/**
- * Decodes an API token.
- *
- * @param now the time by Redis' clock
- * @throws RecordUnreadable. The cause of the error contains the id, so that an operator can revoke the token
- */
+/** Decodes an API token. @throws RecordUnreadable with the id in its cause, so that an operator can revoke the token */
 export function apiTokenFrom(id: string, record: StoredRecord, now: number): ApiToken {
   const what = `the API token ${id}`;
   const role = record["role"];
@@ -48,10 +43,7 @@ export function apiTokenFrom(id: string, record: StoredRecord, now: number): Api
 
 /**
  * Returns the expiry time of the secret with a digest, and whether a rotation replaced the secret. Returns undefined if
- * the secret has expired or does not exist.
- *
- * @param now the time by Redis' clock
- * @throws RecordUnreadable
+ * the secret has expired or does not exist. @throws RecordUnreadable
  */
 export function secretFrom(id: string, record: StoredRecord, { digest, now }: { digest: string; now: number }) {
   const secrets = secretsFrom(record, `the API token ${id}`);

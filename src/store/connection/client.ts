@@ -67,11 +67,7 @@ const MAX_ATTEMPTS = 3;
 /** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
 export class StoreClient implements StoreProbe {
   readonly nodes: StoreNodes;
-  /**
-   * Changes the secrets of new connections. Open connections stay open.
-   *
-   * @throws StoreMisconfigured if Redis does not accept the password
-   */
+  /** Changes the secrets of new connections. @throws StoreMisconfigured if Redis does not accept the password */
   readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
   isClosed = false;
   readonly #options: StoreClientOptions;
@@ -162,11 +158,7 @@ export class StoreClient implements StoreProbe {
     return change.answer(this.nodes.at(values[script.keys[0] as string] as string, change));
   }
 
-  /**
-   * Queries every node that has slots. Omits the nodes that fail or exceed the timeout.
-   *
-   * @throws StoreUnavailable if all nodes fail
-   */
+  /** Queries every node that has slots, and omits nodes that fail. @throws StoreUnavailable if all nodes fail */
   async each<T>(operation: string, ask: (redis: ScriptedRedis, name: string) => Promise<T>): Promise<readonly T[]> {
     const requested = this.nodes
       .masters()

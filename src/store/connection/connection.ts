@@ -15,7 +15,7 @@ export interface NodeOptions {
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** Receives connection errors, at most one per attempt. With StoreMisconfigured, Redis cannot be used. */
+  /** Receives connection errors, at most one per attempt. StoreMisconfigured means that Redis cannot be used. */
   readonly onError: (error: Error) => void;
   /** Checks the Redis of a new connection. Changes are sent after the end of this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;

@@ -28,13 +28,7 @@ export async function memoryOf(client: StoreClient): Promise<readonly NodeMemory
   }
 }
 
-/**
- * Checks whether the configuration of Redis can lose data.
- *
- * @param minReplicas the number of replicas that must confirm a change
- * @returns the warnings for the operator, each with the remedy
- * @throws StoreUnavailable
- */
+/** Returns warnings for the operator if the configuration of Redis can lose data. @throws StoreUnavailable */
 export async function durabilityWarnings(client: StoreClient, minReplicas: number): Promise<readonly string[]> {
   const ofNodes = await client.each("info", (redis) => warningsOf(redis, minReplicas));
   return [...new Set(ofNodes.flat())];

@@ -29,12 +29,7 @@ export interface Opening {
 
 const CHECK_MS = 5;
 
-/**
- * Connects to a node, to the master behind Sentinels, or to a Cluster.
- *
- * @param url in a form of `readRedisUrl`
- * @throws StoreMisconfigured if the URL is invalid
- */
+/** Connects to a node, the master behind Sentinels, or a Cluster. @throws StoreMisconfigured if the URL is invalid */
 export function openRedis(url: string, options: OpenOptions): Opening {
   const read = readRedisUrl(url, options);
   if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));

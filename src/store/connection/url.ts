@@ -38,12 +38,7 @@ const TOPOLOGIES = {
   cluster: { form: "redis-cluster://HOST:PORT,HOST:PORT or rediss-cluster://...", port: 6379 },
 } as const;
 
-/**
- * Parses REDIS_URL.
- *
- * @param beside the secrets from other settings. A password in the URL has priority
- * @returns the target, or the faults of the URL for the operator, without secrets
- */
+/** Parses REDIS_URL. A password in the URL has priority over the password in `beside`. Faults contain no secrets. */
 export function readRedisUrl(
   url: string,
   beside: Partial<Readonly<RedisSecrets>> = {},

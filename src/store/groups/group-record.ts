@@ -138,12 +138,7 @@ const SUSPENSION_FIELDS = [
 /** The maximum difference between the clocks of Redis and of a worker, in milliseconds. */
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
-/**
- * Returns whether only Redis' clock can decide if the group is suspended, because the record has a time that is close
- * to `now`.
- *
- * @param now the clock of this worker, in milliseconds since 1970
- */
+/** Returns whether only Redis' clock can decide if the group is suspended: a time of the record is close to `now`. */
 export function needsClock(record: StoredRecord, now: number): boolean {
   return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);
 }
@@ -204,12 +199,7 @@ export function groupFromRecord(
   };
 }
 
-/**
- * Decodes a group for a viewer.
- *
- * @param isPrevious whether the viewer's token is in its grace period
- * @throws RecordUnreadable
- */
+/** Decodes a group for a viewer, whose token may be in its grace period (`isPrevious`). @throws RecordUnreadable */
 export function viewerFromRecord(
   { record, providedId, now }: GroupAnswer,
   environment: Environment,

@@ -98,8 +98,6 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
 /**
  * Compares a group with its record. A token that is younger than the snapshot stays, except with `replaceNewerTokens`.
  * A suspended group keeps its suspension and its expiry time.
- *
- * @param now the time by Redis' clock
  */
 function planOf(
   { suspension, ...group }: ImportedUserGroup,

@@ -64,8 +64,6 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
   /**
    * Reads a group. `READ` also returns Redis' clock, but takes more of Redis' CPU time than HGETALL. So only a record
    * that needs the clock is read a second time.
-   *
-   * @param outcome as in `StoreClient.run`
    */
   const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
     const key = groupKey(number, providedId);

@@ -80,7 +80,6 @@ export function redisSigningKeys({
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
      * the same time, this call writes nothing, and a later call must encrypt these keys.
      *
-     * @param isDryRun whether the call only reads
      * @returns `uses`: the ids of the keys that encrypted the private keys before. `failed`: the ids of private keys
      *   that cannot be decrypted
      */

@@ -145,11 +145,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /**
-   * Searches for an environment that needs one of the keys.
-   *
-   * @returns `isComplete`: whether the search found no use, and completed within `SEARCH_MS`
-   */
+  /** Searches for an environment that needs a key. `isComplete`: all environments were searched without a result. */
   async #findUse(
     keyIds: readonly string[],
   ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isComplete: boolean }> {

@@ -11,7 +11,6 @@ import { recordsFrom } from "../webhooks/webhooks.ts";
  * Encrypts the webhook secrets of an environment with the first key of the ring. If another call changes the secrets of
  * a webhook at the same time, this call does not write these secrets, and a later call must encrypt them.
  *
- * @param isDryRun whether the call only reads
  * @returns `uses`: the ids of the keys that encrypted the secrets before, one id per webhook and key. `failed`: the ids
  *   of webhooks with a secret that cannot be decrypted
  */

@@ -21,8 +21,6 @@ redis = {
 /**
  * Compiles each Redis script once, in one Lua state. Every call of a script has its own globals. The compiler throws an
  * Error for a text that is not Lua.
- *
- * @param run runs the commands of the scripts
  */
 export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: string) => LuaScript {
   const { lua, lauxlib, lualib, to_luastring } = fengari;
