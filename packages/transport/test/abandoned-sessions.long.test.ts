@@ -17,10 +17,7 @@ import { describe, expect, it } from "vitest";
 import { type WatchedPort, watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;
-/**
- * A session takes at least 5 KiB. The limit allows for memory that the runtime keeps for some time after a connection
- * closes.
- */
+/** A session takes at least 5 KiB. The runtime keeps some memory for a while after a connection closes. */
 const MAX_BYTES_EACH = 1024;
 /**
  * The number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
@@ -29,7 +26,7 @@ const MAX_BYTES_EACH = 1024;
  */
 const TIMES = { node: { before: 2, counted: 3 }, deno: { before: 4, counted: 6 } };
 
-/** Requires that abandoned connections leave no memory behind. @param connect opens and abandons `count` connections */
+/** Requires that connections that `connect` opens and abandons leave no memory behind. */
 async function leavesNothing(
   runtime: Runtime,
   { port, heldBytes }: WatchedPort,
@@ -52,7 +49,6 @@ async function closed({ pid }: WatchedPort["port"], open: number): Promise<void>
   await waitFor("the connections are closed", () => descriptorsOf(pid) <= open + 4);
 }
 
-/** The bytes that a connection sends before the client resets it. */
 const SAID: readonly (readonly [string, Buffer])[] = [
   ["the preface", HELLO],
   ["a request", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" })])],
@@ -105,7 +101,6 @@ const BROKEN: readonly (readonly [string, readonly Uint8Array[]])[] = [
   ["a WINDOW_UPDATE of 0", [HELLO, numberFrame(FRAME.windowUpdate, 0, 0)]],
 ];
 
-/** The ways in which a client leaves its connection. */
 const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void])[] = [
   ["reset", (tcp) => void tcp.resetAndDestroy()],
   ["ended", (_tcp, socket) => void socket.resume().end()],
@@ -133,7 +128,6 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     return socket;
   }
 
-  /** Opens connections and waits until the server has closed them. */
   async function leave(how: (typeof cases)[number]): Promise<void> {
     const open = descriptorsOf(port.pid);
     const left: Socket[] = [];

@@ -27,7 +27,6 @@ const CANDIDATES = ["ours", "connect"] as const;
 const HTTP2 = FORMS.filter(({ http }) => http === 2);
 const where = (candidate: Candidate) => candidate.effects.map((effect) => effect["where"]);
 
-/** A request in flight that can be abandoned. */
 interface Sent {
   /** Resolves when the first bytes of the answer arrive. */
   readonly answered: Promise<unknown>;

@@ -27,7 +27,6 @@ it(`answers ${numRuns} generated and mutated requests as Connect does (seed ${se
     }),
     { seed, numRuns, endOnFailure: false },
   );
-  // The run must cover both accepted and refused requests.
   expect(served).toBeGreaterThan(numRuns / 5);
   expect(refused).toBeGreaterThan(numRuns / 5);
 });

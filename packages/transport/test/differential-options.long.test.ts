@@ -5,7 +5,6 @@ import { FORMS, requestOf } from "./support/differential-requests.ts";
 import { openPair } from "./support/differential-servers.ts";
 import { talk } from "./support/differential-service.ts";
 
-/** Every option, with the value undefined. */
 const UNSET = Object.fromEntries(
   [
     "acceptCompression",

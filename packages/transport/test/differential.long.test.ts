@@ -26,7 +26,6 @@ const MESSAGE = talk({
   nested: talk({ text: "inner" }),
 });
 
-/** Messages that together set every field of their type. */
 const EVERY_FIELD = spread(
   TalkSchema.fields.filter(({ name }) => name !== "script"),
   16,

@@ -14,7 +14,6 @@ const resetsOf = (raw: Wire) =>
 const textOf = (raw: Wire) => raw.received().toString("latin1");
 const statusOf = (raw: Wire) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
 
-/** Returns stream ids as clients use them: odd numbers. */
 const streamIds = (count: number) => Array.from({ length: count }, (_, i) => 2 * i + 1);
 
 const CONNECTIONS = 120;
@@ -33,7 +32,6 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     tls: tls?.server,
   });
 
-  /** Sends the head of a POST and half of its body. */
   const startUpload = async (from?: string) => {
     const raw = await dial("http/1.1", from);
     raw.push("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n");

@@ -9,9 +9,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
   // Only the limit on unread bytes may end an answer here.
   const { port, heldBytes } = watchedPort(runtime, { readTimeoutMs: 600_000 }, 1024);
 
-  /**
-   * Requests 100 answers of 100 KB on each of 10 connections. The streams have no flow-control window for the answers.
-   */
+  /** Requests 100 answers of 100 KB on each of 10 connections, whose streams have no flow-control window. */
   async function askInVain(): Promise<ClientHttp2Session[]> {
     const sessions = Array.from({ length: 10 }, () => connect(port.url, { settings: { initialWindowSize: 0 } }));
     for (const session of sessions) {
@@ -19,7 +17,6 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
       const answered = Array.from({ length: 100 }, async () => {
         const stream = session.request({ ":path": "/", "x-bytes": "100000" });
         stream.on("error", () => {});
-        // The server closes a refused stream.
         await Promise.race([once(stream, "response"), once(stream, "close")]).catch(() => {});
       });
       await Promise.all(answered);

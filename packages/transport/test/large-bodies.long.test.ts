@@ -56,7 +56,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
     for (const raw of overHttp2) await waitFor("the server answers", () => statusOn(raw, 1) === "200");
   });
 
-  it.sequential("a connection survives 200 oversized messages, each of which is answered", async () => {
+  it.sequential("a connection survives 200 oversized messages and answers each message", async () => {
     const session = openHttp2(port.url);
     const send = async (body?: Buffer) =>
       (await http2On(session, "/", { method: "POST", ...(body && { body }) })).status;
@@ -93,7 +93,6 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
   });
 });
 
-/** Returns the bytes that WINDOW_UPDATE frames granted to a stream. */
 function windowOf(frames: readonly ReceivedFrame[], stream: number): number {
   return frames
     .filter((one) => one.type === FRAME.windowUpdate && one.stream === stream)

@@ -11,7 +11,6 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 
-/** Limits on generated messages. */
 export interface MessageOptions {
   /** The arbitrary for strings and map keys. Default: any text that JSON and UTF-8 can express. */
   readonly texts?: fc.Arbitrary<string>;
@@ -63,7 +62,6 @@ export function messages<D extends DescMessage>(
   return new Messages(options).of(desc, depth) as fc.Arbitrary<MessageShape<D>>;
 }
 
-/** Generates a value for a field that is set. */
 export function fieldValues(field: DescField, { depth = 1, ...options }: MessageOptions = {}): fc.Arbitrary<unknown> {
   return new Messages(options).value(field, depth);
 }

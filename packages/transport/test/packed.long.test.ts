@@ -15,9 +15,7 @@ const blocks = [...read("README.md").matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)
 const files = blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [{ name, code }]));
 const [install = "", calls = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "sh" ? [code] : []));
 
-/**
- * The packed package, installed in a project as in the README: with its peers, and without the rest of this repository.
- */
+/** The packed package, installed as in the README: with its peers, without the rest of this repository. */
 describe("the installed package", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-packed-"));
   const run = (command: string) =>

@@ -15,7 +15,6 @@ interface Outcome {
   readonly code: number;
 }
 
-/** Sends a request of a client behind the proxy, and reads the response. */
 async function get(session: ClientHttp2Session, client: string, bytes: number): Promise<Outcome> {
   const stream = session.request({ "x-forwarded-for": client, "x-bytes": String(bytes) });
   let read = 0;

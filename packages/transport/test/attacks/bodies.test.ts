@@ -11,17 +11,12 @@ import { describeAttacks } from "./port.ts";
 
 const MIB = 1024 * 1024;
 
-/**
- * The memory that one-byte chunks may seem to take on each of 8 connections, in KiB. With Deno's TLS, the measurement
- * varies by about 50 MiB from run to run, but the memory does not grow. A server that kept every chunk would hold five
- * times this limit.
- */
+/** KiB per connection. Deno's TLS varies by about 50 MiB on 8 connections. Kept chunks would take five times more. */
 const CHUNKS_KIB = 12_288;
 
 /** A message full of empty map entries: cheap to send, expensive to decode. */
 const MANY_ENTRIES = Buffer.alloc(MIB - 16, protoField(5, ""));
 
-/** Creates an attack in which a client without a token sends a body over HTTP/1.1. */
 function unauthenticated(
   title: string,
   { path, fields, body, method = "POST" }: UnauthenticatedBody,

@@ -17,17 +17,11 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/**
- * The maximum time for which a server may keep a stalled connection, in milliseconds. The server's own limits are 10 to
- * 30 s.
- */
+/** The maximum time for a stalled connection, in milliseconds. The server's own limits are 10 to 30 s. */
 const PATIENCE_MS = 120_000;
 const TRICKLE_MS = 500;
 
-/**
- * Opens a stalled connection. `trickle` sends another piece, and `isEnded` returns whether the server has closed the
- * connection.
- */
+/** Opens a stalled connection. `trickle` sends another piece. `isEnded` returns whether the connection is closed. */
 type Stall = (target: Target) => Promise<{ readonly trickle?: () => void; readonly isEnded: () => boolean }>;
 
 /** Creates an attack that only waits. The server must close the stalled connection. */
@@ -52,13 +46,9 @@ function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed
   };
 }
 
-/**
- * Options for attacks that hold 2 MiB per connection until the server closes the connection. Allocators keep this
- * memory and reuse it.
- */
+/** For attacks that hold 2 MiB per connection until it is closed. Allocators keep this memory and reuse it. */
 const AGAIN = { isRehearsed: true };
 
-/** Opens a connection that sends `begin`, and then `byte` repeatedly. */
 function trickling(begin: string | Buffer, byte: string | Buffer, open: (target: Target) => Promise<Wire>): Stall {
   return async (target) => {
     const wire = await open(target);
@@ -67,7 +57,6 @@ function trickling(begin: string | Buffer, byte: string | Buffer, open: (target:
   };
 }
 
-/** Opens a stalled stream on a connection that keeps sending PINGs. */
 function stream(begin: (http2: Http2Wire, target: Target) => Promise<number>, window?: number): Stall {
   return async (target) => {
     const http2 = await target.http2({ ...(window !== undefined && { window, reads: false }) });

@@ -18,7 +18,6 @@ import { TalkSchema } from "../gen/talk/v1/talk_pb.ts";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** The number of frames of a flood in one write. */
 const PER_WRITE = 500;
 
 /** Sends one frame repeatedly on one connection until the server closes it. Returns the number of frames sent. */
@@ -37,7 +36,6 @@ function outcomeOf(http2: Http2Wire): string {
   return http2.wire.isClosed || http2.isGoingAway ? "the server closes the connection" : "ignored";
 }
 
-/** Creates an attack that floods a connection with one kind of frame. */
 function floodOf(title: string, times: number, cpuMs: number, bytes: (http2: Http2Wire, i: number) => Buffer) {
   return {
     title,
@@ -200,7 +198,6 @@ describeAttacks("streams", [
   },
 ]);
 
-/** Encodes a request for a text of this length. */
 function sayOf(bytes: number): Uint8Array {
   return toBinary(TalkSchema, create(TalkSchema, { number: BigInt(bytes) }));
 }

@@ -11,7 +11,6 @@ const USAGE = `Usage: npm run test:conformance -- [options]
 
 const FOLDER = "dist-conformance";
 
-/** The flags for one call at a time. */
 const ALONE = ["--parallel", "1", "--max-servers", "1"];
 
 /**
@@ -51,7 +50,6 @@ async function main(): Promise<void> {
   if (failures.length > 0) throw new Error(`\n${failures.join("\n\n")}\n\nthe port does not conform`);
 }
 
-/** Returns the command that starts server.ts on the same runtime. */
 function serverCommand(descriptors: string): string[] {
   const server = import.meta.filename.replace(/main(\.[jt]s)$/, "server$1");
   const permissions = "deno" in process.versions ? ["run", "--no-prompt", "-A"] : [];
@@ -63,7 +61,6 @@ function runtime(): string {
   return deno === undefined ? `Node ${node}` : `Deno ${deno}`;
 }
 
-/** Returns the flags for the suite's runner. */
 function runnerFlags(): { readonly patterns: readonly string[]; readonly trace: readonly string[] } {
   try {
     const { run = [], trace } = parseArgs({

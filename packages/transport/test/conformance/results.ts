@@ -1,8 +1,6 @@
-/** The results of the suite for one server. */
 export interface Results {
   readonly total: number;
   readonly passed: number;
-  /** The suite's output for each failed case. */
   readonly failures: readonly string[];
 }
 

@@ -9,7 +9,6 @@ import {
 } from "@bufbuild/protobuf";
 import { type Any, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 
-/** A header or trailer field with its values in order. */
 export type Header = Message<"connectrpc.conformance.v1.Header"> & { name: string; value: string[] };
 
 /** An error that the server must return. Codes are Connect's. */
@@ -25,7 +24,6 @@ interface Definition {
   responseDelayMs: number;
 }
 
-/** The definition of the only response to a call. */
 export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDefinition"> &
   Definition & {
     response:
@@ -34,7 +32,6 @@ export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDe
       | { case: undefined; value?: undefined };
   };
 
-/** The definition of a stream of responses. */
 export type StreamDefinition = Message<"connectrpc.conformance.v1.StreamResponseDefinition"> &
   Definition & { responseData: Uint8Array[]; error?: ErrorDefinition };
 

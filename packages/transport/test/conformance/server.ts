@@ -16,7 +16,6 @@ const pemCert = request.serverCreds?.cert ?? new Uint8Array(0);
 const response = create(schemas.serverResponse, { host: HOST, port, pemCert } as never);
 process.stdout.write(withLength(toBinary(schemas.serverResponse, response)));
 
-/** Opens the server. Resolves to the port number. */
 async function open({ useTls, serverCreds, clientTlsCert, messageReceiveLimit }: ServerCompatRequest): Promise<number> {
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
   const options = {

@@ -4,10 +4,7 @@ import { anyPack } from "@bufbuild/protobuf/wkt";
 import { ConnectError, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
 import type { ErrorDefinition, Header, Schemas, StreamDefinition, StreamRequest, UnaryRequest } from "./schemas.ts";
 
-/**
- * Returns the routes of the suite's ConformanceService. Each method follows its definition, which leaves Unimplemented
- * without a route.
- */
+/** Returns the suite's ConformanceService. Each method follows its definition; Unimplemented has no route. */
 export function conformanceRoutes(schemas: Schemas): (router: ConnectRouter) => void {
   const service = new ConformanceService(schemas);
   return (router) => {
@@ -92,11 +89,7 @@ class ConformanceService {
     throw this.#error(error, nothingSent ? this.#requestInfo(received, context) : undefined);
   }
 
-  /**
-   * Returns the data that the server received in a call.
-   *
-   * @throws RangeError if the deadline is not a whole number of milliseconds
-   */
+  /** Returns the data that the server received. @throws RangeError if the deadline is not in whole milliseconds */
   #requestInfo(requests: readonly Message[], context: HandlerContext) {
     const timeoutMs = context.timeoutMs();
     return {

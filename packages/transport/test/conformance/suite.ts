@@ -7,7 +7,6 @@ const VERSION = "v1.0.7";
 /** The maximum time for one server, in milliseconds. A run takes less than a minute. */
 const MAX_RUN_MS = 8 * 60_000;
 
-/** The official conformance suite, installed. */
 export interface Suite {
   readonly version: string;
   /** The path of the suite's definitions, a serialized FileDescriptorSet. */
@@ -16,12 +15,7 @@ export interface Suite {
   run(command: readonly string[], flags: readonly string[]): Promise<string>;
 }
 
-/**
- * Installs the suite with Go, and takes the definitions from the same module. Go's checksum database verifies the
- * module.
- *
- * @param folder the destination of the suite and its definitions
- */
+/** Installs the suite and its definitions with Go, whose checksum database verifies the module. */
 export function installSuite(folder: string): Suite {
   const bin = resolve(folder, "bin");
   const env = { ...process.env, GOBIN: bin };

@@ -3,10 +3,7 @@ import type { Outcome, Pair } from "./differential-servers.ts";
 import type { RawRequest } from "./differential-wire.ts";
 import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
-/**
- * The tolerance between two deadlines, in milliseconds. Each server measures a deadline from the time at which it reads
- * the request, and a busy machine delays the reading.
- */
+/** In milliseconds. Each server measures a deadline from the time at which it reads the request. */
 const TIMEOUT_TOLERANCE_MS = 4000;
 
 /** Returns the differences between two outcomes; undefined if the outcomes are equal. */
@@ -36,11 +33,7 @@ function comparable(effect: Outcome["effects"][number]): unknown {
   return { ...rest, url: typeof url === "string" ? url.replace(/127\.0\.0\.1:\d+/, "SERVER") : url };
 }
 
-/**
- * Sends a request to both servers and returns the outcome of the unary transport.
- *
- * @throws if Connect's adapter had another outcome, except for known differences
- */
+/** Sends a request to both servers, and returns the outcome of `ours`. @throws for an unknown difference */
 export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Outcome> {
   const { ours, connect } = await pair.exchange(request);
   const found = difference(ours, connect);

@@ -5,7 +5,6 @@ import { TalkService } from "../gen/talk/v1/talk_pb.ts";
 import { type Spoken, schemaOf } from "./differential-service.ts";
 import type { FieldList, RawRequest } from "./differential-wire.ts";
 
-/** A form of a unary request: protocol, encoding, HTTP version. */
 export interface Form {
   readonly name: string;
   readonly http: 1 | 2;
@@ -13,7 +12,6 @@ export interface Form {
   readonly binary: boolean;
 }
 
-/** Every form that both servers support. */
 export const FORMS: readonly Form[] = ([1, 2] as const).flatMap((http) =>
   (["grpc", "grpc-web", "connect"] as const).flatMap((protocol) =>
     [true, false].map((binary) => {
@@ -23,7 +21,6 @@ export const FORMS: readonly Form[] = ([1, 2] as const).flatMap((http) =>
   ),
 );
 
-/** Properties of a request other than its form and message. */
 export interface RequestOptions {
   readonly headers?: FieldList;
   readonly trailers?: FieldList;
@@ -54,7 +51,6 @@ export function requestOf(form: Form, message: Spoken, options: RequestOptions =
   return requestWith(form, bytes, { ...options, rpc });
 }
 
-/** Creates a request with the bytes of a message. */
 export function requestWith(form: Form, message: Uint8Array, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = "Look", method = "POST", headers = [], withLength = true, query = "" } = options;
   const path = `/${TalkService.typeName}/${rpc}`;

@@ -19,13 +19,9 @@ export const MAX_BYTES = 4096;
 /** The longest deadline that the test service accepts, in milliseconds. */
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/**
- * The number of requests on an HTTP/2 connection. node:http2 closes a connection after many stream resets, and mutated
- * requests cause such resets.
- */
+/** Mutated requests cause stream resets, and node:http2 closes a connection after many resets. */
 const REQUESTS_PER_SESSION = 200;
 
-/** A server under comparison. */
 export interface Candidate {
   readonly url: string;
   /** Returns the open HTTP/2 connection, or opens a connection. */
@@ -35,15 +31,11 @@ export interface Candidate {
   close(): Promise<void>;
 }
 
-/** The outcome of one request: the answer, and the records of the service. */
 export interface Outcome extends RawAnswer {
   readonly effects: Effects;
 }
 
-/**
- * Two servers with the same service, options and port. Only `ours` has the unary transport; `connect` has Connect's own
- * handlers.
- */
+/** Two servers with the same service and options: `ours` has the unary transport, `connect` Connect's handlers. */
 export interface Pair {
   readonly ours: Candidate;
   readonly connect: Candidate;

@@ -3,9 +3,7 @@ import { ConnectError, type ConnectRouter, type HandlerContext, type Interceptor
 import { type Plain, PlainSchema } from "../gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkSchema, TalkService } from "../gen/talk/v1/talk_pb.ts";
 
-/**
- * Messages of the test service. `Tell` has plain messages; every other method has messages with every kind of field.
- */
+/** Messages of the test service. Only `Tell` has plain messages; the other methods have every kind of field. */
 export type Spoken = Talk | Plain;
 
 type Fields = readonly (readonly [string, string])[];
@@ -33,7 +31,6 @@ export interface Script {
   readonly replace?: "message" | "request header" | "answer" | "answer header" | "answer trailer";
 }
 
-/** The events on a server, in order. */
 export type Effects = { readonly [what: string]: unknown }[];
 
 export function schemaOf({ $typeName }: Spoken): DescMessage {
@@ -57,9 +54,7 @@ export function scriptText(script: Script | undefined): string {
   return script === undefined ? "" : JSON.stringify(script);
 }
 
-/**
- * Returns all values of a message, including values without a JSON form, which decoders may produce from mutated bytes.
- */
+/** Returns all values of a message, even values without a JSON form, which mutated bytes may contain. */
 function allOf(message: Spoken): string {
   return JSON.stringify(message, function (this: { readonly [key: string]: unknown }, key) {
     const value = this[key];

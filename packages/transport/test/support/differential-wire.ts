@@ -1,10 +1,8 @@
 import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from "node:http2";
 import { connect as connectTcp } from "node:net";
 
-/** Header fields as sent, in order. */
 export type FieldList = readonly (readonly [name: string, value: string])[];
 
-/** A request as sent. */
 export interface RawRequest {
   readonly http: 1 | 2;
   readonly method: string;
@@ -19,7 +17,6 @@ export interface RawRequest {
   readonly trailers?: FieldList;
 }
 
-/** The answer as received. */
 export interface RawAnswer {
   /** The status; 0 without an answer. */
   readonly status: number;
@@ -38,7 +35,6 @@ const PATIENCE_MS = 5_000;
 /** The longest time that a stream may stay open after the answer, in milliseconds. */
 const AFTER_ANSWER_MS = 20;
 
-/** Sends a request over a new HTTP/1.1 connection. */
 export function sendHttp1(url: string, request: RawRequest): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
@@ -150,7 +146,6 @@ function fieldsOf(lines: readonly string[]): string[] {
     .sort();
 }
 
-/** Sends a request over an HTTP/2 connection. */
 export function sendHttp2(session: ClientHttp2Session, request: RawRequest): Promise<RawAnswer> {
   const { method, target, body, withLength, trailers } = request;
   const fields: { [name: string]: string | string[] } = { ":method": method, ":path": target };

@@ -30,7 +30,6 @@ export interface Internal {
 
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/** Starts a server, and opens a connection to it. */
 async function connected(server: Server, open: (port: number) => Socket): Promise<Socket> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -38,7 +37,6 @@ async function connected(server: Server, open: (port: number) => Socket): Promis
   return socket.on("error", () => {});
 }
 
-/** Sends bytes to a server of node:http or node:https, and waits until the server closes the connection. */
 async function exchange(server: Server, bytes: string): Promise<void> {
   const isSecure = "setSecureContext" in server;
   const socket = await connected(server, (port) =>
@@ -56,10 +54,7 @@ function respondAndClose(_req: unknown, res: ServerResponse): void {
   res.end();
 }
 
-/**
- * Returns whether a server serves a connection only after its own listeners are called, including bytes that were put
- * back.
- */
+/** Returns whether a server serves a connection, even with bytes put back, only after its listeners are called. */
 async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
   let isHanded = false;
   const served: boolean[] = [];

@@ -4,7 +4,6 @@ import { MAX_BYTES, type Outcome } from "./differential-servers.ts";
 import { talk } from "./differential-service.ts";
 import type { RawRequest } from "./differential-wire.ts";
 
-/** The parts of an outcome that a known difference describes. */
 export interface Excerpt {
   readonly status?: number;
   readonly end?: Outcome["end"];
@@ -19,9 +18,7 @@ export interface Excerpt {
 export interface KnownDifference {
   readonly name: string;
   readonly reason: string;
-  /** Requests that show this difference. */
   readonly requests: readonly RawRequest[];
-  /** Returns whether a request shows this difference. */
   readonly covers: (request: RawRequest, outcome: { readonly ours: Outcome; readonly connect: Outcome }) => boolean;
   readonly ours: Excerpt;
   readonly connect: Excerpt;
@@ -30,7 +27,6 @@ export interface KnownDifference {
 const MESSAGE = talk({ text: "hi" });
 const HEADER_BYTES = 5;
 
-/** All differences that clients can observe. */
 export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   {
     name: "serves gRPC-Web text",

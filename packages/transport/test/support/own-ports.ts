@@ -4,7 +4,6 @@ import { type Runtime, UNFORESEEN } from "@user-group-service/testing/runtime";
 import { expect } from "vitest";
 import { type OwnPort, startPort } from "./start-port.ts";
 
-/** The limits of a port in a separate process. */
 export interface OwnPortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
   readonly maxConnections?: number;

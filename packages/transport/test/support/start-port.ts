@@ -11,7 +11,6 @@ interface PortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
 }
 
-/** A port in a separate process. */
 export interface OwnPort extends Pick<RunningProcess, "pid" | "output" | "signal" | "isRunning"> {
   readonly url: string;
   stop(): Promise<void>;
@@ -23,10 +22,7 @@ interface PortProcess {
   readonly env?: { readonly [name: string]: string };
 }
 
-/**
- * Starts a file in this folder that opens a port. Waits until the port listens. The process receives the options as
- * JSON.
- */
+/** Starts a file in this folder that opens a port, with its options as JSON. Waits until the port listens. */
 export async function startPort(
   file: string,
   runtime: Runtime,

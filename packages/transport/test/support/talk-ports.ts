@@ -3,16 +3,13 @@ import { collectable } from "@user-group-service/testing/process-usage";
 import type { OwnPortOptions } from "./own-ports.ts";
 import { startPort } from "./start-port.ts";
 
-/** The options of `talk-port.ts`. */
 export interface TalkPortOptions extends Pick<OwnPortOptions, "tls" | "maxConnections"> {
-  /** The value of `Authorization` that authorizes a caller. */
   readonly authorization: string;
 }
 
 /** Constant, so that a fuzzer's seed determines every byte. */
 export const AUTHORIZATION = "Bearer talk-0123456789abcdef";
 
-/** Paths of RPCs and endpoints. */
 export const PATHS = {
   say: "/talk.v1.TalkService/Say",
   /** Needs no token. `watch` needs none either, and never ends. */
@@ -27,7 +24,6 @@ export const PATHS = {
   large: "/large",
 } as const;
 
-/** Starts the test service on its own port. */
 export const startTalk: StartSubject<Pick<TalkPortOptions, "maxConnections">> = async (
   place,
   certificates,

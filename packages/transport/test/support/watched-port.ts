@@ -19,7 +19,6 @@ export interface Memory {
   readonly failures: number;
 }
 
-/** A port in a separate process, and connections to it. */
 export interface WatchedPort {
   readonly port: OwnPort;
   /** The connections that `dial` opened for the current test. */
@@ -31,9 +30,7 @@ export interface WatchedPort {
   heldBytes(): Promise<number>;
 }
 
-/**
- * Starts a port for a suite. After each test, the port must still answer. @param heapMib the maximum heap size, in MiB
- */
+/** Starts a port for a suite, and checks it after each test. @param heapMib the maximum heap size, in MiB */
 export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib = 128): WatchedPort {
   const port = suitePort(runtime, options, heapMib);
   const raws: Wire[] = [];
@@ -79,9 +76,7 @@ export async function pinged(raw: Wire): Promise<void> {
   await waitFor("the port answers the PING", () => pings() > before);
 }
 
-/**
- * Returns the status of a stream's answer, which HPACK sends indexed or literally; undefined before the answer arrives.
- */
+/** Returns the status of the answer on a stream, indexed or literal in HPACK; undefined before the answer arrives. */
 export function statusOn(raw: Wire, stream: number): string | undefined {
   const headers = raw.frames().find((one) => one.type === FRAME.headers && one.stream === stream);
   if (!headers) return undefined;
