@@ -21,8 +21,8 @@ export interface RequestHead {
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
   /**
-   * Stops reading HTTP/2 connections because a caller has many waiting calls. Returns a function for each stopped
-   * connection, which resumes reading. Does nothing over HTTP/1.1, which serves one request at a time.
+   * Stops reading HTTP/2 connections because a caller has many waiting calls. Returns functions that resume reading,
+   * one for each stopped connection. Does nothing over HTTP/1.1, which serves one request at a time.
    *
    * @param isFirst whether no connection is stopped for the caller yet. If so, also stops all connections that were
    * stopped for the caller before, so that this turn of the event loop does not read them

@@ -76,10 +76,7 @@ export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
-/**
- * The number of checks, each after `deadSessionCheckMs`, for which a PING may stay unanswered. Slow clients need up to
- * a minute.
- */
+/** The number of checks for which a PING may stay unanswered. Slow clients need up to a minute. */
 export const UNANSWERED_CHECKS = 6;
 
 /** The maximum delay of setTimeout, in milliseconds (25 days). */

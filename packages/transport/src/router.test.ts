@@ -235,7 +235,7 @@ describe("the limit of calls", () => {
   const limited = (maxCalls: number, options: Partial<RouterOptions> = {}) =>
     routerWith({ ...options, queue: new CallQueue({ maxCalls }) });
 
-  it("counts calls whose body has arrived, and stops counting each call once", async () => {
+  it("counts calls whose body has arrived, and releases each call only once", async () => {
     const { route, waiting } = limited(1);
     let answer = () => {};
     const [first, second] = [await route(), await route()];

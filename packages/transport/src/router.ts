@@ -133,9 +133,7 @@ export class Router {
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }
 
-  /**
-   * Creates the response to a request that is refused before routing. Pages from other origins may read the response.
-   */
+  /** Creates the response to a request that is refused before routing, readable by pages from other origins. */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
     const request = { headers, method, protocolName: method && format.protocol };

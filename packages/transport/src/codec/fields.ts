@@ -15,7 +15,9 @@ export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/** Creates a function that returns the fields of a type that satisfy `isSuch` or lead to such a field. */
+/**
+ * Creates a filter of a type's fields: fields that satisfy `isSuch`, and fields whose messages contain such a field.
+ */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
     if (isSuch(field)) return true;

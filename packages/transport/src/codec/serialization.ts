@@ -18,7 +18,7 @@ import { structDetour } from "./struct-detour.ts";
 
 /** Encodes and decodes the messages of a method. Throws ConnectError. */
 export interface Serialization {
-  /** Decodes the most frequent messages. If it returns undefined, call `parse`. */
+  /** Decodes the most frequent messages. If the result is undefined, call `parse`. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
   /** Encodes a message after `headroom` uninitialized bytes. If the result is a string, it is sent as UTF-8. */

@@ -8,9 +8,7 @@ const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   ["google.protobuf.Timestamp", isTimeOfDay],
 ]);
 
-/**
- * Returns whether the day exists and the hour is below 24. Date.parse accepts the hour 24, and 31 days in every month.
- */
+/** Returns whether the day exists and the hour is below 24. Date.parse accepts hour 24 and 31 days in every month. */
 function isTimeOfDay(text: string): boolean {
   const [, date, day] = /^(\d{4}-\d{2}-(\d{2}))T(?!24)/.exec(text) ?? [];
   return new Date(`${date}T00:00:00Z`).getUTCDate() === Number(day);
@@ -25,11 +23,11 @@ const fieldsToCheck = fieldsLeadingTo(
 
 /**
  * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as
- * `2026-02-30T00:00:00Z`, or an unknown enum name, for which protobuf-es uses the default value. Call it after
- * protobuf-es, which refuses all other invalid JSON.
+ * `2026-02-30T00:00:00Z`, or an unknown enum name, for which protobuf-es uses the default value. Call this function
+ * after protobuf-es, which refuses all other invalid JSON.
  *
- * @throws FieldError for a field; Error if the whole message is a duration or a time. The message of the error is that
- * of protobuf-es
+ * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the message of
+ * protobuf-es
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
   check(desc, json);

@@ -21,7 +21,10 @@ export class Arrivals {
   /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN`. */
   #served = 0;
 
-  /** Serves a connection in this turn of the event loop or in a later one. Drops a connection that closes before. */
+  /**
+   * Serves a connection in this turn of the event loop or in a later one. Drops a connection that has closed in the
+   * meantime.
+   */
   add(socket: Pick<Socket, "destroyed">, isHttp2: boolean, serve: () => void): void {
     this.#waiting.push({ socket, weight: isHttp2 ? PER_TURN : 1, serve });
     this.#serve();

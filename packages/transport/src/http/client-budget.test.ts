@@ -111,7 +111,7 @@ describe("ClientBudget", () => {
     expect(evicted).toEqual(["large", "small"]);
   });
 
-  it("evicts holdings at their timeout, and releases finished ones", async () => {
+  it("evicts holdings at their timeout, and releases finished holdings", async () => {
     const { evicted, over, charge } = open(4);
     charge("a", "long", { timeoutMs: 60_000 });
     charge("a", "short", { timeoutMs: 100 });

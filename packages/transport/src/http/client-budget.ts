@@ -52,9 +52,9 @@ const SEARCHED = 32;
  * A budget that all clients share. Each client is charged for its holdings.
  *
  * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest.
- * Exception: if the charged client would then have at least as many units, the charged client loses one of its own idle
- * holdings. If it has none, the charge is refused. So a client with few units is never refused because of other
- * clients.
+ * Exception: if the charged client would then have at least as many units as that client, the charged client loses one
+ * of its own idle holdings. Without an idle holding, the charge is refused. So a client with few units is never refused
+ * because of other clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.
  */

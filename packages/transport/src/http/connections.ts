@@ -164,7 +164,10 @@ export class Http1Connection {
   /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
   #refuseLast: (() => void) | undefined;
   #isOver = false;
-  /** Whether the connection closes after the waiting requests. If no request waits, it closes after the next one. */
+  /**
+   * Whether the connection closes after the waiting requests. If no request waits, the connection closes after the next
+   * request.
+   */
   #isClosing = false;
   #isBroken = false;
 
@@ -260,7 +263,7 @@ export class Http1Connection {
     });
   }
 
-  /** Closes the connection after the waiting pipelined requests, or otherwise after the next response. */
+  /** Closes the connection after the waiting pipelined requests or, if none waits, after the next response. */
   closeAfterNext(): void {
     this.#isClosing = true;
     // If the headers are sent, they have announced that the connection stays open.

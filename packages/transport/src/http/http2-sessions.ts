@@ -6,10 +6,7 @@ import { plainAddress } from "./server-request.ts";
 
 interface Peer {
   readonly address: string;
-  /**
-   * The socket of the session while it is open. node:http2 bypasses the stream of the socket, so only the handle can
-   * stop reading.
-   */
+  /** The socket of an open session. Only its handle can stop reading, because node:http2 bypasses the stream. */
   socket: (Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null }) | undefined;
   caller: string | undefined;
   isPaused: boolean;

@@ -139,7 +139,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     // HTTP/2 has no `Connection` header. node:http2 drops this header in its request API, but throws on streams.
     if (headers["connection"] !== undefined) headers["connection"] = undefined;
     if (!trailers && body.length === 0) {
-      // A gRPC client accepts a status in the headers only if they end the stream.
+      // A gRPC client accepts a status in the headers only if the headers end the stream.
       stream.respond(headers, END_STREAM);
     } else if (trailers) {
       stream.respond(headers, WAIT_FOR_TRAILERS);
@@ -214,8 +214,8 @@ const DESTROYED = new Error("The stream is destroyed.");
 
 /**
  * Sets the error of a destroyed stream before its last write ends. Otherwise Node creates an error with a stack trace,
- * although nobody receives it. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of the CPU
- * of their calls.
+ * although no code receives the error. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of
+ * the CPU of their calls.
  */
 function skipError(stream: ServerHttp2Stream): void {
   Object.assign((stream as unknown as { readonly _writableState: object })._writableState, { errored: DESTROYED });

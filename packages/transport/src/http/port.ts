@@ -53,8 +53,8 @@ export interface NodeServer {
   /**
    * Stops accepting connections. Resolves when all requests in flight are answered and all connections are closed.
    *
-   * @param quietMs the silence after which an HTTP/1.1 connection is closed, in milliseconds. If it is too short, a
-   * request in transit may be lost. Default 1000
+   * @param quietMs the silence after which an HTTP/1.1 connection is closed, in milliseconds. If this silence is too
+   * short, a request in transit may be lost. Default 1000
    */
   drain(quietMs?: number): Promise<void>;
   destroy(): void;
@@ -102,12 +102,7 @@ export interface ServeOptions extends RouterOptions {
   readonly onError?: (error: unknown) => void;
 }
 
-/**
- * Serves Connect, gRPC, gRPC-Web and HTTP endpoints on one port of Node or Deno: HTTP/1.1 and HTTP/2, in cleartext or
- * over TLS.
- *
- * @throws the error of `listen`
- */
+/** Serves Connect, gRPC, gRPC-Web and HTTP endpoints on one port of Node or Deno. @throws the error of `listen` */
 export function serveNode({ limits, onError, ...options }: ServeOptions, listen: ListenOptions): Promise<NodeServer> {
   const { find, refuse } = new Router(options);
   const report = (error: unknown) => {
@@ -160,7 +155,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   });
   // Without this listener, node:http closes the connection before the requests ahead of a CONNECT are answered.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
-  // This server does not listen; the HTTP/1.1 server passes connections to it.
+  // This server does not listen. The HTTP/1.1 server passes the connections of HTTP/2 to this server.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
   http2.on("stream", http2Listener(context));

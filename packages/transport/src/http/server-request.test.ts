@@ -155,7 +155,7 @@ it("frees the memory of an abandoned body before the rest of the body arrives", 
   for (const source of sources) source.destroy();
 });
 
-it("frees the memory of a body that is too long before the rest of the body arrives", async () => {
+it("frees the memory of an oversized body before the rest of the body arrives", async () => {
   const before = await buffersMib();
   const { ends, sources } = await sendHalf(1024 * MIB, 0);
   expect(ends).toEqual(Array(REQUESTS).fill(`${MIB} bytes`));

@@ -28,10 +28,7 @@ const READ_AHEAD = 256;
 /** The maximum number of paused connections that are resumed in one turn. Each may have `MAX_HTTP2_STREAMS` calls. */
 const RESUMED_PER_TURN = 4;
 
-/**
- * The maximum number of waiting calls that one turn takes from the queue, per call that may begin. Late calls are
- * refused, and a refusal costs about as much CPU as the start of a call.
- */
+/** The maximum number of calls to take per call that may begin. Refusing a late call costs as much CPU as a start. */
 const TAKEN_PER_BEGUN = 4;
 
 /** The longest wait of a call without a deadline, in milliseconds. After this wait, the call is refused. */
@@ -42,10 +39,7 @@ export const CALL_BYTES = 4096;
 
 const MAX_RETRY_AFTER = 10;
 
-/**
- * The longest wait of a call with a deadline, in milliseconds. Longer than `MAX_WAIT_MS`, because a client with a
- * deadline waits. After a refusal it would call again.
- */
+/** In milliseconds. Longer than `MAX_WAIT_MS`: a client with a deadline waits, and would call again if refused. */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
@@ -87,7 +81,7 @@ class Line {
   readonly calls: Waiting[] = [];
   /** Functions that resume the paused connections of the caller, oldest first. */
   readonly paused: (() => void)[] = [];
-  /** Whether all known connections of the caller were paused together with the first one. */
+  /** Whether all known connections of the caller were paused together with the first connection. */
   hasPausedOthers = false;
   /** The number of calls taken from the line since a paused connection was last resumed. */
   taken = 0;
@@ -207,8 +201,8 @@ export class CallQueue {
    * are more likely to wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call
-   * @param line the line of the new call. This line loses a call, unless another line is larger even if it does not
-   * count the new call
+   * @param line the line of the new call. Including the new call, this line loses a call unless another group or line
+   * is larger
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -220,7 +214,7 @@ export class CallQueue {
     return true;
   }
 
-  /** @param line the line that loses a call; if it is empty, the next line of the group loses a call */
+  /** @param line the line that loses a call; if this line is empty, the next line of the group */
   #refuseOldest(group: Group, line: Line): void {
     const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
     this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
@@ -282,8 +276,8 @@ export class CallQueue {
 
   /**
    * Begins the oldest call of the next caller. If this call is too late, refuses it and begins the newest call of the
-   * caller, because the other old calls are probably too late. Afterwards, the other groups have their turns, and in
-   * this group the other callers.
+   * caller, because the other old calls are probably too late. Then all other groups have a turn before this group, and
+   * all other callers of this group before this caller.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;

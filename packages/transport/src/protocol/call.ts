@@ -101,10 +101,7 @@ export class Call implements CallHead {
     this.responseTrailer = new RecordHeaders(trailer, true);
   }
 
-  /**
-   * Ends an answered or abandoned call. The call no longer counts as in flight, its timer stops, and its signal aborts.
-   * Idempotent.
-   */
+  /** Ends an answered or abandoned call: it no longer counts, its timer stops, and its signal aborts. Idempotent. */
   leave(): void {
     if (this.isCounted) this.gate.queue.inFlight--;
     this.isCounted = false;

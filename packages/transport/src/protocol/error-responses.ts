@@ -33,7 +33,6 @@ function connectStreamError(format: CallFormat, error: ConnectError): HttpRespon
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 
-/** Returns the HTTP status for the code of an error. */
 export function httpStatusOf({ code }: ConnectError): number {
   return code === Code.Canceled ? 499 : codeToHttpStatus(code);
 }

@@ -47,7 +47,6 @@ function outcome(headers: Headers, run: Operation): unknown {
   }
 }
 
-/** Generates records like those of node:http and node:http2. */
 const record: fc.Arbitrary<HeaderRecord> = fc
   .dictionary(
     fc.constantFrom("a", "b", "x-y", "content-type", "constructor", "x-bin"),
@@ -99,7 +98,7 @@ describe("the record of RecordHeaders", () => {
     );
   });
 
-  it("is not modified if it is not writable", () => {
+  it("stays unchanged if RecordHeaders is not writable", () => {
     const fields = { a: "1" };
     const lean = new RecordHeaders(fields);
     lean.set("a", "2");

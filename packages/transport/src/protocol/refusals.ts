@@ -82,9 +82,7 @@ export function bareRefusal({ kind }: Refusal): HttpResponse {
   return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
 }
 
-/**
- * The error for the client of a refused request. If `status` is undefined, the error code determines the HTTP status.
- */
+/** The error for the client of a refused request. If `status` is undefined, the error code determines the status. */
 export interface Refused {
   readonly error: ConnectError;
   readonly status: number | undefined;
