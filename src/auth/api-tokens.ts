@@ -249,7 +249,7 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** Writes a use of a token in the background. If the write fails, the next interval writes a later use. */
+  /** Writes a use of a token in the background. If the write fails, a later use is written after `USE_INTERVAL_MS`. */
   #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
     this.#deps.store.noteUse(entry.principal.environment, entry.principal.id).catch(() => {});

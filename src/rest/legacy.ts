@@ -58,10 +58,7 @@ const REFUSED = {
     "must be absent: groups have no parents; set the properties and the mapping of the parent on the group itself",
 } as const;
 
-/**
- * Creates the endpoints for the paths of the hosted service. @param sessionMaxMs the maximum lifetime of a viewer
- * session
- */
+/** Creates the endpoints for the hosted service's paths. @param sessionMaxMs the maximum lifetime of a session */
 export function legacyEndpoints(sessionMaxMs: number): { readonly [path: string]: Endpoint } {
   const endpoints = NOUNS.flatMap(({ noun, idField, bodyOf }) => {
     const served = ({ method, toRequest }: Verb, fieldsOf: (body: JsonObject) => JsonObject) =>

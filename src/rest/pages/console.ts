@@ -1,5 +1,5 @@
 /*
- * The endpoints of the console. The build bundles its script from packages/console/src/main.tsx, with console.css.
+ * The endpoints of the console. The build bundles console.css and the script from packages/console/src/main.tsx.
  */
 import { readFile } from "node:fs/promises";
 import type { Endpoint } from "@user-group-service/transport";
