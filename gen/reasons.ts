@@ -1,6 +1,6 @@
 // Generated from the table of errors in docs/api.md.
 
-/** The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md says what to do about each. */
+/** The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md contains the advice for each reason. */
 export const REASONS = [
   "API_TOKEN_MISSING",
   "API_TOKEN_MALFORMED",

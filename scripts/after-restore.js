@@ -1,7 +1,7 @@
 /*
- * Prints the changes to repeat after a restore of Redis from a backup. A restore brings back tokens that were revoked, and
- * groups and environments that were deleted after the backup. Reads the audit trail of an environment since the backup, as
- * `ugs audit --json` prints it, and prints `ugs` commands:
+ * Prints the changes to repeat after a restore of Redis from a backup. A restore brings back tokens, groups and
+ * environments that were revoked or deleted after the backup. The script reads the audit trail of an environment since
+ * the backup in the format of `ugs audit --json`, and prints `ugs` commands:
  *
  *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl      before the restore, or from a copy
  *   node scripts/after-restore.js ENV < trail.jsonl > again.sh                 read it, then: sh -e again.sh
@@ -29,12 +29,12 @@ function eventOf(line, i) {
 const lines = (await text(process.stdin)).split("\n");
 const events = lines.flatMap((line, i) => (line.trim() === "" ? [] : [eventOf(line, i)]));
 if (events.length === 0) {
-  console.error("no events: nothing to repeat, if the trail covers the time since the backup");
+  console.error("no events: if the trail covers the time since the backup, no change must be repeated");
 }
 // The input has the newest events first. Events of the same time keep their order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
-/** The methods of the events about each subject, the oldest first. @param {"userGroupId" | "apiTokenId"} field */
+/** @param {"userGroupId" | "apiTokenId"} field @returns the methods of the events about each subject, the oldest first */
 function methodsBy(field) {
   /** @type {Map<string, string[]>} */
   const found = new Map();
@@ -71,7 +71,7 @@ if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" &&
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
   else if (methods.includes("RotateApiToken")) {
-    // The new secret is lost, and the old one is valid again. The file exists once the new secret is written.
+    // The restore has removed the new secret, and the old secret is valid again. The file exists after the first run.
     const file = quoted(`${id}.token`);
     write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
@@ -83,7 +83,7 @@ for (const [id, methods] of methodsBy("userGroupId")) {
   const last = methods
     .slice(methods.lastIndexOf("DeleteUserGroup") + 1)
     .findLast((method) => /^(?:Suspend|Resume)UserGroup$/.test(method));
-  // The audit trail has neither the reason nor the message.
+  // The audit trail contains neither the reason nor the message of a suspension.
   if (last) write(`ugs group ${last === "SuspendUserGroup" ? "suspend" : "resume"} ${ENV} -- ${quoted(id)}`);
   if (methods.at(-1) === "DeleteUserGroup") {
     write(`ugs group delete ${ENV} --yes -- ${quoted(id)}`);

@@ -1,8 +1,9 @@
-// Builds the service and a benchmark of `bench/`, and runs it. `npm run bench -- --help` lists the benchmarks.
+// Builds the service and a benchmark of `bench/`, and runs the benchmark. `npm run bench -- --help` lists the
+// benchmarks.
 import { fileURLToPath } from "node:url";
 import { bundleBench, bundleService } from "./bundle.js";
 
-/** The files of the benchmark of a subcommand, its main file first. Otherwise, the default benchmark measures calls. */
+/** The files of the benchmark of each subcommand, the main file first. The default subcommand is `calls`. */
 const BENCHMARKS = {
   calls: ["calls/main.ts", "calls/create-load.ts", "servers/*.ts"],
   growth: ["growth/main.ts"],
@@ -25,7 +26,7 @@ try {
   process.exitCode = 1;
 }
 
-/** Returns the message of an error and its causes. @param {unknown} error @returns {string} */
+/** @param {unknown} error @returns {string} the messages of the error and its causes */
 function messageOf(error) {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;

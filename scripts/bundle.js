@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { licensesOf } from "./licenses.js";
 
-/** The files of the page `/docs/`, without the document that it shows. */
+/** The files of the page `/docs/`, except openapi.json. */
 const SWAGGER_UI = "node_modules/swagger-ui-dist";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const REQUIRE =
   "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);";
 
-/** Options of all bundles. @satisfies {import("esbuild").BuildOptions} */
+/** @satisfies {import("esbuild").BuildOptions} */
 const COMMON = {
   absWorkingDir: root,
   bundle: true,
@@ -29,10 +29,10 @@ const COMMON = {
 };
 
 /**
- * Bundles the service and its command line. One file needs no node_modules, and starts more than twice as fast as 400
- * files. Also writes `LICENSES.txt` and `package.json`.
+ * Bundles the service and its command line, with `LICENSES.txt` and `package.json`. The bundle needs no node_modules,
+ * and starts more than twice as fast as 400 files.
  *
- * @param {string} outdir other files in it are removed
+ * @param {string} outdir this function removes other files in the folder
  */
 export async function bundleService(outdir) {
   const { outputFiles } = await build({
@@ -41,9 +41,9 @@ export async function bundleService(outdir) {
     outdir,
     // Dynamic imports, such as of the embedded store, stay in separate files.
     splitting: true,
-    // Prefer ES modules, because esbuild removes their unused code.
+    // Prefer ES modules, because esbuild removes unused code of ES modules.
     mainFields: ["module", "main"],
-    // These modules are unused too, but would stay as files.
+    // These unused modules would otherwise stay as files.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
@@ -69,26 +69,21 @@ export async function bundleService(outdir) {
 }
 
 /**
- * Returns the manifest of the bundle: `npm pack ./dist` packs the service and `ugs` without dependencies. It also tells Node
- * that the files are ES modules.
+ * Returns the manifest with which `npm pack ./dist` packs the service and `ugs`. Node needs it to load the files as ES
+ * modules.
  */
 async function manifest() {
   const { name, version, description, license, type, engines, bin } = JSON.parse(
     await readFile(`${root}/package.json`, "utf8"),
   );
   const programs = Object.fromEntries(Object.entries(bin).map(([program, path]) => [program, basename(path)]));
-  // Without the source maps, which are twice as large as the rest.
+  // Omit the source maps, because these are twice as large as all other files.
   const files = ["*.js", "*.css", "openapi.json", "LICENSES.txt"];
   const fields = { name, version, description, license, type, engines, bin: programs, files };
   return `${JSON.stringify(fields, undefined, 2)}\n`;
 }
 
-/**
- * Copies files beside the bundle. src/rest/pages/ reads them at the first request.
- *
- * @param {string} outdir
- * @param {readonly string[]} paths
- */
+/** src/rest/pages/ reads the copies at the first request. @param {string} outdir @param {readonly string[]} paths */
 function copies(outdir, paths) {
   return Promise.all(
     paths.map(async (path) => ({
@@ -98,28 +93,20 @@ function copies(outdir, paths) {
   );
 }
 
-/**
- * Bundles `ugs` into one executable file.
- *
- * @param {string} outdir
- */
+/** @param {string} outdir */
 async function bundleCommandLine(outdir) {
   const { outputFiles } = await build({
     ...COMMON,
     entryPoints: { ugs: "packages/cli/src/main.ts" },
     outdir,
-    // Only to collect the licences.
+    // The source map is only for collecting the licences.
     sourcemap: "external",
     banner: { js: `#!/usr/bin/env node\n${REQUIRE}` },
   });
   return outputFiles.map(({ path, contents, text }) => ({ path, contents, text, mode: 0o755 }));
 }
 
-/**
- * Bundles the page of the console into one script and one style sheet.
- *
- * @param {string} outdir
- */
+/** @param {string} outdir */
 async function bundleConsole(outdir) {
   const { outputFiles } = await build({
     ...COMMON,
@@ -131,16 +118,16 @@ async function bundleConsole(outdir) {
     jsx: "automatic",
     jsxImportSource: "preact",
     minify: true,
-    // Only to collect the licences.
+    // The source map is only for collecting the licences.
     sourcemap: "external",
   });
   return outputFiles;
 }
 
 /**
- * Bundles a benchmark. Peers and measuring programs run as they are installed.
+ * The bundle loads peers and measuring programs from their packages.
  *
- * @param {string[]} entryPoints files of `bench/`; each goes to the same place below `dist-bench/`
+ * @param {string[]} entryPoints files of `bench/`; each output has the same path below `dist-bench/`
  */
 export async function bundleBench(entryPoints) {
   await build({
@@ -158,7 +145,8 @@ export async function bundleBench(entryPoints) {
 }
 
 /**
- * Writes only changed files, each atomically, because a service that runs from this folder can start workers at any time.
+ * Writes only changed files, and each file atomically, because a service that runs from this folder can start workers
+ * at any time.
  *
  * @param {string} folder
  * @param {readonly { path: string, contents: Uint8Array, mode?: number }[]} files
@@ -173,7 +161,7 @@ async function replaceFiles(folder, files) {
     await rename(`${path}.${process.pid}`, path);
   }
   for (const name of await readdir(folder)) {
-    // Another build may be renaming its own temporary file, which ends in a number.
+    // Keep the temporary files of other builds. The names of these files end in a number.
     if (!names.has(name) && !/\.\d+$/.test(name)) await rm(`${folder}/${name}`, { recursive: true, force: true });
   }
 }

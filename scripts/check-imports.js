@@ -1,13 +1,12 @@
-// Checks the layers: a file may import only the paths that the rule of its folder lists. npm run check runs this
-// script.
+// Checks the layers: a file may import only the paths in the rule of its folder. npm run check runs this script.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * Each folder, and the imports that its files may have besides its own files: folders, files and npm packages. `FOLDER/*` means the
- * files in a folder, without its subfolders. The rule with the longest folder applies. A folder without a rule may import
- * anything, and so may tests outside the transport.
+ * Each folder, and the paths that its files may import besides the files in the folder: folders, files and npm
+ * packages. `FOLDER/*` means the files in a folder, without subfolders. The rule with the longest folder applies. Files
+ * in a folder without a rule may import any path, and so may tests outside the transport.
  */
 const RULES = [
   ["src/domain", "ipaddr.js"],
@@ -62,7 +61,7 @@ const RULES = [
       "jose",
     ],
   ],
-  // Pages load this file alone.
+  // Web pages load this file without a bundler.
   ["packages/client/src/browser.ts"],
   ["packages/operator/src", "gen", "@bufbuild/protobuf"],
   [
@@ -87,7 +86,7 @@ const RULES = [
   ["scripts/openapi", "package.json", "src/domain/events.ts", "@bufbuild", "esbuild"],
 ];
 
-/** The rule of the transport's tests. Other services use this library, so its tests do not know this service. */
+/** The rule of the transport's tests. Other services use this library, so the tests must not use this service. */
 const TRANSPORT_TESTS = [
   "packages/transport",
   ...["@user-group-service/testing", "@bufbuild", "@connectrpc", "esbuild", "fast-check", "vitest"],

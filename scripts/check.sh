@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The whole gate: generated code up to date, no break with the released protos, format, lint, import rules, no cycles, no
-# test outside the projects of vitest, types, no forbidden phrases.
+# The whole gate: generated code, breaking changes of the protos, format, lint, import rules, import cycles, tests
+# outside the projects of vitest, types, forbidden phrases.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
 
-# What 'npm run generate' writes, with digests.
+# The files that 'npm run generate' writes, with digests.
 generated() {
   find gen packages/transport/test/gen test/fixtures/viewer-sessions.json README.md deno.json deploy/helm/values.schema.json -type f -exec sha256sum {} + | sort
 }
@@ -16,14 +16,15 @@ if ! changed=$(diff <(echo "$before") <(generated) | sed -n 's/^[<>] \w* *//p' |
   echo "these files were not up to date with proto/, docs/api.md or src/config/settings.ts: commit what 'npm run generate' wrote" >&2
   exit 1
 fi
-# The service has one buf module, the transport's tests have another.
+# The service and the transport's tests are separate buf modules.
 for house in . packages/transport/test; do
   pushd "$house" >/dev/null
   buf format --diff --exit-code
   buf lint
   popd >/dev/null
 done
-# npm does not install these generators, so the gate compares digests. A test of `npm run test:all` runs the generators.
+# npm does not install the generators of the clients, so the gate compares digests. A test of `npm run test:all` runs
+# the generators.
 if ! changed=$(cat packages/client-*/generated-from.sha256 | sha256sum --check --quiet 2>&1); then
   echo "$changed" >&2
   echo "the code of the clients is out of date: run 'npm run generate:clients' and commit what it wrote" >&2

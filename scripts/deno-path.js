@@ -1,5 +1,5 @@
-// Prints the path of the Deno executable. The npm package `deno` may put a script on the PATH that forwards no signals.
-// Without that package, as after `npm ci --omit=dev`, it prints the `deno` of the PATH.
+// Prints the path of the Deno executable in the npm package `deno`, because the script of this package on the PATH may
+// forward no signals. Without the package, as after `npm ci --omit=dev`, prints the `deno` on the PATH.
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);

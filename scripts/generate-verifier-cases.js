@@ -1,6 +1,6 @@
-// Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions. The tests of all verifiers of this
-// repository use them, and other verifiers can use them too. The keys are only for these tests. ECDSA signatures differ
-// each time, so the script keeps the existing signatures of the file.
+// Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions for the tests of verifiers. The keys are
+// only for these tests. Each ECDSA signature of the same data differs, so the script keeps the existing signatures of
+// the file.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 const FILE = fileURLToPath(new URL("../test/fixtures/viewer-sessions.json", import.meta.url));
 const ISSUER = "https://groups.example.com/e/acme/Customer";
 const AUDIENCE = "dashboards";
-/** Default time of a case, in seconds since 1970. A case can have its own time as `at`. */
+/** The default time of a case, in seconds since 1970. The field `at` of a case replaces this time. */
 const NOW = 1_800_000_000;
 
 /** Returns a P-256 key pair whose private number is a digest of its id. */
@@ -31,7 +31,7 @@ const RSA_KID = "a-key-of-RSA-for-tests";
 const keys = { [KID]: testKey(KID), [OTHER_KID]: testKey(OTHER_KID) };
 const rsa = { kty: "RSA", n: "y".repeat(342), e: "AQAB", kid: RSA_KID, use: "sig", alg: "RS256" };
 
-/** Existing signatures, by the signed data. */
+/** The existing signatures, by the signed data. */
 const known = new Map();
 try {
   for (const { session } of JSON.parse(readFileSync(FILE, "utf8")).cases) {
@@ -46,7 +46,6 @@ const base64url = (text) => Buffer.from(text).toString("base64url");
 const HEADER = { alg: "ES256", typ: "viewer+jwt", kid: KID };
 const CLAIMS = { iss: ISSUER, aud: AUDIENCE, sub: "acme", tid: 7, gen: 0, jti: "j1", iat: NOW, exp: NOW + 600 };
 
-/** Returns a session with the given parts in base64url. */
 function signed(head, payload, key = keys[KID].key) {
   const input = `${head}.${payload}`;
   if (!known.has(input)) {
@@ -59,7 +58,7 @@ const withHeader = (text) => signed(base64url(text), base64url(JSON.stringify(CL
 const withHeaders = (more) => withHeader(JSON.stringify({ ...HEADER, ...more }));
 const withPayload = (text) => signed(base64url(JSON.stringify(HEADER)), base64url(text));
 const withClaims = (more) => withPayload(JSON.stringify({ ...CLAIMS, ...more }));
-/** Returns a payload with a claim in a given spelling. */
+/** Returns a payload with a claim in the spelling `text`. */
 const withClaim = (name, text) =>
   withPayload(JSON.stringify({ ...CLAIMS, [name]: "HERE" }).replace('"HERE"', () => text));
 
@@ -96,7 +95,7 @@ taken(
   signed(base64url(JSON.stringify({ ...HEADER, kid: OTHER_KID })), payload, keys[OTHER_KID].key),
 );
 {
-  // ECDSA accepts (r, n - s) wherever it accepts (r, s).
+  // ECDSA accepts (r, n - s) if it accepts (r, s).
   const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
   const bytes = Buffer.from(signature, "base64url");
   const s = order - BigInt(`0x${bytes.subarray(32).toString("hex")}`);
@@ -158,7 +157,7 @@ malformed(
   `${head}.${payload}.${signature.slice(0, -2)}ª${signature.slice(-1)}`,
 );
 {
-  // One byte more than full groups of three, so that both parts have unused bits and would have padding.
+  // The text is one byte longer than groups of three bytes, so that both parts have unused bits and would have padding.
   const spare = (text) => (text.length % 3 === 1 ? text : null);
   const long =
     spare(JSON.stringify(CLAIMS)) ??

@@ -4,26 +4,24 @@ import { resolve } from "node:path";
 
 const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
-/** The comment at the beginning of a file. */
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
-/** Packages whose source maps name a folder of their repository: the package, by the name of that folder. */
+/** Packages whose source maps name a folder of the repository of the package, by the name of this folder. */
 const FOLDERS = new Map([["shared", "lucide-preact"]]);
-/** The permission notice of the MIT licence. */
 const MIT_PERMISSION = /Permission is hereby granted.*/s;
 
 /**
- * Returns the licences for a bundle: our licence, and those of all packages in it. Its source maps also list packages that
- * other packages bundle.
+ * Returns the licences for a bundle: our licence, and the licences of all packages in the bundle. The source maps also
+ * list packages that other packages bundle.
  *
  * @param {string} root folder of our licence
  * @param {readonly { path: string, text: string }[]} maps the source maps
- * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages whose files are copied, and
- *   their files with licences of other packages
+ * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages whose files are copied, and their
+ *   files with licences of other packages
  * @returns {Promise<string>}
  * @throws if a package has no licence
  */
 export async function licensesOf(root, maps, copied = []) {
-  /** The packages with the same licence text. @type {Map<string, string[]>} */
+  /** The names of the packages by licence text. @type {Map<string, string[]>} */
   const namesOf = new Map([[(await readFile(`${root}/LICENSE`, "utf8")).trim(), ["user-group-service"]]]);
   for (const [folder, sources] of [...sourcesOf(maps)].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { name, text } = await licenseOf(folder, sources);
@@ -40,7 +38,7 @@ export async function licensesOf(root, maps, copied = []) {
 }
 
 /**
- * Returns the sources of each package, by its folder.
+ * Returns the sources of each package, by the folder of the package.
  *
  * @param {readonly { path: string, text: string }[]} maps
  */
@@ -71,7 +69,7 @@ async function licenseOf(folder, sources) {
     const text = (await licenseFiles(folder)) || notices || (license === "MIT" && author ? mitOf(author) : "");
     return { name: `${name} ${version} (${license})`, text };
   }
-  // Another package bundles this package, which may also be installed elsewhere.
+  // Another package bundles this package. The bundled package may also be installed elsewhere.
   const [, parent = "", name = ""] = PACKAGE.exec(`${folder}/`) ?? [];
   const around = parent.slice(0, -"/node_modules".length);
   const [, outside = ""] = PACKAGE.exec(`${around}/`) ?? [];
@@ -81,9 +79,9 @@ async function licenseOf(folder, sources) {
 }
 
 /**
- * Returns the MIT licence of a package without a licence file whose package.json names this licence and its author.
+ * Returns the MIT licence of a package without a licence file. The package.json names this licence and the author.
  *
- * @param {string | { name: string }} author the author in its package.json
+ * @param {string | { name: string }} author the author in package.json
  */
 function mitOf(author) {
   return `MIT License
@@ -104,7 +102,7 @@ COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER I
 ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
 }
 
-/** Returns the content of the licence files of a package. Empty if it has none. @param {string} folder */
+/** Returns the content of the licence files of a package; empty without such files. @param {string} folder */
 async function licenseFiles(folder) {
   const names = (await readdir(folder)).filter((name) => LICENSE_FILE.test(name)).sort();
   const texts = await Promise.all(names.map((name) => readFile(`${folder}/${name}`, "utf8")));
@@ -114,7 +112,7 @@ async function licenseFiles(folder) {
 /** Returns the distinct copyright notices at the start of files. @param {readonly string[]} sources */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  /** A notice that starts like a shorter one only adds details of its file. @type {string[]} */
+  /** A notice that starts like a shorter notice only adds details of its file. @type {string[]} */
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

@@ -1,7 +1,9 @@
-// Builds everything that a release publishes, into an empty folder: npm run release -- FOLDER [NAMES [PLATFORMS]]
-// It takes the published names from the file NAMES, by default release.json. It builds the Terraform provider for PLATFORMS,
-// such as linux/amd64,windows/arm64; by default for all platforms, which takes about three minutes the first time. It needs python3 with PyPI, helm, and go with
-// its module proxy. All files are in one folder, as on the page of a release, so SHA256SUMS also checks downloaded files.
+// Builds all files of a release into an empty folder: npm run release -- FOLDER [NAMES [PLATFORMS]]
+// NAMES is the file with the published names, by default release.json. PLATFORMS are the platforms of the Terraform
+// provider, such as linux/amd64,windows/arm64. By default, all platforms are built, which takes about three minutes the
+// first time.
+// The script needs python3 with PyPI, helm, and go with its module proxy. All files are in one folder, as on the page
+// of a release, so SHA256SUMS also checks downloaded files.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -53,11 +55,12 @@ try {
 }
 
 /**
- * Packs an npm package under its published name. The manifest also names the repository, which npm requires for provenance.
+ * Packs an npm package under its published name. The manifest also names the repository, because npm requires the
+ * repository for provenance.
  *
- * @param {string} key its key in release.json
+ * @param {string} key key of the package in release.json
  * @param {string} directory
- * @param {string} name its name in this repository
+ * @param {string} name name of the package in this repository
  */
 function packNpm(key, directory, name) {
   const packed = join(staging, key);
@@ -69,11 +72,11 @@ function packNpm(key, directory, name) {
   delete manifest.scripts;
   const url = `git+${names.repository}.git`;
   const published = { ...manifest, name: names.npm[key], repository: { type: "git", url } };
-  // npx runs the program with the name of the package.
+  // npx runs the program that has the name of the package.
   if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
   writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
   cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
-  // The README of the service also uses the name for other things, such as the image.
+  // In the README of the service, the name also stands for the image and other objects.
   const readme =
     key === "service"
       ? withLinks(read("README.md"), "", name, name)
@@ -104,8 +107,8 @@ function buildPython() {
 }
 
 /**
- * Packs the Helm chart under its published name, with the published image as the default. Its file name differs from that
- * of the npm package.
+ * Packs the Helm chart under its published name, with the published image as the default. The file name differs from
+ * the file name of the npm package.
  */
 function packChart() {
   const chart = join(staging, "chart", names.chart);
@@ -121,7 +124,7 @@ function packChart() {
   copyFileSync(join(staging, `${names.chart}-${version}.tgz`), join(folder, `chart-${names.chart}-${version}.tgz`));
 }
 
-/** Builds the files that registries of Terraform and OpenTofu require: one zip file per platform, a manifest, checksums. */
+/** Builds the files that registries of Terraform and OpenTofu require: zip files, a manifest, checksums. */
 function buildTerraformProvider() {
   const prefix = "terraform-provider-ugs";
   const program = join(staging, `${prefix}_v${version}`);
@@ -144,11 +147,11 @@ function buildTerraformProvider() {
 }
 
 /**
- * Returns a README with the published name of its package. Its relative links point to the tag of the release.
+ * Returns a README with the published name of its package. Relative links become links to the tag of the release.
  *
  * @param {string} text
- * @param {string} directory its folder in the repository
- * @param {string} name the name in this repository
+ * @param {string} directory folder of the README in the repository
+ * @param {string} name name of the package in this repository
  * @param {string} published
  */
 function withLinks(text, directory, name, published) {
@@ -160,7 +163,7 @@ function withLinks(text, directory, name, published) {
   );
 }
 
-/** Returns the SBOM (CycloneDX) of the service: the packages in its bundles, with the versions of the lock file. */
+/** Returns the SBOM (CycloneDX) of the service: the packages in its bundles, with their locked versions. */
 function sbom() {
   const tree = join(staging, "sbom");
   for (const path of ["", ...["cli", "client", "console", "transport"].map((name) => `packages/${name}/`)]) {
@@ -169,7 +172,8 @@ function sbom() {
     writeFileSync(join(tree, path, "package.json"), JSON.stringify(manifest));
   }
   cpSync(join(ROOT, "package-lock.json"), join(tree, "package-lock.json"));
-  // `npm sbom --omit=dev` also omits packages that both the service and a test tool need, so remove the test tools first.
+  // `npm sbom --omit=dev` also omits packages that both the service and a test tool need. So remove the test tools
+  // first.
   run("npm", ["install", "--silent", "--package-lock-only", "--ignore-scripts", "--offline", "--no-audit"], tree);
   const args = ["sbom", "--package-lock-only", "--sbom-format=cyclonedx", "--sbom-type=application"];
   const document = JSON.parse(run("npm", args, tree).toString());
@@ -181,7 +185,7 @@ function sbom() {
 /**
  * Returns the checksums of the files in the folder, in the format of `sha256sum --check`.
  *
- * @param {string} prefix start of the names of the files. Default: all files
+ * @param {string} prefix start of the file names. Default: all files
  */
 function checksums(prefix = "") {
   const files = readdirSync(folder).filter((name) => name.startsWith(prefix));
@@ -230,12 +234,12 @@ function requireProgram(program) {
   }
 }
 
-/** Returns the content of a file of the repository. @param {string} path */
+/** @param {string} path a path in the repository */
 function read(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** @param {string} program @param {string[]} args @returns the standard output. @throws after the program printed why */
+/** @param {string} program @param {string[]} args @returns the standard output. @throws after an error message */
 function run(program, args, cwd = ROOT, env = process.env) {
   try {
     return execFileSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });

@@ -17,7 +17,7 @@ if [ $# -ne 2 ]; then
 fi
 sentinel_port=${1##*:}
 sentinel_host=${1%:*}
-# An IPv6 address stands in brackets.
+# An IPv6 address is in brackets.
 sentinel_host=${sentinel_host#[}
 sentinel_host=${sentinel_host%]}
 name=$2
@@ -25,12 +25,12 @@ node_password=${REDISCLI_AUTH-}
 read -ra client <<<"${REDIS_CLI-redis-cli}"
 unset REDISCLI_AUTH
 
-# Length of one pause, time limit for replicas to catch up, and time limit for the switch.
+# The length of one pause, the time limit for replicas to catch up, and the time limit for the switch.
 pause_ms=2500
 step_seconds=5
 seconds=20
 
-# ask PASSWORD HOST PORT WORD...
+# The arguments are PASSWORD HOST PORT WORD...
 ask() {
   local password=$1 host=$2 port=$3
   shift 3
@@ -87,14 +87,14 @@ new=$old
 while [ "$new" = "$old" ]; do
   [ $SECONDS -lt $seconds ] || fail "no other master within $seconds s; the pause ends by itself, and $old_host:$old_port continues"
   sleep 0.1
-  # Pause until the switch. Otherwise the old master could acknowledge changes that are lost.
+  # Pause changes until the switch. Otherwise the old master could acknowledge changes that are then lost.
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
   new=$(master 2>/dev/null) || new=$old
   new=${new:-$old}
 done
 say "+switch-master: the master is ${new/ /:}"
 
-# Sentinel does the same later, but waiting changes would run before that.
+# Sentinel sends the same command later. But changes that wait for the end of the pause would run before that.
 read -r new_host new_port <<<"$new"
 ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
   fail "$old_host:$old_port cannot become a replica: stop it, because it may accept changes that are lost"

@@ -1,14 +1,13 @@
 import type { AnyDesc, DescFile } from "@bufbuild/protobuf";
 import { getComments } from "@bufbuild/protoplugin";
 
-/** The description of a schema or an operation. */
 interface Description {
   readonly description?: string;
   readonly deprecated?: true;
 }
 
 /**
- * Returns the comment of a declaration in a proto file, as Markdown, and whether it is deprecated.
+ * Returns the comment of a declaration in a proto file, as Markdown, and whether the declaration is deprecated.
  *
  * @param more lines that follow the comment
  */
@@ -21,7 +20,7 @@ export function describe(
   return { ...(description !== "" && { description }), ...(desc.deprecated && { deprecated: true }) };
 }
 
-/** Returns the comment before a declaration, otherwise the one after it. Empty without a comment. */
+/** Returns the comment before or after a declaration; empty without a comment. */
 function commentOf(desc: Exclude<AnyDesc, DescFile>): string {
   const { leading, trailing } = getComments(desc);
   return (leading ?? trailing ?? "")

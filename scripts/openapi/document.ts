@@ -8,12 +8,10 @@ import { Schemas } from "./schemas.ts";
 import { readTables } from "./tables.ts";
 import { webhooksOf } from "./webhooks.ts";
 
-/** The sources of a document. */
 interface DocumentSources {
-  /** The services to describe, in this order. */
   readonly services: readonly DescService[];
   readonly registry: Registry;
-  /** The text of docs/api.md. */
+  /** The content of docs/api.md. */
   readonly api: string;
   readonly version: string;
 }
@@ -22,23 +20,23 @@ const DESCRIPTION = `User groups, their tokens and viewer sessions.
 
 Each operation of a service, such as \`POST /usergroup.v1.UserGroupService/GetUserGroup\`, is a method over [Connect](https://connectrpc.com/docs/protocol) with JSON. The same paths serve the methods over gRPC and gRPC-Web. Streams are not in this document.
 
-The document describes one form of each request. The service also accepts the other forms of proto3 JSON: field names of the proto files (\`user_group_id\`), numbers as strings, enum values as numbers, \`null\` for an unset field, and unknown fields, which it ignores. Strings must be valid Unicode, and objects must not have duplicate keys.
+The document describes one form of each request. The service also accepts the other forms of proto3 JSON: field names of the proto files (\`user_group_id\`), numbers as strings, enum values as numbers, \`null\` for an unset field, and unknown fields, which the service ignores. Strings must be valid Unicode, and objects must not have duplicate keys.
 
 | keyword | meaning |
 |---|---|
 | \`x-no-token\` | the string must not be a credential, such as a token of this service or a viewer session |
 | \`x-visible\` | all characters must be visible: no control or zero-width characters, and no white space at either end |
 | \`x-max-bytes\`, \`x-max-depth\` | maximum size and nesting depth of the JSON value |
-| \`x-exact-numbers\` | numbers must be from -(2^53 - 1) to 2^53 - 1, because larger ones are not stored exactly |
+| \`x-exact-numbers\` | numbers must be from -(2^53 - 1) to 2^53 - 1, because larger numbers are not stored exactly |
 | \`x-min-seconds\`, \`x-max-seconds\` | limits of the duration |
 | \`x-in-future\` | the time must be in the future |
 | \`x-json\` | the string is JSON of this schema |
-| \`x-exactly-one-of\`, \`x-at-most-one-of\` | number of these fields that must be set and not empty |
+| \`x-exactly-one-of\`, \`x-at-most-one-of\` | exactly or at most one of these fields must be set and not empty |
 | \`x-access\` | role that the API token needs |
 | \`x-read-only\` | the operation changes nothing |
 | \`x-reasons\` | reasons of the errors |`;
 
-/** Creates the OpenAPI document. @throws Error if something has no description */
+/** @throws Error if an element of the document has no description */
 export function documentOf({ services, registry, api, version }: DocumentSources): JsonSchema {
   const tables = readTables(api);
   const schemas = new Schemas(new FieldRulesReader(registry));
@@ -64,7 +62,10 @@ export function documentOf({ services, registry, api, version }: DocumentSources
       { name: "REST", description: "JSON over HTTP, for back ends without gRPC or Connect." },
       ...services.map(({ name, typeName }) => ({ name, description: `\`${typeName}\`` })),
       { name: "Webhooks", description: "Messages that the service sends to webhooks, signed by Standard Webhooks." },
-      { name: "Operation", description: "For operators. If `METRICS_PORT` is set, only that port serves them." },
+      {
+        name: "Operation",
+        description: "Endpoints for operators. If `METRICS_PORT` is set, only that port serves these endpoints.",
+      },
     ],
     paths,
     webhooks: webhooksOf(),
@@ -86,7 +87,7 @@ export function documentOf({ services, registry, api, version }: DocumentSources
           in: "header",
           name: "Explo-Authorization",
           description:
-            "The value of the header: `Token API_TOKEN`. For clients that use `Authorization` for another purpose.",
+            "The value of the header: `Token API_TOKEN`. This header is for clients that use `Authorization` for another purpose.",
         },
       },
       schemas: { ...ofRest, ...errors.schemas, ...schemas.all },

@@ -3,13 +3,11 @@ import type { JsonSchema } from "./rules.ts";
 import { refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
 
-/** The statuses with their own response. Errors with other statuses share one response. */
+/** The statuses that have a response of their own. Errors with other statuses share one response. */
 const OF_CALLS = [400, 401, 403, 404, 409, 412, 429, 500, 503, 504];
 
-/** The two forms of errors. */
 type ErrorForm = "Connect" | "Rest";
 
-/** The schemas and responses of errors. */
 export interface ErrorComponents {
   readonly schemas: { readonly [name: string]: JsonSchema };
   readonly responses: { readonly [name: string]: JsonSchema };
@@ -19,10 +17,10 @@ export interface ErrorComponents {
   readonly rest: (reason: string) => JsonSchema;
 }
 
-/** Creates the errors from the table of reasons. An operation has a response for each status that it can return. */
+/** Creates the errors from the table of reasons. An operation has a response for each possible status. */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons) };
-  /** Shared responses: the errors of all operations with a token. Operations with other errors have their own responses. */
+  /** Responses that several operations share: the errors of all operations with a token. */
   const common = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].flatMap(([status, group]) => {
       const shared = group.filter(({ reason }) => isCommon(reason));
@@ -55,7 +53,7 @@ export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   return { schemas: schemasOf(reasons), responses, of, rest };
 }
 
-/** No schema may have such a name, because client generators use one name for a response and its schema. */
+/** No schema may have the name of a response, because client generators use one name for a response and its schema. */
 const nameOf = (form: ErrorForm, status: string) => `${form}${status === "default" ? "Other" : status}`;
 
 function overConnect(reason: Reason): Reason {
@@ -84,14 +82,14 @@ const unique = (values: readonly string[]) => [...new Set(values)];
 
 function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
   const code = { type: "string", enum: unique(reasons.map(({ code }) => code)) };
-  const message = { type: "string", description: "For people; it may change." };
+  const message = { type: "string", description: "Text for people. The text may change." };
   const detail = {
     type: "object",
     required: ["type", "value"],
     properties: {
       type: { type: "string", description: "Type of the message, such as `google.rpc.ErrorInfo`." },
       value: { type: "string", description: "The message in protobuf binary format, as base64 without padding." },
-      debug: { description: "The message as JSON, for reading." },
+      debug: { description: "The message as JSON, for people." },
     },
   };
   const violation = {
@@ -104,16 +102,17 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
     required: ["code", "reason", "message", "field_violations"],
     properties: {
       code,
-      reason: { type: "string", description: "Stable, for programs." },
+      reason: { type: "string", description: "The reason, for programs. The reasons do not change." },
       message,
       outcome: {
         type: "string",
         enum: ["not_made", "unknown"],
-        description: "For `unavailable`: whether the change was made.",
+        description: "Only for `unavailable`: whether the change was made.",
       },
       cause: {
         type: "string",
-        description: "For `STORE_UNAVAILABLE` and API tokens of role `admin`: why the store is unavailable.",
+        description:
+          "The reason why the store is unavailable. Only for `STORE_UNAVAILABLE`, and only if the API token has the role `admin`.",
       },
       field_violations: { type: "array", items: violation },
     },
@@ -122,7 +121,7 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
     ConnectError: {
       type: "object",
       description:
-        "An error over Connect. `google.rpc.ErrorInfo` in its details contains the stable reason, and `google.rpc.BadRequest` the invalid fields.",
+        "An error over Connect. In `details`, `google.rpc.ErrorInfo` contains the stable reason, and `google.rpc.BadRequest` contains the invalid fields.",
       required: ["code"],
       properties: { code, message, details: { type: "array", items: detail } },
     },

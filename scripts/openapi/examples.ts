@@ -1,6 +1,6 @@
 import type { JsonSchema } from "./rules.ts";
 
-/** Values of fields in examples, by their names in the proto files. */
+/** The values of fields in examples, by the names of the fields in the proto files. */
 const VALUES: { readonly [field: string]: unknown } = {
   user_group_id: "acme",
   token: "USER_GROUP_TOKEN",
@@ -18,7 +18,7 @@ const VALUES: { readonly [field: string]: unknown } = {
 };
 
 /**
- * Returns a request with only the required fields, so that an example call changes nothing else.
+ * Returns a request with only the required fields, so that an example call changes no other field.
  *
  * @throws Error for a required field without a value
  */

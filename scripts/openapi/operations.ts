@@ -7,21 +7,20 @@ import type { JsonSchema } from "./rules.ts";
 import type { Schemas } from "./schemas.ts";
 import type { Tables } from "./tables.ts";
 
-/** The paths of a document. Each has operations by HTTP method. */
+/** The operations of a document, by path and HTTP method. */
 export type Paths = { readonly [path: string]: JsonSchema };
 
-/** The components of a document that its operations refer to. */
 export interface Components {
   readonly schemas: Schemas;
   readonly errors: ErrorComponents;
   readonly tables: Tables;
 }
 
-/** The ways to send an API token. One is enough. See `securitySchemes` in document.ts. */
+/** The ways to send an API token. A call needs only one. See `securitySchemes` in document.ts. */
 export const API_TOKEN_SCHEMES = [{ bearer: [] }, { token: [] }, { exploToken: [] }];
 
 /**
- * Describes the unary methods of a service as they are called over Connect with JSON. Streams cannot be described.
+ * Describes the unary methods of a service over Connect with JSON. OpenAPI cannot describe streams.
  *
  * @throws Error if a method is not in the table of methods
  */
@@ -53,7 +52,7 @@ function operationOf(method: DescMethod, { schemas, errors, tables }: Components
     requestBody: { required: true, content: { "application/json": { schema, example } } },
     responses: {
       200: {
-        description: "The result. Fields that are missing have their default value.",
+        description: "The result. Missing fields have their default value.",
         content: { "application/json": { schema: schemas.message(method.output) } },
       },
       ...errors.of({ method, access, isRest: false }),
@@ -61,7 +60,7 @@ function operationOf(method: DescMethod, { schemas, errors, tables }: Components
   };
 }
 
-/** Describes the required role. @param access the cell of the table of methods */
+/** @param access the cell of the table of methods */
 export function whoMayCall(access: string): string {
   if (access === "open") return "Needs no API token.";
   if (access === "any") return "Accepts any API token, and `ADMIN_TOKEN`.";

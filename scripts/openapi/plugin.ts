@@ -5,9 +5,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { documentOf } from "./document.ts";
 import { readTables } from "./tables.ts";
 
-/**
- * The services to describe, in this order. Other services in proto/ are internal, or have only streams.
- */
+/** The services to describe, in this order. Other services in proto/ are internal, or have only streams. */
 const SERVICES = [
   "usergroup.v1.UserGroupService",
   "usergroup.v1.ViewerService",
@@ -16,8 +14,8 @@ const SERVICES = [
 ];
 
 /**
- * Writes openapi.json, and the reasons of errors for the client. buf runs it in the folder of buf.gen.yaml, which contains docs/. Other services of the same packages
- * follow.
+ * Writes openapi.json, and the reasons of errors for the client. buf runs this plugin in the folder of buf.gen.yaml,
+ * which contains docs/.
  */
 const plugin = createEcmaScriptPlugin({
   name: "protoc-gen-openapi",
@@ -41,7 +39,7 @@ const plugin = createEcmaScriptPlugin({
     reasons.print("// Generated from the table of errors in docs/api.md.");
     reasons.print();
     reasons.print(
-      "/** The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md says what to do about each. */",
+      "/** The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md contains the advice for each reason. */",
     );
     reasons.print("export const REASONS = [");
     for (const { reason } of readTables(api).reasons) reasons.print(`  "${reason}",`);

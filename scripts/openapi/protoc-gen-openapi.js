@@ -1,4 +1,4 @@
-// A buf plugin that writes gen/openapi.json. Node 20 does not run TypeScript, so it is bundled first.
+// A buf plugin that writes gen/openapi.json. Node 20 does not run TypeScript, so this script bundles the plugin first.
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -16,8 +16,8 @@ await build({
   logLevel: "warning",
   plugins: [
     {
-      // protoplugin imports the TypeScript compiler, which takes a second to load. Only plugins that write TypeScript
-      // need it.
+      // protoplugin imports the TypeScript compiler, which takes a second to load and is needed only to write
+      // TypeScript.
       name: "without-typescript",
       setup({ onResolve, onLoad }) {
         onResolve({ filter: /^(?:typescript|@typescript\/vfs)$/ }, ({ path }) => ({ path, namespace: "left-out" }));

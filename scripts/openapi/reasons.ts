@@ -9,10 +9,9 @@ export interface Calling {
   readonly isRest: boolean;
 }
 
-/** The methods that change nothing. GetUserGroup is not among them: it creates a group that does not exist. */
+/** The methods that change nothing. GetUserGroup can create a group. */
 const READS = /^(?:Get(?!UserGroup$)|List|Lookup|ResolveViewer$|Check$)/;
 
-/** Returns whether a method changes nothing. */
 export function isRead({ name }: DescMethod): boolean {
   return READS.test(name);
 }
@@ -26,12 +25,11 @@ const has =
   (field: string): Rule =>
   ({ method }) =>
     method.input.fields.some(({ name }) => name === field);
-/** Only these methods. */
 const only =
   (...names: readonly string[]): Rule =>
   ({ method: { name } }) =>
     names.includes(name);
-/** Like `only`, except for the REST path, which reports an inactive token. */
+/** Like `only`, but not for the REST path, because that path reports an inactive token instead of an error. */
 const onlyRpc =
   (...names: readonly string[]): Rule =>
   (calling) =>
@@ -39,7 +37,7 @@ const onlyRpc =
 
 const SESSION_READERS = ["ResolveViewer", "LookupUserGroupToken"];
 
-/** The operations that can return each reason. The generator fails for a reason that is missing here. */
+/** The operations that can return each reason. The generator fails if a reason is missing in this table. */
 const RULES: { readonly [reason: string]: Rule } = {
   // Credentials.
   API_TOKEN_MISSING: withToken,
@@ -106,7 +104,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   ),
   TOKEN_REPLACED: only("RotateUserGroupToken"),
   ENVIRONMENT_FULL: only("GetUserGroup"),
-  // An import reports these for each group, not for the call.
+  // An import reports these reasons for a group, not for the call.
   USER_GROUP_EXISTS: never,
   TOKEN_TAKEN: never,
   TOKEN_NOT_IMPORTABLE: never,
@@ -141,12 +139,11 @@ const RULES: { readonly [reason: string]: Rule } = {
   TOO_MANY_QUESTIONS: never,
 };
 
-/** Returns whether every operation with a token can return a reason. */
 export function isCommon(reason: string): boolean {
   return RULES[reason] === always || RULES[reason] === withToken;
 }
 
-/** Returns whether an operation can return a reason. @throws Error for a reason without a rule */
+/** @throws Error for a reason without a rule */
 export function hasReason(reason: string, calling: Calling): boolean {
   const rule = RULES[reason];
   if (!rule) throw new Error(`scripts/openapi/reasons.ts does not say which operations have ${reason}: add it`);

@@ -5,7 +5,6 @@ import { isRead } from "./reasons.ts";
 import type { JsonSchema } from "./rules.ts";
 import { choice, refTo } from "./schemas.ts";
 
-/** The schema of a field of a proto message, with its rules. */
 type FieldSchema = (message: string, field: string) => JsonSchema;
 
 function fieldSchemas({ schemas }: Pick<Components, "schemas">, registry: Registry): FieldSchema {
@@ -26,18 +25,16 @@ const SUCCESS = { type: "integer", format: "int64", const: 1 };
 
 const TAGS = ["Customer", "Testing", null];
 
-/** The id of a group and the fields that callers set, in the message of a request. */
+/** Returns the id of a group and the fields that callers set, in the message of a request. */
 function groupFieldsOf(registry: Registry, message: string): readonly DescField[] {
   const fields = registry.getMessage(message)?.fields ?? [];
   return fields.filter(({ name }) => name !== "update_mask" && name !== "etag");
 }
 
-/** The schemas of the REST paths, by their names. */
 interface RestSchemas {
   readonly [name: string]: JsonSchema;
 }
 
-/** Returns the schemas of the paths below. */
 export function restSchemas(components: Components, registry: Registry): RestSchemas {
   const field = fieldSchemas(components, registry);
   const orNull = (schema: JsonSchema, words: string) => ({
@@ -52,24 +49,29 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     },
     token: {
       type: "string",
-      description:
-        "The user group token. It is a credential: keep it in your back end. Empty while the group is suspended.",
+      description: "The user group token. Keep this credential in your back end. Empty while the group is suspended.",
     },
     name: { type: "string" },
-    provided_id: { type: "string", description: "The id that the caller chose. Unique within the environment." },
+    provided_id: {
+      type: "string",
+      description: "The id of the group, chosen by the caller. The id is unique within the environment.",
+    },
   };
   const common = Object.keys(group);
-  const properties = { type: ["object", "null"], description: "Free-form JSON object. Null if the group has none." };
+  const properties = {
+    type: ["object", "null"],
+    description: "Free-form JSON object. Null if the group has no properties.",
+  };
   const tag = {
     type: ["string", "null"],
     enum: TAGS,
-    description: "The tag of the environment. Null if it has none.",
+    description: "The tag of the environment. Null if the environment has no tag.",
   };
   const state = {
     expire_time: {
       type: "string",
       format: "date-time",
-      description: "From this time on, the group is suspended. Absent if it does not expire.",
+      description: "The time from which the group is suspended. Absent if the group does not expire.",
     },
     suspension: {
       type: "object",
@@ -79,7 +81,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
         reason: { type: "string", description: "Reason for operators. `EXPIRED` if `expire_time` has passed." },
         message: { type: "string", description: "Message for the page." },
         suspend_time: { type: "string", format: "date-time" },
-        until: { type: "string", format: "date-time", description: "When the suspension ends by itself." },
+        until: { type: "string", format: "date-time", description: "The time at which the suspension ends by itself." },
       },
     },
   };
@@ -107,13 +109,13 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       properties: Object.fromEntries(
         groupFieldsOf(registry, UPDATE).map(({ name }) => [
           name,
-          name === "user_group_id" ? field(UPDATE, name) : orNull(field(UPDATE, name), "Null clears it."),
+          name === "user_group_id" ? field(UPDATE, name) : orNull(field(UPDATE, name), "Null clears the field."),
         ]),
       ),
     },
     RestRotation: {
       type: "object",
-      description: "The group, by its current token or by its id. Use the id if you have lost the token.",
+      description: "The group, selected by its current token or by its id. Use the id if you have lost the token.",
       properties: {
         current_token: field(ROTATE, "current_token"),
         user_group_id: field(ROTATE, "user_group_id"),
@@ -123,7 +125,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     },
     RestIntrospection: {
       type: "object",
-      description: "Other fields of RFC 7662, such as `token_type_hint`, are ignored.",
+      description: "The service ignores other fields of RFC 7662, such as `token_type_hint`.",
       required: ["token"],
       // The page `/docs/` fills its form with these examples.
       properties: {
@@ -133,7 +135,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     },
     RestSessionRequest: {
       type: "object",
-      description: "The group, by its token or by its id, and the claims of the session.",
+      description: "The group, selected by its token or by its id, and the claims of the session.",
       required: ["audience"],
       properties: Object.fromEntries(
         registry.getMessage(SESSION)?.fields.map(({ name }) => [name, field(SESSION, name)]) ?? [],
@@ -148,7 +150,11 @@ export function restSchemas(components: Components, registry: Registry): RestSch
         session: { type: "string", description: "The session, a signed JWT. The service cannot show it again." },
         id: { type: "string", description: "Its claim `jti`." },
         expire_time: { type: "string", format: "date-time" },
-        refresh_time: { type: "string", format: "date-time", description: "When to create the next session." },
+        refresh_time: {
+          type: "string",
+          format: "date-time",
+          description: "The time at which to create the next session.",
+        },
       },
     },
     RestGotGroup: answer(
@@ -160,7 +166,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     RestViewer: {
       type: "object",
       description:
-        "The group of the token. If `active` is false, it is the only field, except for a suspended group. If it is true, the fields up to `properties` are present.",
+        "The group of the token. If `active` is true, the fields up to `properties` are present. If `active` is false, the response has no further fields, except for a suspended group.",
       required: ["active"],
       properties: {
         active: { type: "boolean" },
@@ -179,7 +185,8 @@ export function restSchemas(components: Components, registry: Registry): RestSch
         },
         jti: {
           type: "string",
-          description: "Id of the viewer session. This and the following fields are present only for a viewer session.",
+          description:
+            "Id of the viewer session. This field and the following fields are present only for a viewer session.",
         },
         aud: { type: "string", description: "Audience of the session." },
         viewer_id: { type: ["string", "null"], description: "The person within the group." },
@@ -191,7 +198,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
   };
 }
 
-/** Returns the REST paths. docs/api.md describes them. @param schemas result of `restSchemas` */
+/** docs/api.md describes these paths. @param schemas result of `restSchemas` */
 export function restPaths(components: Components, registry: Registry, schemas: RestSchemas): Paths {
   const field = fieldSchemas(components, registry);
   const ok = (description: string, schema: string, headers?: JsonSchema) => ({
@@ -234,7 +241,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
       get: operation("getUser", "usergroup.v1.UserGroupService/GetUserGroup", "read", {
         summary: "Get User",
         description:
-          "Returns a user group. If it does not exist, creates it, which requires the role `manage`. An existing group stays unchanged. Its response contains `name` and `properties` of the request if they are set.\n\nThe fields can also be in a JSON body, which OpenAPI cannot describe for GET. If a field is in both, the values must be equal.",
+          "Returns a user group. If the group does not exist, creates the group, which requires the role `manage`. An existing group stays unchanged. But if the request contains `name` or `properties`, the response contains these values of the request.\n\nThe fields can also be in a JSON body, which OpenAPI cannot describe for GET. If a field is in both, the values must be equal.",
         parameters: groupFieldsOf(registry, GET).map(({ name, fieldKind }) => ({
           ...(fieldKind === "scalar" ? query(name, field(GET, name)) : jsonText(name)),
           ...(name === "user_group_id" && { required: true }),
@@ -243,9 +250,9 @@ export function restPaths(components: Components, registry: Registry, schemas: R
       }),
       put: operation("updateUser", "usergroup.v1.UserGroupService/UpdateUserGroup", "manage", {
         summary: "Update User",
-        description: "Changes an existing user group. Never creates one.",
+        description: "Changes an existing user group. Never creates a group.",
         parameters: [
-          header("If-Match", "Changes the group only if this is its etag: one entity tag, or `*`.", {
+          header("If-Match", "Changes the group only if its etag equals this value: one entity tag, or `*`.", {
             type: "string",
             minLength: 1,
           }),
@@ -260,7 +267,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
         parameters: [
           header(
             "Idempotency-Key",
-            "Makes a retry safe. If a request with the same key succeeded in the last 24 hours, this one does not rotate again. It returns the group with the token of the first request.",
+            "Makes a retry safe. If a request with the same key succeeded in the last 24 hours, this request does not rotate the token again. The response contains the group with the token of the first request.",
             {
               ...field(ROTATE, "request_id"),
               minLength: 1,
@@ -282,14 +289,14 @@ export function restPaths(components: Components, registry: Registry, schemas: R
             "application/x-www-form-urlencoded": body("RestIntrospection"),
           },
         },
-        responses: ok("The group of the token, or that the token is not active.", "RestViewer"),
+        responses: ok("The group of the token, or `active: false`.", "RestViewer"),
       }),
     },
     "/api/viewer/session": {
       post: operation("createViewerSession", "usergroup.v1.ViewerService/CreateViewerSession", "resolve", {
         summary: "Create Viewer Session",
         description:
-          "Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group. By the id of the group, it needs the role `read`.",
+          "Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group. A request with the id of the group requires the role `read`.",
         requestBody: json("RestSessionRequest"),
         responses: ok("The session.", "RestSession"),
       }),
@@ -312,7 +319,8 @@ export function restPaths(components: Components, registry: Registry, schemas: R
           name: "changes",
           in: "query",
           allowEmptyValue: true,
-          description: "Reports whether Redis accepts changes instead. The value is ignored.",
+          description:
+            "Reports whether Redis accepts changes, instead of whether Redis answers reads. The service ignores the value.",
           schema: { type: "string" },
         },
       ],
@@ -321,7 +329,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
   };
 }
 
-/** Describes a public endpoint of an environment, for verifying its viewer sessions. */
+/** Describes a public endpoint for verifying the viewer sessions of an environment. */
 function published(
   operationId: string,
   contentType: string,
@@ -333,7 +341,7 @@ function published(
     required: true,
     description:
       name === "tag"
-        ? "Tag of the environment. Leave this part out for an environment without a tag."
+        ? "Tag of the environment. For an environment without a tag, omit this part of the path."
         : "Name of the environment.",
     schema: { type: "string" },
   }));
@@ -348,7 +356,7 @@ function published(
       parameters,
       responses: {
         200: {
-          description: "Can be cached for as long as `Cache-Control` says.",
+          description: "The document. It can be cached for the time in `Cache-Control`.",
           content: { [contentType]: { schema: { type: "object" } } },
         },
         404: notFound,
@@ -357,7 +365,7 @@ function published(
   };
 }
 
-/** Describes an endpoint for operators with a text response. @param options `mayFail`: whether it can return 503 */
+/** Describes a text endpoint for operators. @param options `mayFail`: whether the endpoint can return 503 */
 function probe(
   operationId: string,
   summary: string,
@@ -376,7 +384,7 @@ function probe(
       responses: {
         200: { description: summary, content },
         404: { description: "Only `METRICS_PORT` serves this path." },
-        ...(mayFail && { 503: { description: "Not ready, or unknown.", content } }),
+        ...(mayFail && { 503: { description: "The service is not ready, or the state is unknown.", content } }),
       },
     },
   };

@@ -29,13 +29,12 @@ import {
 /** A JSON schema (draft 2020-12), as in OpenAPI 3.1. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
-/** Limits of a google.protobuf.Struct: usergroup.v1.JsonRules. */
 interface JsonRules {
   readonly maxBytes: number;
   readonly maxDepth: number;
 }
 
-/** The rules of a field. Missing rules are undefined. */
+/** The rules of a field, if any. */
 interface Rules {
   readonly field: FieldRules | undefined;
   readonly json: JsonRules | undefined;
@@ -43,13 +42,13 @@ interface Rules {
   readonly isVisible: boolean;
 }
 
-/** A rule of a message: exactly one of these fields is set, or at most one. */
+/** A rule of a message: exactly one of these fields is set, or at most one of them. */
 export interface Choice {
   readonly fields: readonly DescField[];
   readonly isRequired: boolean;
 }
 
-/** Reads the rules of fields and messages: those of protovalidate, and those of this service. */
+/** Reads the rules of protovalidate and of this service for fields and messages. */
 export class FieldRulesReader {
   private readonly json: DescExtension | undefined;
   private readonly noToken: DescExtension | undefined;
@@ -71,7 +70,7 @@ export class FieldRulesReader {
     };
   }
 
-  /** Returns the choices that rules of a message require. @throws Error if it has other rules */
+  /** Returns the choices that a message requires. @throws Error if the message has other rules */
   choicesOf(desc: DescMessage): readonly Choice[] {
     if (!hasOption(desc, messageRules)) return [];
     const rules = getOption(desc, messageRules);
@@ -89,14 +88,7 @@ function optionOf<T>(field: DescField, extension: DescExtension | undefined): T 
 }
 
 /**
- * Returns the rules of a field as keywords of JSON schema. Rules without a keyword in JSON schema have their own:
- *
- * - `x-no-token`: the string must not be a credential of the service
- * - `x-visible`: all characters must be visible, without white space at either end
- * - `x-max-bytes`: maximum size of the compact JSON in UTF-8, in bytes
- * - `x-max-depth`: maximum nesting depth of objects and arrays
- * - `x-min-seconds`, `x-max-seconds`: limits of the duration
- * - `x-in-future`: the time must be in the future
+ * Returns the rules of a field as keywords of JSON schema. document.ts describes the keywords that are not standard.
  *
  * @throws Error if a rule has no keyword
  */
@@ -156,13 +148,12 @@ function fieldKeywords(rules: FieldRules, { parent, name, enum: enumDesc }: Desc
   }
 }
 
-/** Returns the keywords for the keys or values of a map of strings. */
 function partKeywords(rules: FieldRules, where: string): JsonSchema {
   requireOnly(rules, FieldRulesSchema, { where, known: ["string"] });
   return rules.type.case === "string" ? textKeywords(rules.type.value, where) : {};
 }
 
-/** JSON schema counts characters as protovalidate does: by code points. */
+/** JSON schema and protovalidate both count characters by code points. */
 function textKeywords(rules: StringRules, where: string): JsonSchema {
   const { field } = StringRulesSchema;
   requireOnly(rules, StringRulesSchema, { where, known: ["minLen", "maxLen", "pattern"] });
@@ -191,7 +182,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** @throws Error if an unknown rule is set, which would be missing in the document */
+/** @throws Error if an unknown rule is set, because this rule would be missing in the document */
 function requireOnly(
   rules: Message,
   desc: DescMessage,

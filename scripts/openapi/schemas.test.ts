@@ -15,7 +15,6 @@ function withDependencies(file: DescFile): DescFile[] {
   return [file, ...file.dependencies.flatMap(withDependencies)];
 }
 
-/** Returns the schema of a message, and the schemas that it refers to. */
 function schemaOf(typeName: string) {
   const schemas = new Schemas(new FieldRulesReader(registry));
   const message = registry.getMessage(typeName);
@@ -27,7 +26,7 @@ function schemaOf(typeName: string) {
 describe("the schema of required fields", () => {
   it("includes a field without presence if a rule refuses its default value", () => {
     expect(schemaOf("usergroup.v1.GetUserGroupRequest").schema).toMatchObject({ required: ["userGroupId"] });
-    // A pattern refuses the default of `name`, and a refused enum value that of `role`.
+    // A pattern refuses the default of `name`. Its enum value 0 is refused for `role`.
     expect(schemaOf("usergroup.admin.v1.EnvironmentName").schema).toMatchObject({ required: ["name"] });
     expect(schemaOf("usergroup.admin.v1.CreateApiTokenRequest").schema).toMatchObject({
       required: ["displayName", "role"],
@@ -47,7 +46,7 @@ describe("the schema of required fields", () => {
   });
 });
 
-it("requires one of the fields that a rule of the message names", () => {
+it("the schema of a message requires one of the fields that a rule of the message names", () => {
   expect(schemaOf("usergroup.admin.v1.DeleteUserGroupRequest").schema).toMatchObject({
     "x-exactly-one-of": ["userGroupId", "currentToken"],
   });
@@ -91,7 +90,7 @@ describe("rules", () => {
     for (const text of ["", "s", "5", "1.0000000001s", "300s "]) expect(text).not.toMatch(isDuration);
   });
 
-  it("without a keyword are an error", () => {
+  it("without a keyword cause an error", () => {
     const field = registry.getMessage("usergroup.v1.GetUserGroupRequest")?.field["userGroupId"];
     if (!field) throw new Error("the field does not exist");
     const rules = create(FieldRulesSchema, { type: { case: "string", value: { prefix: "a" } } });

@@ -12,15 +12,14 @@ import { oneof as oneofRules } from "@bufbuild/protovalidate/gen/buf/validate/va
 import { describe } from "./descriptions.ts";
 import { allows, type Choice, type FieldRulesReader, type JsonSchema, keywordsOf } from "./rules.ts";
 
-/** A reference to the schema of a message. */
 export function refTo(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
 /**
- * Creates the schemas of messages and enums in proto3 JSON (https://protobuf.dev/programming-guides/json/), in its
- * canonical form: fields in lowerCamelCase, enum values by name. Adds each requested schema to `all`, with the schemas
- * that it refers to.
+ * Creates the schemas of messages and enums in the canonical form of proto3 JSON
+ * (https://protobuf.dev/programming-guides/json/), with fields in lowerCamelCase and enum values by name. Adds each
+ * requested schema to `all`, with all schemas to which it refers.
  */
 export class Schemas {
   private readonly components = new Map<string, JsonSchema>();
@@ -30,13 +29,12 @@ export class Schemas {
     this.rules = rules;
   }
 
-  /** The created components, by name. */
   get all(): { readonly [name: string]: JsonSchema } {
     const sorted = [...this.components].sort(([a], [b]) => (a < b ? -1 : 1));
     return Object.fromEntries(sorted);
   }
 
-  /** Returns the schema of a message. @throws Error if a rule cannot be described */
+  /** @throws Error if a rule cannot be described */
   message(desc: DescMessage): JsonSchema {
     const known = wellKnown(desc);
     if (known) return known;
@@ -51,10 +49,9 @@ export class Schemas {
     }));
   }
 
-  /** Returns the schema of a field with its rules and its comment. */
   field(field: DescField): JsonSchema {
     const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
-    // An enum with refused values is another type.
+    // An enum with refused values needs a schema of its own.
     if (values) return { type: "string", enum: values, ...more };
     const value = this.value(field);
     // Client generators ignore keywords beside a reference, or fail.
@@ -99,8 +96,7 @@ export class Schemas {
   }
 
   /**
-   * Returns whether a field is required in JSON. A field without presence is required if its default is refused. A field
-   * with presence is required only if a rule says so.
+   * A field without presence is required if its default is refused. A field with presence is required only by a rule.
    */
   private isRequired(field: DescField): boolean {
     const rules = this.rules.of(field);
@@ -108,7 +104,7 @@ export class Schemas {
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
-  /** Requires exactly one of the fields of a rule, or at most one. Without presence, a string is set unless it is empty. */
+  /** Requires exactly one field of a rule, or at most one. A string without presence is set unless it is empty. */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
     const wrong = fields.find(
       ({ presence, fieldKind, scalar }) =>
@@ -126,7 +122,7 @@ export class Schemas {
 
   private add(name: string, make: () => JsonSchema): JsonSchema {
     if (!this.components.has(name)) {
-      // Messages can contain themselves.
+      // Set the name first, because a message can contain itself.
       this.components.set(name, {});
       this.components.set(name, make());
     }
@@ -155,7 +151,7 @@ function enumValueLines({ values }: DescEnum): string[] {
   });
 }
 
-/** Returns the schema of a google.protobuf type with its own JSON form. @throws Error for an unknown type */
+/** Returns the schema of a google.protobuf type with a JSON form of its own. @throws Error for an unknown type */
 function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
   if (!typeName.startsWith("google.protobuf.")) return undefined;
   const schema = WELL_KNOWN[typeName];
@@ -166,7 +162,7 @@ function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
 const WELL_KNOWN: { readonly [typeName: string]: JsonSchema } = {
   "google.protobuf.Timestamp": {
     type: "string",
-    // RFC 3339, with upper-case letters, and at most nine decimals of a second.
+    // RFC 3339, with upper-case letters, and with at most nine decimals of a second.
     format: "date-time",
     examples: ["2027-01-31T12:00:00Z"],
   },
@@ -194,7 +190,7 @@ function scalar(type: ScalarType): JsonSchema {
     case ScalarType.INT32:
       return { type: "integer", format: "int32", minimum: -(2 ** 31), maximum: 2 ** 31 - 1 };
     case ScalarType.INT64:
-      // A string, because JavaScript numbers are exact only up to 2^53.
+      // The type is a string, because JavaScript numbers are exact only up to 2^53.
       return { type: "string", format: "int64", pattern: "^-?\\d+$" };
     default:
       throw new Error(`fields of type ${ScalarType[type]} have no schema in scripts/openapi/schemas.ts: add one`);

@@ -3,24 +3,22 @@ export type Access = "open" | "any" | string;
 
 /** A reason of errors: a row of the table of errors in docs/api.md. */
 export interface Reason {
-  /** The name of the code in Connect. */
   readonly code: string;
   readonly reason: string;
-  /** The status over REST. */
   readonly status: number;
   /** The status over Connect. */
   readonly connectStatus: number;
   readonly advice: string;
 }
 
-/** The tables of docs/api.md that the document uses. Tests compare them with the code. */
+/** The tables of docs/api.md. Tests compare these tables with the code. */
 export interface Tables {
   /** The required role, by `usergroup.v1.UserGroupService/GetUserGroup`. */
   readonly access: ReadonlyMap<string, Access>;
   readonly reasons: readonly Reason[];
 }
 
-/** Reads the tables. @param text the content of docs/api.md @throws Error if a table is missing */
+/** @param text the content of docs/api.md @throws Error if a table is missing */
 export function readTables(text: string): Tables {
   const access = new Map(
     rowsOf(text, "Endpoints").flatMap(([method = "", role]) =>
@@ -37,7 +35,7 @@ export function readTables(text: string): Tables {
   return { access: access as ReadonlyMap<string, Access>, reasons };
 }
 
-/** Returns the rows of the tables of a section with their headings. Removes code and emphasis marks, except in the last cell. */
+/** Returns the rows of all tables of a section. Removes code and emphasis marks, except in the last cell. */
 function rowsOf(text: string, section: string): string[][] {
   const start = text.indexOf(`\n## ${section}\n`);
   const end = text.indexOf("\n## ", start + 1);

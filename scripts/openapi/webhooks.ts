@@ -1,27 +1,26 @@
 import { EVENT_TYPES } from "../../src/domain/events.ts";
 import type { JsonSchema } from "./rules.ts";
 
-/** The types of messages that are not in the audit trail, and their descriptions. */
+/** The messages that are not events of the audit trail, by type, and their descriptions. */
 const OTHER_TYPES = {
-  "webhook.test": "A test of the webhook.",
+  "webhook.test": "A test message.",
   "webhook.events_missed": "Events were removed before their delivery. Read all groups again.",
 } as const;
 
-/** The field with the id of the changed resource, by the first part of a type, and its description. */
+/** The field with the id of the changed resource, and the description of the field, by the first part of a type. */
 const RESOURCES: { readonly [part: string]: readonly [field: string, description: string] } = {
   user_group: ["user_group_id", "Id of the user group."],
-  viewer_sessions: ["user_group_id", "Id of the user group of the sessions."],
+  viewer_sessions: ["user_group_id", "Id of the user group to which the sessions belong."],
   api_token: ["api_token_id", "Id of the API token."],
   webhook: ["webhook_id", "Id of the webhook."],
 };
 
 const HEADERS = [
-  ["webhook-id", "Id of the event. The same for each attempt."],
+  ["webhook-id", "Id of the event. Each attempt has the same id."],
   ["webhook-timestamp", "Time of the attempt, in seconds since 1970."],
   ["webhook-signature", "Signatures by Standard Webhooks, one per secret, separated by spaces."],
 ] as const;
 
-/** The messages that webhooks receive, by their types. */
 export function webhooksOf(): JsonSchema {
   const types = EVENT_TYPES.map((type) => [type, "An event of this type."] as const);
   return Object.fromEntries(
@@ -45,13 +44,12 @@ function operationOf(type: string, description: string): JsonSchema {
     })),
     requestBody: { required: true, content: { "application/json": { schema: messageSchema(type) } } },
     responses: {
-      "2XX": { description: "The event is received. The next one follows." },
+      "2XX": { description: "The endpoint has received the event. The next event follows." },
       default: { description: "The service sends the event again later." },
     },
   };
 }
 
-/** The JSON schema of the message of a type. */
 function messageSchema(type: string): JsonSchema {
   const isEvent = !(type in OTHER_TYPES);
   const [part = ""] = type.split(".");
