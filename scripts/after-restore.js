@@ -34,7 +34,7 @@ if (events.length === 0) {
 // The input has the newest events first. Events of the same time keep their order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
-/** @param {"userGroupId" | "apiTokenId"} field @returns the methods of the events about each subject, the oldest first */
+/** @param {"userGroupId" | "apiTokenId"} field @returns the methods of the events per subject, the oldest first */
 function methodsBy(field) {
   /** @type {Map<string, string[]>} */
   const found = new Map();

@@ -39,7 +39,7 @@ export async function bundleService(outdir) {
     ...COMMON,
     entryPoints: ["src/main.ts"],
     outdir,
-    // Dynamic imports, such as of the embedded store, stay in separate files.
+    // Dynamically imported modules, such as the embedded store, stay in separate files.
     splitting: true,
     // Prefer ES modules, because esbuild removes unused code of ES modules.
     mainFields: ["module", "main"],
@@ -69,8 +69,8 @@ export async function bundleService(outdir) {
 }
 
 /**
- * Returns the manifest with which `npm pack ./dist` packs the service and `ugs`. Node needs it to load the files as ES
- * modules.
+ * Returns the manifest with which `npm pack ./dist` packs the service and `ugs`. Node needs this manifest to load the
+ * files as ES modules.
  */
 async function manifest() {
   const { name, version, description, license, type, engines, bin } = JSON.parse(

@@ -1,5 +1,5 @@
-// Fails if a file of the repository uses a phrase of scripts/words.txt, and prints the replacement. With arguments, it only
-// looks at files whose paths start with one of them.
+// Fails if a file of the repository uses a phrase of scripts/words.txt, and prints the replacement. With
+// arguments, checks only files whose paths start with an argument.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
@@ -9,7 +9,7 @@ const QUOTES = "scripts/licenses.js";
 const EXTENSIONS = /\.(?:[jt]sx?|mjs|py|go|lua|proto|md|ya?ml|sh|css|html|conf|service)$/;
 const GENERATED = /(?:^|\/)gen\/|_pb2?\.|\.pb\.go$|\.connect\.go$|^proto\/(?:buf|google|grpc)\//;
 
-/** What separates two words: white space, and after a line break also the start of a comment. */
+/** The separator of two words: white space. After a line break, it can contain the start of a comment. */
 const GAP = String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:\/\/+|\*|#+|--+|>)[ \t]+)?)`;
 
 const phrases = readFileSync("scripts/words.txt", "utf8")

@@ -157,7 +157,7 @@ malformed(
   `${head}.${payload}.${signature.slice(0, -2)}ª${signature.slice(-1)}`,
 );
 {
-  // The text is one byte longer than groups of three bytes, so that both parts have unused bits and would have padding.
+  // The length is one byte above a multiple of three, so that both parts have unused bits and would have padding.
   const spare = (text) => (text.length % 3 === 1 ? text : null);
   const long =
     spare(JSON.stringify(CLAIMS)) ??

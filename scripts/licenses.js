@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
-/** Packages whose source maps name a folder of the repository of the package, by the name of this folder. */
+/** Packages whose source maps contain a folder of their repository. The key is the name of this folder. */
 const FOLDERS = new Map([["shared", "lucide-preact"]]);
 const MIT_PERMISSION = /Permission is hereby granted.*/s;
 

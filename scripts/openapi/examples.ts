@@ -1,6 +1,6 @@
 import type { JsonSchema } from "./rules.ts";
 
-/** The values of fields in examples, by the names of the fields in the proto files. */
+/** The values of fields in examples, by field name in the proto files. */
 const VALUES: { readonly [field: string]: unknown } = {
   user_group_id: "acme",
   token: "USER_GROUP_TOKEN",

@@ -54,7 +54,7 @@ export class FieldRulesReader {
   private readonly noToken: DescExtension | undefined;
   private readonly visible: DescExtension | undefined;
 
-  /** @param registry must contain usergroup/v1/json_rules.proto if a field uses its rules */
+  /** @param registry must contain usergroup/v1/json_rules.proto if a field has a rule of this file */
   constructor(registry: Registry) {
     this.json = registry.getExtension("usergroup.v1.json");
     this.noToken = registry.getExtension("usergroup.v1.no_token");

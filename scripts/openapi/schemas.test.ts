@@ -26,7 +26,7 @@ function schemaOf(typeName: string) {
 describe("the schema of required fields", () => {
   it("includes a field without presence if a rule refuses its default value", () => {
     expect(schemaOf("usergroup.v1.GetUserGroupRequest").schema).toMatchObject({ required: ["userGroupId"] });
-    // A pattern refuses the default of `name`. Its enum value 0 is refused for `role`.
+    // A pattern refuses the default of `name`. The rules of `role` refuse the enum value 0.
     expect(schemaOf("usergroup.admin.v1.EnvironmentName").schema).toMatchObject({ required: ["name"] });
     expect(schemaOf("usergroup.admin.v1.CreateApiTokenRequest").schema).toMatchObject({
       required: ["displayName", "role"],

@@ -5,7 +5,7 @@ import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
-/** An environment variable that resembles a setting, but is not one. */
+/** An environment variable that is not a setting, but has a similar name. */
 interface Misspelled {
   readonly name: string;
   readonly setting: Setting;
@@ -176,7 +176,10 @@ function textsOf(files: readonly SettingFile[]): FileContents {
   return Object.fromEntries(files.map(({ setting, text }) => [setting, text]));
 }
 
-/** Returns undefined if a TLS server can use the files. Node or Deno would ignore some of these faults. */
+/**
+ * Returns the fault that prevents a TLS server from using the files, if any. Node or Deno would ignore some of these
+ * faults.
+ */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
   try {
@@ -195,23 +198,23 @@ function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    // Most OpenTelemetry variables have a variant with `TRACES`. The service ignores the variants, except those for the
-    // endpoint and the headers.
+    // Most OpenTelemetry variables have a variant with `TRACES`. The service ignores the variants, except the variants
+    // for the endpoint and the headers.
     const letters = lettersOf(name).replace(/OTLPTRACES(?!HEADERS)/, "OTLP");
     const [setting] = settings.find(([, ofSetting]) => isMisspelling(letters, ofSetting)) ?? [];
     return setting === undefined ? [] : [{ name, setting }];
   });
 }
 
-/** The README uses `API_TOKEN` for a plain token. If the value is an entry of `API_TOKENS`, the name is probably wrong. */
+/** The README uses `API_TOKEN` for a plain token. A value like an entry of `API_TOKENS` is probably a mistake. */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
 }
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // Names of OpenTelemetry resemble each other, so their limit is fixed. The limit of other names depends on their
-  // length. It is 0 for short names such as PORT, because many names resemble a short name.
+  // The limit grows with the length of the name. It is 0 for short names such as PORT, because many names resemble a
+  // short name. Names of OpenTelemetry have a fixed limit, because these names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

@@ -9,7 +9,7 @@ export const MAX_FILE_BYTES = 1_048_576;
 const READ_MS = 3000;
 
 /**
- * The maximum number of hanging reads. No program can cancel a read. On Node, a hanging read occupies one of the four
+ * The maximum number of hanging reads. A read cannot be cancelled. On Node, a hanging read occupies one of the four
  * threads that also resolve host names, compress and sign.
  */
 const MAX_HANGING = 2;

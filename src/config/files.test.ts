@@ -58,7 +58,7 @@ describe("the files of settings", () => {
     expect(state.reports).toEqual([]);
   });
 
-  it("are used after two equal reads if another file replaces them", async () => {
+  it("are used after two equal reads if new files replace the old files", async () => {
     const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     writeFileSync(pathOf("new"), "c=00000000000000000\n");
     renameSync(pathOf("new"), pathOf("API_TOKENS_FILE"));

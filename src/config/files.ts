@@ -4,7 +4,7 @@ import type { FileSetting } from "./settings.ts";
 
 const INTERVAL_MS = 1000;
 
-/** Files that must match each other. The service uses their changes together. */
+/** Files that must match each other. The service applies changes of these files together. */
 const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"],
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],

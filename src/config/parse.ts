@@ -133,13 +133,13 @@ export function password(text: string): string {
   return text;
 }
 
-/** Parses `ID:BASE64,...`. The first key encrypts, all keys decrypt. @throws SettingError */
+/** Parses `ID:BASE64,...`. The first key encrypts, and all keys decrypt. @throws SettingError */
 export function tokenKeys(text: string): RingKey[] {
   const keys = list(text, (entry) => {
     const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry);
     if (!match) {
       throw new SettingError(
-        'must be ID:KEY. ID has 1 to 32 letters, digits, _ or -, and KEY is 32 bytes in base64. Create one with: echo "k1:$(openssl rand -base64 32)"',
+        'must be ID:KEY. ID has 1 to 32 letters, digits, _ or -, and KEY is 32 bytes in base64. Create a key with: echo "k1:$(openssl rand -base64 32)"',
       );
     }
     return { id: match[1] as string, secret: Buffer.from(match[2] as string, "base64") };

@@ -180,7 +180,7 @@ export const SETTINGS = {
     "timeout of a Redis call. After the timeout, Redis does not make the change of the call any more",
     "1s",
   ],
-  // OpenTelemetry reads these variables itself. This table validates and documents them, and lets Deno read them.
+  // OpenTelemetry reads these variables itself. They are in this table for validation, the README, and Deno.
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
     optional(parse.collectorUrl),

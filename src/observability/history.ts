@@ -15,7 +15,7 @@ const MAX_COLUMNS = 1400;
 /** The maximum number of environments with their own columns. Environments with fewer calls share columns. */
 export const MAX_ENVIRONMENTS = 24;
 
-/** The time after an interval in which workers must report the sample of the interval, in milliseconds. */
+/** After the end of an interval, workers must report the sample of the interval within this time, in milliseconds. */
 const REPORT_MS = 2000;
 
 /** If the clock is set back by more than this number of samples, the history begins again. */

@@ -35,8 +35,8 @@ export interface Logger extends Pick<Pino, "isLevelEnabled"> {
 export interface Log {
   readonly logger: Logger;
   /**
-   * Logs at level info without redaction, even if `LOG_LEVEL` is higher. Use it only for credentials that were generated for
-   * the reader of the log.
+   * Logs at level info without redaction, even if `LOG_LEVEL` is higher. Use this function only for credentials that
+   * were generated for the reader of the log.
    */
   readonly logUnredacted: WriteLine;
   /** Writes a text without redaction; undefined if the log is not a terminal. */
@@ -66,7 +66,7 @@ const USER_INFO = /(?<=:\/\/)[^/@\s]+@/g;
 /** The maximum length of an error message in the log, in UTF-16 units. Libraries quote requests, which may be long. */
 const MAX_ERROR_LENGTH = 1024;
 
-/** Opens the log. On a terminal, it has lines for people; otherwise, JSON lines. */
+/** Opens the log. On a terminal, the log has lines for people; otherwise, the log has JSON lines. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
   const print = (text: string) => void process.stdout.write(text);
   const isTerminal = write === undefined && process.stdout.isTTY;
@@ -148,7 +148,7 @@ export function terminalLine(line: string): string {
   return `${clock} ${String(level).toUpperCase().padEnd(5)} ${String(msg)}${shown.join("")}\n`;
 }
 
-/** Escapes DEL and the C1 control characters, which some terminals interpret. JSON escapes the other control characters. */
+/** Escapes DEL and the C1 control characters. Some terminals interpret these characters, and JSON allows them. */
 function printable(json: string): string {
   return json.replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`);
 }

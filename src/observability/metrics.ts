@@ -272,8 +272,10 @@ class CallMetrics {
         [...handled].map(([grpc_code, value]) => ({ labels: { ...labels, grpc_code }, value })),
       ),
     );
-    register(registry, { name: "grpc_server_in_flight", help: "Calls in flight, with streams", type: "gauge" }, () =>
-      this.#all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
+    register(
+      registry,
+      { name: "grpc_server_in_flight", help: "Calls in flight, including streams", type: "gauge" },
+      () => this.#all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
     );
     this.#seconds = new ArrayHistogram(
       {
@@ -286,7 +288,7 @@ class CallMetrics {
     );
   }
 
-  /** Counts the start of a call. `end` of the result counts the end. @param method undefined for unknown methods */
+  /** Counts the start of a call. `end` of the result counts its end. @param method undefined for unknown methods */
   begin(method: DescMethod | undefined, protocol: string): CallSeries {
     const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
     series.started++;
@@ -396,7 +398,7 @@ export class Observations {
 }
 
 /**
- * A histogram that counts in arrays, for the registry of prom-client. Its text format is the same as that of a
+ * A histogram that counts in arrays, for the registry of prom-client. Its text format equals the text format of a
  * prom-client histogram (https://prometheus.io/docs/concepts/metric_types/#histogram). An observation takes 0.01 µs
  * here, and 0.34 µs in a histogram of prom-client. The difference is 2 % of the CPU of a call.
  */

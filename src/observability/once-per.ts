@@ -1,7 +1,7 @@
 /**
  * Limits the frequency of an action, by key.
  *
- * @param intervalMs in milliseconds
+ * @param intervalMs the interval, in milliseconds
  * @returns a function that returns true at most once per interval for each key
  */
 export function oncePer(intervalMs: number): (key: string) => boolean {

@@ -62,7 +62,7 @@ it("takes the differences between the metrics every ten seconds", async () => {
   expect(samples).toHaveLength(2);
 });
 
-it("counts at most 1,000 environments, and reports the 24 busiest and the sum of the others", () => {
+it("counts at most 1,000 environments, and reports the 24 busiest environments and the sum of the other environments", () => {
   const counts = new EnvironmentCounts();
   for (let number = 1; number <= 1100; number++)
     for (let i = 0; i < (number % 100) + 1; i++) counts.count(environment(number), 1, i === 0 ? "X" : undefined);

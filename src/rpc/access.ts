@@ -35,7 +35,7 @@ function policyOf<S extends DescService>(
 
 /**
  * The access policy of each method of all services. The service refuses a method without an entry. Open methods reveal
- * nothing about groups. RPCs check rights that depend on the request with `hasRole`.
+ * nothing about groups. RPCs use `hasRole` to check rights that depend on the request.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -112,7 +112,7 @@ export interface Authentication {
 export interface RateLimiters {
   /** Limits the calls of each API token. Undefined if disabled. */
   readonly tokens: RateLimiter | undefined;
-  /** Limits the failed authentications of each client address, but not its valid calls. Undefined if disabled. */
+  /** Limits the failed authentications of each client address. Valid calls stay accepted. Undefined if disabled. */
   readonly failures: RateLimiter | undefined;
   /** Called for every call that exceeds a limit. */
   readonly onLimited: (name: RateLimitName) => void;
@@ -229,7 +229,7 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
   };
 }
 
-/** Creates a function that returns the caller's environment. Undefined if it is unknown, and for ADMIN_TOKEN. */
+/** Creates a function that returns the caller's environment. Undefined for ADMIN_TOKEN, or if unknown. */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: CallHead["headers"]): string | undefined => {
     const token = apiTokenIn(headers);
@@ -246,7 +246,7 @@ function keyOf({ environment, id }: Principal): string {
 const FAULTS = {
   API_TOKEN_MISSING: "the Authorization header is missing; send Authorization: Token API_TOKEN",
   API_TOKEN_MALFORMED: "the Authorization header is malformed; send Authorization: Token API_TOKEN",
-  API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that you copied all of it",
+  API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that you copied the whole token",
 };
 
 /** @param needed undefined for a method without a policy */

@@ -159,7 +159,7 @@ function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefi
   if (typeof value === "string" && !value.isWellFormed())
     return { id: "json.text", message: "must be well-formed Unicode; it contains a lone surrogate" };
   if (typeof value === "number" && !Number.isFinite(value))
-    return { id: "json.finite", message: "must not contain NaN or infinite numbers; JSON has none" };
+    return { id: "json.finite", message: "must not contain NaN or infinite numbers; JSON has no such numbers" };
   if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER)
     return {
       id: "json.number",
@@ -187,7 +187,7 @@ export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
  * Pairs of limits: the number of violations in the detail BadRequest, and in the longer detail of protovalidate. An
- * error uses the first pair with which it is at most `MAX_ERROR_BYTES` long.
+ * error uses the first pair with which its size is at most `MAX_ERROR_BYTES`.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],
@@ -213,7 +213,7 @@ function validationError(violations: readonly Violation[]): ConnectError {
 
 function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
   const violations = listed.map((each) => ({ field: fieldPath(each.field), description: describe(each) }));
-  // A violation of a rule of the whole message has no field. Its description contains the fields.
+  // A violation of a rule of the whole message has no field, because the description contains the fields.
   const lines = violations.map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);

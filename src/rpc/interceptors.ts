@@ -80,7 +80,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 
 const identity = (error: unknown) => error;
 
-/** Returns whether a new environment has the name of the deleted environment of a token of the settings. */
+/** Returns whether a new environment replaces a deleted environment of the settings. */
 async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
   const principal = caller.role === "root" ? undefined : await caller.lookUpAgain?.();

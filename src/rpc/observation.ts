@@ -84,7 +84,7 @@ export class Observation {
   }
 }
 
-/** Returns the reason of an error, or the code of an error of the transport in a stream, which has no reason. */
+/** Returns the reason of an error. Returns the code if the error has no reason (errors of the transport in streams). */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;

@@ -11,7 +11,7 @@ import { Observation, type Observers } from "./observation.ts";
 const MAX_TEXT = 256;
 
 /**
- * Texts of protobuf-es for refused JSON, and the texts for callers. refusal-errors.test.ts compares them with the
+ * Texts of protobuf-es for refused JSON, and the texts for callers. refusal-errors.test.ts compares the texts with the
  * library.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
@@ -71,7 +71,7 @@ export function refusedError(
       return callError(Code.ResourceExhausted, text, { reason: "HEADER_TOO_LARGE" });
     }
     case "too-many-streams":
-      return retryLater("too many streams are open; close some or try again later", "TOO_MANY_STREAMS");
+      return retryLater("too many streams are open; close some streams, or try again later", "TOO_MANY_STREAMS");
     case "too-many-bodies":
       return retryLater("too many request bodies are incomplete; try again later", "OVERLOADED");
     case "overloaded":

@@ -109,7 +109,7 @@ export function createApp(deps: AppDeps): App {
   ]);
 
   const common = {
-    // Without METRICS_PORT, unauthenticated clients can read the metrics, so these must not contain names of customers.
+    // Without METRICS_PORT, unauthenticated clients can read the metrics. So the metrics must not contain names.
     onRefused: observeRefusals(deps, deps.metricsPort === undefined ? undefined : environmentsOf(deps.authenticator)),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),

@@ -29,11 +29,11 @@ export function addGauges(
   metrics: Metrics,
   { settings, client, identity, cipher, issued, readiness }: GaugeSources,
 ): void {
-  // Without METRICS_PORT, unauthenticated clients can read the metrics, so these must not contain names.
+  // Without METRICS_PORT, unauthenticated clients can read the metrics. So the metrics must not contain names.
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",
-    help: "Expiry time of the used API token that expires first, per environment, in seconds since 1970",
+    help: "Earliest expiry time of the API tokens in use, per environment, in seconds since 1970",
     ofWorkers: "min",
     read() {
       const ending = issued.expiringFirst().map(({ id, environment, expireTime = 0 }) => ({

@@ -31,7 +31,7 @@ interface StoreObservers {
   readonly onReady: () => void;
 }
 
-/** The time after which a start no longer waits for Redis, and the service listens without Redis. In milliseconds. */
+/** The maximum time that a start waits for Redis, in milliseconds. Then the service listens without Redis. */
 export const WAIT_MS = 2000;
 
 interface OpeningStore extends Opening {

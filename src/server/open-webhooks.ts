@@ -66,7 +66,7 @@ export function openWebhooks(
     ofWorkers: "max",
     read() {
       const lags = engine.lags().slice(0, MAX_LAGS);
-      // Without METRICS_PORT, unauthenticated clients can read the metrics, so these must not contain names.
+      // Without METRICS_PORT, unauthenticated clients can read the metrics. So the metrics must not contain names.
       if (metricsPort === undefined) return [{ labels: {}, value: (lags[0]?.ageMs ?? 0) / 1000 }];
       return lags.map(({ environment, ageMs }) => ({
         labels: { environment: formatEnvironmentName(environment) },

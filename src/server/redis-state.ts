@@ -21,7 +21,7 @@ const RETRY_MS = 1000;
 /** The interval at which the start tests whether a postponed check is done, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/** The interval of the checks of environments is `API_TOKEN_CACHE` within these limits, in milliseconds. */
+/** The limits of the interval of environment checks, in milliseconds. Otherwise, the interval is `API_TOKEN_CACHE`. */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
 /** The interval of the checks of the identity, in milliseconds. Redis can lose its data and stay connected. */
@@ -36,7 +36,7 @@ interface RedisStateDeps {
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
   readonly authenticator: Pick<ApiTokens, "environments" | "forget">;
-  /** Called with the error if Redis cannot be used, but the start postponed the check. */
+  /** Called with the error if a postponed check finds that the service cannot use Redis. */
   readonly onUnusable: (error: StoreMisconfigured) => void;
 }
 
@@ -258,10 +258,10 @@ export const LAYOUT = "3";
 const FIRST_LAYOUT = "1";
 
 /**
- * Gives a new identity to data without an identity.
+ * Checks the layout of the data in Redis. Data without an identity gets a new identity.
  *
  * @param wasChecked whether this process has checked the data before
- * @throws StoreMisconfigured if the data has another layout than that of this release; StoreUnavailable; TooFewReplicas
+ * @throws StoreMisconfigured if the data has not the layout of this release; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(
   client: StoreClient,

@@ -74,7 +74,7 @@ export async function requireSuccessor(
   const first = next[0]?.id;
   if (!has(ring, first)) {
     throw new StoreMisconfigured(
-      `the first key of TOKEN_KEYS, ${first}, is new, so other workers cannot decrypt its tokens. Put it last. When every worker has it, put it first`,
+      `the first key of TOKEN_KEYS, ${first}, is new, so other workers cannot decrypt its tokens. Put this key last. When every worker has this key, put it first`,
     );
   }
   const lost = ring.map(({ id }) => id).filter((id) => !has(next, id));

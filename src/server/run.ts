@@ -129,7 +129,7 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/** Opens everything except the port. No request is served before `service.start` has resolved. @throws StoreMisconfigured */
+/** Opens all resources except the port. No request is served before `service.start`. @throws StoreMisconfigured */
 export async function open(config: Config, options: { write?: (line: string) => void } = {}) {
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const { logger } = log;

@@ -43,7 +43,7 @@ export class Service {
     return this.#isStarted;
   }
 
-  /** Waits for Redis, checks its data, and begins to serve. @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas */
+  /** Waits for Redis, and checks its data. @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas */
   async start(): Promise<void> {
     const { opened, state } = this.#parts;
     await opened;

@@ -21,7 +21,7 @@ import {
   workerArgument,
 } from "./worker.ts";
 
-/** The minimum lifetime of a worker for an immediate restart, in milliseconds. Other restarts wait for this time. */
+/** The minimum lifetime of a worker for an immediate restart, and the delay of other restarts, in milliseconds. */
 const RESTART_DELAY_MS = 1000;
 
 /** The time between the shutdown timeout and the kill of a worker that has not exited, in milliseconds. */
@@ -70,7 +70,8 @@ export class Supervisor {
    * Starts the workers, and resolves when all of them listen.
    *
    * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit without a reason.
-   *   Before, all workers have exited
+   *   All
+   *   workers have then exited
    */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
@@ -185,7 +186,7 @@ export class Supervisor {
 }
 
 interface Forks {
-  /** Starts a worker process. If it fails, the process has no pid and emits `error`. */
+  /** Starts a worker process. If the start fails, the process has no pid and emits `error`. */
   fork(number: number): ChildProcess;
   /** Releases the ports. Call this method before the announcement, when all workers listen or the start has failed. */
   release(): Promise<unknown>;

@@ -8,7 +8,7 @@ import type { Sample } from "../observability/history.ts";
 export interface WorkerStart {
   /** The number of the worker, from 1. A replacement gets a new number. */
   readonly number: number;
-  /** On Deno: the ports that the workers share. The operating system may have selected them. */
+  /** On Deno: the ports that the workers share. The operating system may have selected these ports. */
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 

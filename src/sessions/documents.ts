@@ -22,8 +22,8 @@ export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string 
 }
 
 /**
- * The issuer has no OAuth flow. The document has the response type `id_token`, like the documents of other issuers that
- * only sign tokens (Kubernetes), because some clients refuse a document without response types.
+ * The issuer has no OAuth flow. But some clients refuse a document without response types, so the document has the
+ * response type `id_token`. Other issuers that only sign tokens do the same (Kubernetes).
  */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({

@@ -59,8 +59,8 @@ interface KeySetChange {
 /**
  * Returns undefined if no change is needed.
  *
- * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: none
- *   of the old keys stays valid
+ * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: all
+ *   old keys become invalid
  */
 export function nextKeySet(
   keys: readonly KeyTimes[],

@@ -66,9 +66,7 @@ interface SigningKeysDeps {
   readonly onOverdue: (error: unknown) => void;
 }
 
-/**
- * The signing keys of environments, with a cache. The first worker that reads the keys after a due time changes them.
- */
+/** The cached signing keys of environments. The first worker that reads the keys makes a due change of the keys. */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();

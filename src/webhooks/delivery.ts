@@ -33,7 +33,7 @@ const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
 /**
  * The time by which the cursor moves back after a gap, in microseconds. After a failover, new events can have lower
- * ids.
+ * ids than earlier events.
  */
 const OVERLAP_MICROS = 60_000_000;
 

@@ -11,7 +11,7 @@ describe("a message", () => {
     ...{ userGroupId: "ä <b>", changedFields: ["name", "mapping"] },
   };
 
-  it("is accepted by the library of Standard Webhooks with each of its secrets, and with no other secret", () => {
+  it("is accepted by the library of Standard Webhooks with each secret of the webhook, and with no other secret", () => {
     const secrets = [newWebhookSecret(), newWebhookSecret()];
     const { headers, body } = messageOf(environment, event, { url: "https://hooks.example", secrets });
     for (const secret of secrets) {

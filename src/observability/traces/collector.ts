@@ -73,7 +73,8 @@ export class Collector implements SpanProcessor {
   async shutdown(): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, CLOSE_MS);
-      // `#export` has reported the spans of a failed batch. The processor does not wait for batches that are already in flight.
+      // `#export` has reported the spans of a failed batch. The processor does not wait for batches that are already in
+      // flight.
       this.#batches
         .shutdown()
         .catch(() => {})

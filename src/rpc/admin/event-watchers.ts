@@ -12,8 +12,8 @@ export const POLL_MS = 500;
 export const EVENTS_PAGE = 200;
 
 /**
- * Limits the event streams of this worker, and reads the new events for them. All streams that wait for events after
- * the same position share one read per interval. A stream that is further behind reads its own pages.
+ * Limits the event streams of this worker, and reads the new events of the streams. All streams that wait for events
+ * after the same position share one read per interval. A stream that is further behind reads its own pages.
  */
 export class EventWatchers {
   readonly #store: EventStore;
