@@ -26,7 +26,6 @@ import {
 
 const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined, creator: "root" };
 
-/** A listener that records its calls. */
 function newListener() {
   const reported: string[] = [];
   return {
@@ -38,7 +37,7 @@ function newListener() {
   };
 }
 
-/** API tokens. @param feeds whether other workers receive revocations */
+/** @param feeds whether other workers receive revocations */
 export function apiTokenContract({ client, redis }: ContractContext, { feeds }: { feeds: boolean }): void {
   const environments = () => testEnvironments(client(1));
   const store = (listener: Pick<RevocationListener, "revoked"> = newListener(), worker = 0) =>
@@ -51,7 +50,9 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   };
   const listed = async (environment: Environment) =>
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
-  /** Sets a token to expire in a moment. On a busy machine, the token may expire before the update reads it again. */
+  /**
+   * Sets the expiry time of a token to a moment from now. On a busy machine, the update may already find it expired.
+   */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
     await update.catch((error: unknown) => expect(error).toBeInstanceOf(ApiTokenNotFound));
@@ -63,7 +64,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   const isValid = async (token: string) => (await store().find(refOf(token).ref)) !== undefined;
 
   describe("API tokens", () => {
-    it("are found by every worker with the values they were created with, and other tokens are not", async () => {
+    it("are found by every worker with all their values, and unknown tokens are not found", async () => {
       const expireTime = Date.now() + 3_600_000;
       const { environment, apiToken, digest, ref } = await create({ expireTime, role: "read", creator: "x" });
       expect(apiToken).toMatchObject({ ...VALUES, expireTime, role: "read", creator: "x", lastUseTime: undefined });
@@ -84,7 +85,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await store().find({ ...ref, number: ref.number + 1 })).toBeUndefined();
     });
 
-    it("are invalid once the deletion of their environment has begun", async () => {
+    it("are invalid from the start of the deletion of their environment", async () => {
       const { environment, ref } = await create();
       for (let i = 0; i < 3; i++) await create({}, environment);
       const deleted = newListener();
@@ -96,13 +97,13 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(again)).toEqual([]);
     });
 
-    it("need an environment", async () => {
+    it("cannot be created without an environment", async () => {
       const environment = { name: newName(), tag: undefined, number: 987_654 };
       await fails(store().create(environment, VALUES), EnvironmentNotFound);
       expect(await contents(redis(), environment)).toEqual({});
     });
 
-    it("are revoked once, immediately, for every worker", async () => {
+    it("are revoked by only one of several concurrent calls, and for every worker at once", async () => {
       const { environment, apiToken, digest, ref } = await create();
       const other = await create({}, environment);
       const listener = newListener();
@@ -149,7 +150,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
           );
         },
       ],
-    ])("are revoked with the first issuer, and with an issuer between them that %s", async (_, end) => {
+    ])("are revoked with their first issuer, even if an issuer between them %s", async (_, end) => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const middle = await create({ creator: top.apiToken.id }, environment);
@@ -171,7 +172,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    it("are revoked with an issuer of a chain whose other members are revoked", async () => {
+    it("are revoked with their first issuer, even if all issuers between them are revoked", async () => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const other = await create({}, environment);
@@ -184,7 +185,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([other.apiToken]);
     });
 
-    it("are revoked with an issuer of a long chain whose other members are revoked", async () => {
+    it("are revoked with their first issuer, even at the end of a long chain of revoked issuers", async () => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       let last = await create({ creator: top.apiToken.id }, environment);
@@ -194,13 +195,13 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         await store().revoke(environment, last.apiToken.id);
         last = next;
       }
-      // The store keeps only the last 100 issuers of a token, and those that still exist.
+      // The store keeps at most the last 100 issuers of a token, and all issuers that still exist.
       await fails(store().revoke(environment, second, BY, { issued: true }), ApiTokenNotFound);
       expect(await store().revoke(environment, top.apiToken.id, BY, { issued: true })).toBe(2);
       expect(await isValid(last.token)).toBe(false);
     });
 
-    it("are revoked with their issuer, although their own issuers issue others and are revoked concurrently", async () => {
+    it("are revoked with their first issuer, even if tokens in the chain are issued and revoked concurrently", async () => {
       for (let round = 0; round < 5; round++) {
         const top = await create({ role: "admin" });
         const { environment } = top;
@@ -214,7 +215,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
             const { apiToken, token } = await store(newListener(), worker).create(environment, values);
             if (made.push(token) > 8)
               revocation ??= store(newListener(), 1).revoke(environment, top.apiToken.id, BY, { issued: true });
-            // Each token issues the next token, and is then revoked.
+            // Each token issues the next token, and is revoked afterwards.
             if (issuer !== creator) await store(newListener(), worker + 1).revoke(environment, issuer);
             issuer = apiToken.id;
           }
@@ -229,7 +230,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       }
     });
 
-    it("are never issued by a revoked token, not even concurrently", async () => {
+    it("are not issued by a revoked token, even if the revocation is concurrent", async () => {
       for (let round = 0; round < 5; round++) {
         const { environment, apiToken } = await create();
         const made = Array.from({ length: 6 }, (_, i) =>
@@ -250,7 +251,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       }
     });
 
-    it("are not created for an environment that was deleted and created again", async () => {
+    it("are not created by a delayed call if their environment was deleted and created again", async () => {
       const { environment } = await create();
       const again = async () => {
         await testEnvironments(client(1)).delete(environment, true);
@@ -265,13 +266,13 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const { environment, apiToken } = await create();
       const made = await Promise.all(Array.from({ length: 6 }, () => create({}, environment)));
       const expected = [apiToken, ...made.map((one) => one.apiToken)].sort((a, b) => (a.id < b.id ? -1 : 1));
-      // All secrets of a token are on one page.
+      // A token with two valid secrets is listed once.
       const { apiToken: rotated } = await store().rotate(environment, expected[3]?.id ?? "", { graceMs: 60_000 });
       expected[3] = rotated;
       const first = await store().list(environment, {}, { after: "", size: 4 });
       expect(first.items).toEqual(expected.slice(0, 4));
       expect(first.next).toBe(expected[3]?.id);
-      // The token before the next page may have been deleted.
+      // The token before the next page may be deleted between two calls.
       await store().revoke(environment, first.next ?? "");
       expect(await store().list(environment, {}, { after: first.next ?? "", size: 3 })).toEqual({
         items: expected.slice(4),
@@ -284,7 +285,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       });
     });
 
-    it("are listed by creator, role and last use", async () => {
+    it("are filtered by creator, role and last use", async () => {
       const { environment, apiToken: one } = await create({ creator: "x", role: "read" });
       const { apiToken: two } = await create({ creator: "x", role: "admin" }, environment);
       const { apiToken: three } = await create({ role: "read" }, environment);
@@ -301,7 +302,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await ids({ unusedSince: Date.now() + 60_000 })).toEqual(new Set([one.id, two.id, three.id]));
     });
 
-    it("are updated, and expire at their new expiry time", async () => {
+    it("can be updated, and expire at their new expiry time", async () => {
       const { environment, apiToken, digest, ref } = await create();
       const listener = newListener();
       const expireTime = Date.now() + 600_000;
@@ -311,7 +312,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await update({ displayName: "other" })).toEqual(renamed);
       expect(await update({ expireTime })).toEqual({ ...renamed, expireTime });
       expect(listener.reported).toEqual([digest, digest]);
-      // An update without effect is not published.
+      // An update without a change is not published.
       expect(await update({ displayName: "other", expireTime })).toEqual({ ...renamed, expireTime });
       expect(listener.reported.length).toBe(2);
       expect((await store().find(ref))?.apiToken).toEqual({ ...renamed, expireTime });
@@ -322,7 +323,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("are rotated: the id stays, and the old secret expires at once or after its grace period", async () => {
+    it("keep their id in a rotation, and the old secret expires at once or after its grace period", async () => {
       const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
       const listener = newListener();
       const rotate = (graceMs: number) => store(listener).rotate(environment, apiToken.id, { graceMs, rotator: "r" });
@@ -337,11 +338,11 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         apiToken: { id: apiToken.id, expireTime: graceExpireTime },
       });
       expect(await store().find(refOf(second.token).ref)).toMatchObject({ isReplaced: false });
-      // If its response is lost, the rotation can be repeated, because the used secret keeps its grace period.
+      // If the response is lost, the caller can repeat the rotation, because its own secret keeps its grace period.
       const third = await rotate(700_000);
       for (const one of [token, second.token, third.token]) expect(await isValid(one)).toBe(true);
       expect((await store().find(refOf(token).ref))?.apiToken.expireTime).toBe(graceExpireTime);
-      // An update does not extend a grace period, and a later rotation shortens it.
+      // An update does not extend a grace period, and a later rotation can shorten it.
       await store().update(environment, apiToken.id, { expireTime: null, displayName: "new" });
       expect((await store().find(refOf(token).ref))?.apiToken).toMatchObject({
         displayName: "new",
@@ -360,7 +361,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       await fails(rotate(0), ApiTokenNotFound);
     });
 
-    it("are not rotated by a token that expires before them", async () => {
+    it("cannot be rotated by a token that expires before them", async () => {
       const expireTime = Date.now() + 3_600_000;
       const { environment, apiToken, token } = await create({ expireTime });
       const rotate = (notBeyond: number) => store().rotate(environment, apiToken.id, { notBeyond });
@@ -400,7 +401,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       }
     });
 
-    it("stay unchanged, without leftovers, if a worker ends before a change", async () => {
+    it("stay unchanged, and no keys are left behind, if a worker ends before a change", async () => {
       const { environment, apiToken, token } = await create();
       const before = await contents(redis(), environment);
       const failing = (script: { readonly name: string }) => testApiTokens(failingAt(client(), script.name));
@@ -411,7 +412,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await isValid(token)).toBe(true);
     });
 
-    it("are not rotated if they were revoked before the rotation reached the store", async () => {
+    it("are not rotated by a delayed call that reaches the store after their revocation", async () => {
       const { environment, apiToken } = await create();
       const revoke = () => store().revoke(environment, apiToken.id);
       const late = testApiTokens(heldUpAt(client(), ROTATE_API_TOKEN.name, revoke));
@@ -420,7 +421,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("are revoked in steps after their issuer, and issue no others in between, even after an error", async () => {
+    it("are revoked in steps after their issuer, and cannot issue tokens between the steps, even after an error", async () => {
       const { environment, apiToken } = await create({ role: "admin" });
       const other = await create({}, environment);
       const issued = await create({ creator: apiToken.id }, environment);
@@ -429,13 +430,13 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const beforeStep = async () => {
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
-        // The end of another revocation changes nothing.
+        // The end of an unrelated revocation does not end this one.
         await fails(store().revoke(environment, newResourceId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
           await fails(create({ creator: id }, environment), ApiTokenChanged);
           await fails(store().rotate(environment, other.apiToken.id, { rotator: id }), ApiTokenChanged);
         }
-        // Root is not an API token.
+        // The root token is not affected.
         await store().rotate(environment, other.apiToken.id);
         if (lengths.length === 3) throw new StoreUnavailable(undefined, "not_made");
       };
@@ -458,9 +459,9 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    // The following tests need subscriptions.
+    // Only with subscriptions, listeners receive revocations.
     if (!feeds) return;
-    it("are reported as revoked to every listener", async () => {
+    it("are reported to every listener when they are revoked", async () => {
       const listener = newListener();
       const end = followRevocations(client(1), { ...listener, refused: (error) => expect.fail(error.message) });
       try {

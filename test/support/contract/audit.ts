@@ -25,13 +25,12 @@ const FIRST = { after: "", size: 1000 };
 
 const EXPORTED = { prefix: "", count: 1 };
 
-/** The audit trail. */
 export function auditContract({ store, client, redis, withGroup }: ContractContext): void {
   const listed = (environment: Environment) => ({ ...environment, createTime: 0, deleteTime: undefined });
   const trail = ({ worker = 0, audit = AUDIT } = {}) => redisAuditTrail(client(worker), audit);
   const list = async (environment: Environment, filter: AuditFilter = {}) =>
     (await trail({ worker: 1 }).list([listed(environment)], filter, FIRST)).items;
-  /** All pages, with a maximum number of events each. */
+  /** Returns the events of all pages. Each page has at most `size` events. */
   const pages = async (environment: Environment, size: number, filter: AuditFilter = {}, between = async () => {}) => {
     const found: AuditEvent[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
@@ -46,7 +45,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
   const idsOf = (events: readonly AuditEvent[]) => events.map(({ id }) => id);
 
   describe("the audit trail", () => {
-    it("has one event per change of a group, with the author, the method and the names of fields", async () => {
+    it("has one event per change of a group, with the author, the method and the names of the changed fields", async () => {
       const environment = await newEnvironment({ tag: "Customer" });
       const { group } = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }), BY);
       await store().update(environment, "a", { name: "secret name", properties: null }, "", OTHER);
@@ -92,7 +91,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(await list(environment)).toEqual(before);
     });
 
-    it("has one event per change, even under concurrent callers", async () => {
+    it("has one event per change, even if changes are concurrent", async () => {
       const environment = await newEnvironment();
       const by = (i: number): ChangeBy => ({ ...BY, requestId: `request ${i}` });
       const made = await Promise.all(
@@ -120,7 +119,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect((await list(environment)).map(({ requestId }) => requestId).sort()).toEqual(acknowledged.sort());
     });
 
-    it("has one event per change of the environment and its API tokens", async () => {
+    it("has one event per change of an environment and of an API token", async () => {
       const named = { name: newName(), tag: "Testing" as const };
       const environments = testEnvironments(client());
       const tokens = testApiTokens(client());
@@ -149,7 +148,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(JSON.stringify(events)).not.toContain(token.slice(4, 20));
     });
 
-    it("lists events in order, each on one page", async () => {
+    it("lists events in order, and each event on exactly one page", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
       await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
@@ -183,7 +182,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(i).toBeGreaterThan(6);
     });
 
-    it("filters by group, caller, method and time, and by all of them", async () => {
+    it("can be filtered by group, caller, method, time, and all of these together", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
       for (let i = 0; i < 20; i++) {
@@ -226,7 +225,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       }
     });
 
-    it("has one event for each API token that is revoked with its issuer", async () => {
+    it("has an event for each API token that is revoked with its issuer", async () => {
       const environment = await testEnvironments(client()).create({ name: newName(), tag: undefined });
       const tokens = testApiTokens(client());
       const values = { displayName: "x", role: "admin", expireTime: undefined } as const;
@@ -240,7 +239,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(new Set(idsOf(revoked)).size).toBe(6);
     });
 
-    it("has as many events of API tokens as there were changes, even under concurrency", async () => {
+    it("has one event per change of an API token, even if changes are concurrent", async () => {
       const environment = await testEnvironments(client()).create({ name: newName(), tag: undefined });
       const { apiToken } = await testApiTokens(client()).create(environment, {
         ...{ displayName: "x", role: "admin", expireTime: undefined, creator: "root" },
@@ -257,7 +256,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       const reported = (await list(environment))
         .map(({ requestId }) => requestId)
         .filter((id) => id.startsWith("request "));
-      // A rotation or update succeeds, although a concurrent revocation may change its result.
+      // One call may fail although its change was made, if a concurrent revocation follows at once.
       for (const request of made) expect(reported).toContain(request);
       expect(new Set(reported).size).toBe(reported.length);
       expect(reported.length - made.length).toBeLessThanOrEqual(1);
@@ -281,7 +280,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       }
     });
 
-    it("reports an error if a page would begin after removed events", async () => {
+    it("reports an error if the last event of the previous page has expired", async () => {
       const { environment } = await withGroup();
       const [event] = await list(environment);
       await waitFor("the event is older", () => Date.now() > (event?.time ?? 0) + 100);
@@ -290,7 +289,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       await fails(late.list([listed(environment)], {}, page), AuditEventsExpired);
     });
 
-    it("reports an error if the events of the next page were removed by the limit", async () => {
+    it("reports an error if the limit has removed events of the next page", async () => {
       const { environment } = await withGroup();
       const update = (audit: Audit) => (_: unknown, i: number) =>
         store({ audit }).update(environment, "a", { name: `${audit === AUDIT} ${i}` });
@@ -304,7 +303,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       await fails(rest(), AuditEventsExpired);
     });
 
-    it("drops only the oldest updates beyond the limit, and reports it", async () => {
+    it("drops only the oldest updates beyond the limit, and reports their number", async () => {
       const environment = await newEnvironment();
       const dropped: [name: string, count: number][] = [];
       const onDropped = ({ name }: { readonly name: string }, count: number) => dropped.push([name, count]);
@@ -325,27 +324,27 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(others).toHaveLength(22 * 8);
       expect(updates[0]?.changedFields).toEqual(["mapping"]);
       expect(updates.length).toBeGreaterThanOrEqual(200);
-      // Redis checks only every 64th entry of a stream, and drops whole blocks.
+      // Redis trims a stream only at every 64th entry, and by whole blocks.
       expect(updates.length).toBeLessThan(200 + 64 + 101);
       expect(dropped.reduce((sum, [, count]) => sum + count, 0)).toBe(801 - updates.length);
       expect(new Set(dropped.map(([name]) => name))).toEqual(new Set([environment.name]));
     });
 
-    it("lists the changes of a group in their order, however fast they were", async () => {
+    it("lists the changes of a group in their order, even within one millisecond", async () => {
       const { environment } = await withGroup();
       const change = (i: number): Promise<unknown> => {
         const by = { ...BY, requestId: `${i}` };
         if (i % 3 === 1) return store().rotate(environment, byId("a"), by);
         return store().update(environment, "a", { name: `${i}` }, "", by);
       };
-      // Changes of one connection are sequential, many of them within one millisecond.
+      // All calls use one connection, so Redis executes them in order.
       await Promise.all(Array.from({ length: 60 }, (_, i) => change(i)));
       const requests = (await list(environment)).map(({ requestId }) => Number(requestId));
       const made = requests.slice(0, 60).reverse();
       expect(made).toEqual(made.map((_, i) => i));
     });
 
-    it("shows events for the retention period", async () => {
+    it("shows events until the end of the retention period", async () => {
       const audit = new Audit(1000);
       const { environment } = await withGroup();
       await store({ audit }).update(environment, "a", { name: "x" });
@@ -356,9 +355,9 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect((await shown()).items).toMatchObject([{ changedFields: ["name"] }]);
     });
 
-    it("continues on the next day if a change is on the next day", async () => {
+    it("lists events in order after the store's clock was set back by days", async () => {
       const { environment } = await withGroup();
-      // The clock of the store was days ahead, and was set back.
+      // The store's clock was days ahead at the last change, and was then set back.
       const ahead = Date.now() + 3 * 86_400_000;
       await setLastVersion(redis(), environment, ahead * 1000);
       await store().update(environment, "a", { name: "1" });

@@ -15,44 +15,41 @@ import { environmentKey, environmentPrefix } from "../../../src/store/keys.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 
-/** Opens at least one connection to one set of data. The calling suite closes them. */
+/** Opens one or more connections to the same data. The calling suite closes them. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
 
-/** Key ring of the contract's stores. */
 export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).fill(1) }];
 
-/** The key that replaces the key of the ring. */
+/** The key that replaces the key of `RING` in a key rotation. */
 export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
-/** Shared helpers of the contract's parts. */
+/** Helpers that all parts of the contract use. */
 export interface ContractContext {
-  /** The store of a worker. `worker` selects its connection. */
+  /** Returns the store of a worker. The number `worker` selects its connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): ReturnType<typeof testUserGroups>;
-  /** An environment with the group `a`. */
+  /** Creates an environment that contains the group `a`. */
   withGroup(given?: Partial<Environment>): Promise<{ environment: Environment; group: UserGroup }>;
-  /** The administration of user groups, for a worker. */
+  /** Returns the administration of user groups of a worker. */
   admin(options?: { worker?: number; ring?: readonly RingKey[] }): ReturnType<typeof testUserGroupAdmin>;
-  /** The connections, for tests that read stored data directly. */
+  /** Returns all connections, for tests that read stored data. */
   clients(): readonly StoreClient[];
-  /** The connection of a worker. */
+  /** Returns the connection of a worker. */
   client(worker?: number): StoreClient;
-  /** A number of groups or calls, lower for a store whose scripts take milliseconds. */
+  /** Returns a number of groups or calls: `count`, or less if the store is slow. */
   many(count: number): number;
-  /** Changes that replace the token of group `a`, by name. */
+  /** Names of changes that replace the token of the group `a`, and functions that make these changes. */
   readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
-  /** A connection to the storage: the first one, unless there are several nodes. */
+  /** Returns the connection for reads and writes of stored data. It reaches every node. */
   redis(): ScriptedRedis;
 }
 
-/** Options of the tested store. */
 export interface ContractOptions {
-  /** A connection that reaches every node, if there are several. */
+  /** Returns a connection that reaches every node. Default: the connection of the first worker. */
   readonly operator?: (() => ScriptedRedis) | undefined;
-  /** Whether a script takes milliseconds. */
+  /** Whether each script takes about a millisecond. */
   readonly isSlow?: boolean;
 }
 
-/** Opens the connections before the tests, and closes them afterwards. */
 export function contractContext(
   open: OpenClients,
   { operator, isSlow = false }: ContractOptions = {},
@@ -90,7 +87,7 @@ export function contractContext(
   };
 }
 
-/** Creates an environment. It writes the record directly, so the audit trail is empty. */
+/** Creates an environment without an audit event, by writing its record directly. */
 export async function newEnvironment(
   given: Partial<Environment> = {},
   redis: Pick<ScriptedRedis, "hset"> | undefined = current?.(),
@@ -103,60 +100,56 @@ export async function newEnvironment(
   return environment;
 }
 
-/** Returns an unused environment name. */
 export function newName(): string {
   return `e${randomBytes(8).toString("hex")}`;
 }
 
 let lastNumber = 0;
 
-/** The storage of the store that is tested. */
+/** Returns the connection to the store that the current suite tests. */
 let current: (() => ScriptedRedis) | undefined;
 
-/** Returns the values of a new group. */
+/** Returns the default values of a new group. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
   return { ...groupFromMessage(providedId, { mapping: {} }), ...given };
 }
 
-/** Creates a group to import. By default, its token is from another system. */
+/** Returns a group to import. Its default token comes from another system. */
 export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
   return { ...newGroup(providedId), token: foreignToken(), ...given };
 }
 
-/** Returns a new token of another system. */
 export function foreignToken(): string {
   return `foreign-${randomBytes(12).toString("hex")}`;
 }
 
-/** Creates a rotation by token. */
 export function byToken(token: string, given: Partial<Rotation> = {}): Rotation {
   return { target: { by: "token", token }, ...rotation(given) };
 }
 
-/** Creates a rotation by id. */
 export function byId(providedId: string, given: Partial<Rotation> = {}): Rotation {
   return { target: { by: "id", providedId }, ...rotation(given) };
 }
 
-/** A grace period counts as requested, unless it is marked as a default. */
+/** Returns a rotation. By default, `graceMs` counts as requested by the caller. */
 function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, requestedGraceMs: given.graceMs, requestId: undefined, ...given };
 }
 
-/** Returns the audit events of an environment since a minute ago, the newest first. */
+/** Returns the audit events of the last minute, the newest first. */
 export async function eventsOf(client: StoreClient, environment: Environment): Promise<readonly AuditEvent[]> {
   const listed = { ...environment, createTime: Date.now() - 60_000, deleteTime: undefined };
   return (await redisAuditTrail(client, AUDIT).list([listed], {}, { after: "", size: 1000 })).items;
 }
 
-/** Returns all stored data of an environment, by key. A stream has one element per event. */
+/** Returns all stored data of an environment by key. A stream has one element per event. */
 export async function contents(redis: ScriptedRedis, { number }: Environment): Promise<Record<string, unknown>> {
   const keys = await redis.keys(`${environmentPrefix(number)}*`);
   const entries = keys.sort().map(async (key) => {
     const type = await redis.type(key);
     if (type === "hash") return [key, await redis.hgetall(key)] as const;
     if (type === "stream") return [key, await redis.xrange(key, "-", "+")] as const;
-    // A stream of the embedded store.
+    // The embedded store keeps streams as lists.
     if (type === "list") return [key, await redis.lrange(key, 0, -1)] as const;
     return [key, type === "zset" ? await redis.zrange(key, 0, -1, "WITHSCORES") : await redis.get(key)] as const;
   });
@@ -164,7 +157,8 @@ export async function contents(redis: ScriptedRedis, { number }: Environment): P
 }
 
 /**
- * A client that first runs a function before each script that changes data. If the function fails, so does the change.
+ * Returns a client that calls `duringScript` before each run of a script. If the function fails, the script does not
+ * run.
  */
 export function heldUpAt(client: StoreClient, script: string, duringScript: () => Promise<unknown>): StoreClient {
   const held =
@@ -178,19 +172,19 @@ export function heldUpAt(client: StoreClient, script: string, duringScript: () =
   return { run, ask, confirmMissing, change: held(client.change) } as unknown as StoreClient;
 }
 
-/** Returns a client whose scripts fail, as if this process had ended before them. */
+/** Returns a client whose calls of a script fail before it runs, as if the worker had ended. */
 export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** Expects a call to fail with an error class. */
+/** Expects a call to fail with an error of a class. */
 export async function fails(call: Promise<unknown>, error: ErrorClass): Promise<void> {
   await expect(call).rejects.toBeInstanceOf(error);
 }
 
-/** Expects one of several calls to succeed, and the others to fail with an error class. @returns its result */
+/** Expects exactly one call to succeed, and the others to fail with an error of a class. @returns the one result */
 export async function oneWins<T>(calls: readonly Promise<T>[], error: ErrorClass): Promise<T> {
   const settled = await Promise.allSettled(calls);
   for (const each of settled) if (each.status === "rejected") expect(each.reason).toBeInstanceOf(error);

@@ -15,7 +15,6 @@ import {
 
 const HOUR_MS = 3_600_000;
 
-/** Contract of `delete`. */
 export function deletionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("delete", () => {
     it("deletes the group, its tokens and their index entries, and frees its id", async () => {
@@ -52,7 +51,7 @@ export function deletionContract({ store, admin, client, redis, withGroup }: Con
       expect((await store().resolve(environment, inGrace.token)).providedId).toBe("b");
     });
 
-    it("checks the given etag", async () => {
+    it("fails if the given etag is not current", async () => {
       const { environment, group } = await withGroup();
       const { etag } = await store().update(environment, "a", { name: "N" });
       for (const stale of [group.etag, "x", "__proto__", " "]) {
@@ -64,7 +63,7 @@ export function deletionContract({ store, admin, client, redis, withGroup }: Con
       await fails(store().get(environment, "a"), UserGroupNotFound);
     });
 
-    it("accepts only the group's current token, of this service or of another system", async () => {
+    it("accepts only the group's current token, which can be from this service or another system", async () => {
       const environment = await newEnvironment();
       await admin().import(environment, [imported("a", { token: "of-another-system" })]);
       const { group } = await store().getOrCreate(environment, newGroup("b"));
@@ -89,7 +88,7 @@ export function deletionContract({ store, admin, client, redis, withGroup }: Con
       await fails(store().resolve(environment, group.token), TokenNotFound);
     });
 
-    it("by token succeeds, or a concurrent rotation does, never both", async () => {
+    it("by token never succeeds together with a concurrent rotation", async () => {
       const { environment, group } = await withGroup();
       let { token } = group;
       for (let i = 0; i < 10; i++) {
@@ -100,14 +99,14 @@ export function deletionContract({ store, admin, client, redis, withGroup }: Con
       }
     });
 
-    it("happens once under concurrent calls", async () => {
+    it("succeeds for only one of several concurrent calls", async () => {
       const { environment } = await withGroup();
       const calls = Array.from({ length: 20 }, (_, worker) => admin({ worker }).delete(environment, "a"));
       await oneWins(calls, UserGroupNotFound);
       expect(await eventsOf(client(), environment)).toHaveLength(2);
     });
 
-    it("does not let a retried rotation return an old token, or confuse the new group with the old one", async () => {
+    it("makes a retry of an earlier rotation fail, even after the group was created again", async () => {
       const { environment, group } = await withGroup();
       const rotations = [byToken(group.token, { requestId: "t", graceMs: 1 }), byId("a", { requestId: "i" })] as const;
       for (const rotation of rotations) await store().rotate(environment, rotation);
@@ -119,7 +118,7 @@ export function deletionContract({ store, admin, client, redis, withGroup }: Con
       expect((await store().get(environment, "a")).token).toBe(next.token);
     });
 
-    it("frees an imported token for another group", async () => {
+    it("makes the group's imported token available to other groups", async () => {
       const environment = await newEnvironment();
       const given = imported("a");
       await admin().import(environment, [given]);

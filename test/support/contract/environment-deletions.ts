@@ -35,7 +35,6 @@ const NEW_TOKEN = { displayName: "x", role: "manage", expireTime: undefined, cre
 
 const FIRST = { after: "", size: 1000 };
 
-/** Deletions of environments. */
 export function environmentDeletionContract({ client, store, admin, redis }: ContractContext): void {
   const environments = ({ worker = 0, ...given }: { worker?: number } & Partial<EnvironmentDeps> = {}) =>
     testEnvironments(client(worker), given);
@@ -49,7 +48,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
   };
 
   describe("deletion of environments", () => {
-    it("rejects environments with groups, unless it is forced", async () => {
+    it("fails without force if the environment contains groups", async () => {
       const environment = await create();
       await fails(environments().delete({ name: newName(), tag: undefined }, false), EnvironmentNotFound);
       for (const id of ids(7)) await store().getOrCreate(environment, newGroup(id));
@@ -63,7 +62,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await isNowhere(environment);
     });
 
-    it("is rejected without force if a group is created concurrently", async () => {
+    it("fails without force if a group is created concurrently", async () => {
       const environment = await create();
       const late = () => store().getOrCreate(environment, newGroup("late"));
       const slow = testEnvironments(heldUpAt(client(), BEGIN_DELETION.name, late));
@@ -71,7 +70,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
     });
 
-    it("proceeds in bounded steps, and from the first step on no token is valid and nothing changes", async () => {
+    it("proceeds in limited steps, and after the first step, no token is valid and no change is possible", async () => {
       const environment = await create();
       const made = await Promise.all(ids(30).map((id) => store().getOrCreate(environment, newGroup(id))));
       const foreign = [imported("foreign 1"), imported("foreign 2")];
@@ -100,7 +99,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       }
       expect(token).toMatch(/^ugk_/);
       for (let left = steps[0] ?? 0; left > 0; steps.push(left)) {
-        // Only the call that begins the deletion needs `force`.
+        // Only the call that begins a deletion needs `force`.
         left = await environments({ worker: steps.length, maxGroups: 9 }).delete(environment, steps.length > 1);
       }
       expect(steps.length).toBeGreaterThan(3);
@@ -110,7 +109,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
     });
 
     it.each([BEGIN_DELETION, CLEAR_ENVIRONMENT, REMOVE_MEMBER])(
-      "continues if a worker ended before $name",
+      "is continued by the next call if a worker ended before $name",
       async (script) => {
         const environment = await create();
         for (const id of ids(5)) await store().getOrCreate(environment, newGroup(id));
@@ -128,7 +127,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       },
     );
 
-    it("is final until the environment is created again, and old tokens do not reach the new one", async () => {
+    it("is final, and calls to the deleted environment do not reach a new environment with the same name", async () => {
       const environment = await create();
       const { name, tag } = environment;
       const numbers = new Set([environment.number]);
@@ -150,7 +149,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect(numbers.size).toBe(21);
     });
 
-    it("happens once under concurrent calls, and while others create the environment", async () => {
+    it("succeeds under concurrent deletions and creations of the same environment", async () => {
       const environment = await create();
       const { name, tag } = environment;
       await Promise.all(ids(20).map((id) => store().getOrCreate(environment, newGroup(id))));
@@ -181,12 +180,12 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await isNowhere(environment);
     });
 
-    it("keeps an environment in the list if it is recreated before the last step, even if the deleting worker then exits", async () => {
+    it("keeps an environment in the list if the environment is created again before the last step", async () => {
       const environment = await create();
       const slow = heldUpAt(client(), REMOVE_MEMBER.name, async () => {
         await environments({ worker: 1 }).create(environment);
       });
-      // The worker makes no change after its last step.
+      // The deleting worker must not change anything after its last step, so ADD_MEMBER fails.
       expect(await testEnvironments(failingAt(slow, ADD_MEMBER.name)).delete(environment, true)).toBe(0);
       const again = await environments().find(environment);
       expect(again.number).not.toBe(environment.number);
@@ -195,7 +194,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect(await listedNumbers(redis(), environment)).toEqual([]);
     });
 
-    it("is not undone by a delayed worker that needs the environment", async () => {
+    it("is not undone by a delayed worker that tries to create the environment", async () => {
       const { name, tag } = { name: newName(), tag: undefined };
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, async () => {
         await environments({ worker: 1 }).create({ name, tag });
@@ -205,7 +204,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await isNowhere({ name, tag });
     });
 
-    it("keeps the audit trail, apart from that of a new environment with the same name", async () => {
+    it("keeps the audit trail, separately from the trail of a new environment with the same name", async () => {
       const environment = await create();
       await store().getOrCreate(environment, newGroup("a"));
       await tokens().create(environment, NEW_TOKEN);

@@ -7,7 +7,6 @@ import { listedNumbers } from "../stored-keys.ts";
 import { testEnvironments } from "../stores.ts";
 import { type ContractContext, failingAt, fails, heldUpAt, newName, oneWins } from "./context.ts";
 
-/** Environments: creation, lookup and lists. */
 export function environmentContract({ client, clients, redis }: ContractContext): void {
   const environments = (worker = 0) => testEnvironments(client(worker));
   const ensure = (name: EnvironmentName) =>
@@ -16,7 +15,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
   const isListed = async (name: EnvironmentName) => (await listedNumbers(redis(), name)).length > 0;
 
   describe("environments", () => {
-    it("are created by the first worker that needs them, and found by every worker", async () => {
+    it("are created on demand by the first worker, and found by every worker", async () => {
       const name = named("Customer");
       for (let worker = 0; worker < 2; worker++) await fails(environments(worker).find(name), EnvironmentNotFound);
       const [first, ...others] = [...(await ensure(name)), ...(await ensure(name))];
@@ -26,7 +25,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
       await fails(environments().find({ name: name.name, tag: undefined }), EnvironmentNotFound);
     });
 
-    it("are created once under concurrent calls", async () => {
+    it("are created by only one of several concurrent calls", async () => {
       const name = named("Customer");
       const create = () => clients().map((each) => testEnvironments(each).create(name));
       const made = await oneWins([...create(), ...create(), ...create(), ...create()], EnvironmentExists);
@@ -36,7 +35,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
     });
 
     it.each([ADD_MEMBER, CREATE_ENVIRONMENT])(
-      "are created by the next call if a worker ends before $name",
+      "are created by the next call if a worker ended before $name",
       async (script) => {
         const name = named();
         await testEnvironments(failingAt(client(), script.name))
@@ -49,7 +48,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
       },
     );
 
-    it("are not created twice by a delayed worker", async () => {
+    it("are not created a second time by a delayed worker", async () => {
       const name = named();
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, () => environments(1).create(name));
       await fails(testEnvironments(slow).create(name), EnvironmentExists);
@@ -78,7 +77,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
     });
   });
 
-  it.each(READY_KINDS)("passes the check of %s", async (kind) => {
+  it.each(READY_KINDS)("a healthy store passes the check of %s", async (kind) => {
     for (const each of clients()) await expect(each.check(kind)).resolves.toBeUndefined();
   });
 }

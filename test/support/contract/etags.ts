@@ -5,7 +5,6 @@ import { loseEvents, setLastVersion } from "../stored-state.ts";
 import { AUDIT } from "../stores.ts";
 import { byId, type ContractContext, eventsOf, fails, newGroup } from "./context.ts";
 
-/** Etags of groups. */
 export function etagContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("etags", () => {
     it("differ for every change, even within one millisecond", async () => {
@@ -19,7 +18,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       expect(new Set(groups.map(({ etag }) => etag)).size).toBe(51);
     });
 
-    it("of a deleted group match no later group with its id", async () => {
+    it("of a deleted group do not match a later group with the same id", async () => {
       const { environment, group } = await withGroup();
       const seen = [group.etag];
       for (let i = 0; i < 10; i++) {
@@ -31,9 +30,9 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       }
     });
 
-    it("and event ids keep rising while the store's clock is behind the last change", async () => {
+    it("and event ids increase, even if the store's clock is behind the last change", async () => {
       const { environment, group } = await withGroup();
-      // The last change was an hour ahead, and then the clock was set back.
+      // At the last change, the store's clock was an hour ahead. Then it was set back.
       const ahead = (Date.now() + 3_600_000) * 1000;
       await setLastVersion(redis(), environment, ahead);
       const first = await store().update(environment, "a", { name: "1" });
@@ -43,7 +42,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       expect((await eventsOf(client(), environment)).map(({ id }) => Number(id) - ahead).slice(0, 2)).toEqual([2, 1]);
     });
 
-    it("and event ids are not repeated after the event keys of the day are lost", async () => {
+    it("and event ids are not repeated, even if the day's events are lost", async () => {
       const { environment, group } = await withGroup();
       const ahead = (Date.now() + 3_600_000) * 1000;
       await setLastVersion(redis(), environment, ahead);

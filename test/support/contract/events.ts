@@ -23,11 +23,10 @@ const BEGINNING = { since: 0 };
 
 const NOW = { since: Number.POSITIVE_INFINITY };
 
-/** The feed of events. */
 export function eventsContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const read = (environment: Environment, start: EventStart, size = 1000, audit = AUDIT) =>
     redisAuditTrail(client(1), audit).readEvents(environment, start, size);
-  /** Reads all events after a position, in pages. */
+  /** Reads all events after a position in pages of `size` events. */
   const readAll = async (environment: Environment, start: EventStart, size: number, audit = AUDIT) => {
     const found: FeedEvent[] = [];
     for (let next = start; ; ) {
@@ -45,7 +44,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
     store({ audit }).update(environment, "a", { name }, "", by("UpdateUserGroup"));
 
   describe("the feed of events", () => {
-    it("has pages of a limited length for any requested length", async () => {
+    it("limits the length of a page, even if the caller requests longer pages", async () => {
       const { environment } = await withGroup();
       await Promise.all(Array.from({ length: 300 }, (_, i) => update(environment, `${i}`)));
       const { events, hasMore } = await read(environment, BEGINNING, 1000);
@@ -54,7 +53,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       expect(new Set(found.map(({ id }) => id)).size).toBe(301);
     });
 
-    it("has the events of the audit trail in their order, with ids, types and names of fields", async () => {
+    it("contains the events of the audit trail in order, with ids, types and names of changed fields", async () => {
       const environment = await testEnvironments(client()).create(
         { name: newName(), tag: undefined },
         by("CreateEnvironment"),
@@ -131,7 +130,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       }
     });
 
-    it("continues at the end without gaps, even if there are no events yet", async () => {
+    it("continues without gaps from a position at its end", async () => {
       const { environment } = await withGroup();
       let next = await end(environment);
       for (let i = 0; i < 3; i++) {
@@ -145,7 +144,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       }
     });
 
-    it("misses no event of concurrent changes while it reads", async () => {
+    it("contains every event of changes that are concurrent with reads", async () => {
       const { environment } = await withGroup();
       const start = await end(environment);
       let isDone = false;
@@ -170,7 +169,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       expect(seen).toEqual((await readAll(environment, start, 1000)).found.map(({ id }) => id));
     });
 
-    it("begins at a time", async () => {
+    it("can begin at a given time", async () => {
       const { environment } = await withGroup();
       for (let i = 0; i < 3; i++) await update(environment, `${i}`);
       const { found } = await readAll(environment, BEGINNING, 1000);
@@ -179,7 +178,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       expect((await readAll(environment, { since: second.time }, 2)).found).toEqual(wanted);
     });
 
-    it("reports a position whose event Redis has lost, or that is in the future", async () => {
+    it("rejects a cursor whose event Redis has lost, and a cursor in the future", async () => {
       const { environment } = await withGroup();
       const before = await end(environment);
       await setLastVersion(redis(), environment, before.id + 10);
@@ -191,7 +190,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       await fails(read(environment, { ...last, number: last.number + 1 }), EventCursorExpired);
     });
 
-    it("reports a position before updates that the limit of a day removed, and not one after them", async () => {
+    it("rejects a cursor before updates that the daily limit removed, and accepts a later cursor", async () => {
       const { environment } = await withGroup();
       const start = await end(environment);
       const audit = new Audit(AUDIT.retentionMs, { maxUpdates: 200 });
@@ -208,7 +207,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       expect((await readAll(environment, first, 100)).found).toEqual(found.slice(1));
     });
 
-    it("reports a position older than the retention period, unless it was reached later", async () => {
+    it("rejects a cursor older than the retention period, but not if the same position was read again later", async () => {
       const { environment } = await withGroup();
       const audit = new Audit(2000);
       const first = await end(environment);
@@ -218,7 +217,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
         "the event is too old",
         async () => (await read(environment, BEGINNING, 10, audit)).events.length === 0,
       );
-      // No event was missed while the position was the last one.
+      // The position was still the last one, so the reader has missed no event.
       const quiet = (await read(environment, cursor, 10, audit)).next;
       expect(quiet.id).toBe(first.id);
       await update(environment, "x", audit);
@@ -226,11 +225,11 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       await fails(read(environment, cursor, 10, audit), EventCursorExpired);
     });
 
-    it("continues over midnight, after years without events, and after the clock of Redis was set back", async () => {
+    it("continues after midnight, after years without events, and after the clock of Redis was set back", async () => {
       const { environment } = await withGroup();
       const start = await end(environment);
       const ids: number[] = [];
-      // Each version is the last one of its day, so the next change is on the following day.
+      // Each version is just before midnight, so the following updates are on two days.
       for (const days of [1, 2, 5, 1500, 3000]) {
         await store().rotate(environment, byId("a"));
         const midnight = (Math.floor(Date.now() / DAY_MS) + days) * DAY_MS * 1000;
@@ -247,7 +246,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       }
     });
 
-    it("ends with the environment", async () => {
+    it("cannot be read after the environment was deleted", async () => {
       const environments = testEnvironments(client());
       const environment = await environments.create({ name: newName(), tag: undefined });
       const last = await end(environment);
@@ -257,7 +256,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
     });
   });
 
-  it("parses only cursors that it formats", () => {
+  it("parseCursor accepts only texts that formatCursor returns", () => {
     const cursor = formatCursor({ number: 7, id: 1_700_000_000_000_000, time: 1_700_000_000_000 });
     expect(parseCursor(cursor)).toEqual({ number: 7, id: 1_700_000_000_000_000, time: 1_700_000_000_000 });
     const encoded = (text: string) => Buffer.from(text).toString("base64url");

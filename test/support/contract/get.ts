@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type ContractContext, contents, eventsOf, newEnvironment, newGroup } from "./context.ts";
 
-/** Contract of `getOrCreate`. */
 export function getContract({ store, client, redis, many }: ContractContext): void {
   describe("getOrCreate", () => {
     it("creates a group with the given values", async () => {
@@ -35,7 +34,7 @@ export function getContract({ store, client, redis, many }: ContractContext): vo
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("creates a group once for concurrent callers, who all receive it", async () => {
+    it("creates only one group for concurrent calls, and returns this group to each of them", async () => {
       const environment = await newEnvironment();
       const calls = Array.from({ length: many(100) }, (_, worker) =>
         store({ worker }).getOrCreate(environment, newGroup("a", { name: `creator ${worker}` })),

@@ -7,7 +7,7 @@ import { byId, type ContractContext, contents, fails, imported, newEnvironment, 
 
 const HOUR_MS = 3_600_000;
 
-/** Ids in the order of their UTF-8 bytes, which differs from that of their UTF-16 units. */
+/** Ids in the order of their UTF-8 bytes. Their order by UTF-16 units would be different. */
 const ORDERED = [
   "A",
   "Z",
@@ -26,14 +26,12 @@ const ORDERED = [
   "👪",
 ];
 
-/** Contract of `list`, `export` and `lookUp`. */
 export function groupListContract(context: ContractContext): void {
   describe("list", () => lists(context));
   describe("export", () => exports(context));
   describe("lookUp", () => lookUps(context));
 }
 
-/** Reads all pages. */
 async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<Page<T>>, prefix = "") {
   const pages: (readonly T[])[] = [];
   let after: string | undefined = "";
@@ -63,7 +61,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(await idsOf(await newEnvironment(), 10)).toEqual([]);
   });
 
-  it("fills its pages", async () => {
+  it("has full pages", async () => {
     const environment = await newEnvironment();
     const groups = Array.from({ length: many(90) }, (_, i) => newGroup(`group ${i}`));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
@@ -71,7 +69,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(pages.map((page) => page.length)).toEqual([many(30), many(30), many(30)]);
   });
 
-  it("contains the groups whose name contains a text, page by page", async () => {
+  it("can be limited to groups whose name contains a text, regardless of case", async () => {
     const environment = await newEnvironment();
     const count = many(2500);
     const groups = Array.from({ length: count }, (_, i) =>
@@ -92,7 +90,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     for (const none of ["nowhere", ".*", "%a"]) expect(await search(none, 10)).toEqual([]);
   });
 
-  it("reads no more records than fit on a page", async () => {
+  it("reads only the records of the requested page", async () => {
     const environment = await newEnvironment();
     const groups = Array.from({ length: many(500) }, (_, i) => newGroup(`group ${i}`));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
@@ -108,7 +106,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(requested).toEqual(["list-user-group-ids"]);
   });
 
-  it("reports about each group only what operators may know", async () => {
+  it("returns the name, ids and times of each group, but no token, mapping or properties", async () => {
     const environment = await newEnvironment({ tag: "Customer" });
     const given = newGroup("a", { name: "", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);
@@ -135,7 +133,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(JSON.stringify(await read())).not.toContain(rotated.token);
   });
 
-  it("changes nothing, and is separate from other environments", async () => {
+  it("changes nothing, and contains no groups of other environments", async () => {
     const { environment } = await withGroup();
     await store().getOrCreate(await newEnvironment({ name: environment.name, tag: "Testing" }), newGroup("b"));
     const before = await contents(redis(), environment);
@@ -165,7 +163,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
 }
 
 function exports({ store, admin }: ContractContext): void {
-  it("returns every group as GetUserGroup returns it", async () => {
+  it("returns every group with all fields, including the token", async () => {
     const environment = await newEnvironment();
     const created = await Promise.all(
       ORDERED.map((id, i) =>
@@ -183,13 +181,13 @@ function exports({ store, admin }: ContractContext): void {
     }
   });
 
-  it("ends a page at its size limit, but returns at least one group", async () => {
+  it("limits the size of a page in bytes, but returns at least one group", async () => {
     const environment = await newEnvironment();
     const properties = { p: "x".repeat(60_000) };
     const mapping = Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`k${i}`, "日".repeat(800)]));
     const groups = Array.from({ length: 40 }, (_, i) => newGroup(`g${String(i).padStart(2, "0")}`, { properties }));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
-    // Two of these exceed a page.
+    // Together, these two groups are larger than a page.
     for (const id of ["g05", "g06"]) await store().update(environment, id, { mapping });
     const pages = await pagesOf(1000, (range) => admin().export(environment, range));
     expect(pages.flat().map(({ providedId }) => providedId)).toEqual(groups.map(({ providedId }) => providedId));
@@ -199,7 +197,7 @@ function exports({ store, admin }: ContractContext): void {
 }
 
 function lookUps({ store, admin }: ContractContext): void {
-  it("returns everything except the token", async () => {
+  it("returns all fields except the token", async () => {
     const environment = await newEnvironment();
     const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);

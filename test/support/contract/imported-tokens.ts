@@ -16,11 +16,11 @@ import {
 } from "./context.ts";
 import { reported } from "./imports.ts";
 
-/** An import that provides every token. */
+/** Options of an import that may replace every token. */
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
 const HOUR_MS = 3_600_000;
 
-/** Tokens that groups bring from another system, or from another environment of this service. */
+/** Tokens that an import sets: from another system, or from another environment of this service. */
 export function importedTokenContract({ store, admin, many }: ContractContext): void {
   const create = async (id = "a", given = imported(id, { name: "A" })) => {
     const environment = await newEnvironment();
@@ -32,7 +32,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
     it.each([
       ["of another system", foreignToken],
       ["of this service", newUserGroupToken],
-    ])("%s resolves on every worker, and shows changes made after its import", async (_, newToken) => {
+    ])("%s resolves on every worker to the current values of the group", async (_, newToken) => {
       const { environment, token } = await create("a", imported("a", { token: newToken() }));
       await store().update(environment, "a", { name: "B" });
       for (const worker of [0, 1]) {
@@ -41,7 +41,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().get(environment, "a")).token).toBe(token);
     });
 
-    it.each([8, 29, 36, 128, 700, 1024])("of %i characters is stored, found and rotated", async (length) => {
+    it.each([8, 29, 36, 128, 700, 1024])("can have %i characters, and can be resolved and rotated", async (length) => {
       const { environment, token } = await create(
         "a",
         imported("a", { token: "imported-".repeat(200).slice(0, length) }),
@@ -53,7 +53,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, rotated.token)).name).toBe("B");
     });
 
-    it("is revoked by a rotation", async () => {
+    it("is revoked by a rotation, by token or by id", async () => {
       for (const by of [byToken, () => byId("a")]) {
         const { environment, token } = await create();
         const rotated = await store({ worker: 1 }).rotate(environment, by(token));
@@ -64,14 +64,14 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       }
     });
 
-    it("is rotated once under concurrent calls", async () => {
+    it("can be rotated by only one of several concurrent calls", async () => {
       const { environment, token } = await create();
       const calls = Array.from({ length: 30 }, (_, worker) => store({ worker }).rotate(environment, byToken(token)));
       const won = await oneWins(calls, TokenNotFound);
       expect((await store().get(environment, "a")).token).toBe(won.token);
     });
 
-    it("has its grace period, in which no other group can receive it", async () => {
+    it("can have a grace period, in which no other group can receive the token", async () => {
       const { environment, token } = await create();
       const rotated = await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeCloseTo(
@@ -84,7 +84,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
-    it("can belong to another group as soon as its grace period is over", async () => {
+    it("can be imported for another group after its grace period", async () => {
       const { environment, token } = await create();
       await store().rotate(environment, byToken(token, { graceMs: 300 }));
       await waitFor("the grace period is over", () =>
@@ -97,13 +97,13 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       );
       expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(environment, token)).providedId).toBe("b");
-      // Changes of the previous group do not revoke it.
+      // The group that had the token before can no longer revoke it.
       await store().rotate(environment, byId("a"));
       await admin().delete(environment, "a");
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
-    it("can belong to another group as soon as its group is deleted or receives another token", async () => {
+    it("can be imported for another group after its group was deleted or has received another token", async () => {
       const endings = [
         (environment: Awaited<ReturnType<typeof newEnvironment>>) => admin().delete(environment, "a"),
         (environment: Awaited<ReturnType<typeof newEnvironment>>) => store().rotate(environment, byId("a")),
@@ -119,7 +119,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       }
     });
 
-    it("becomes the current token again if it is imported for its group in its grace period", async () => {
+    it("becomes the current token of its group again if it is imported in its grace period", async () => {
       const { environment, token } = await create();
       const other = foreignToken();
       await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
@@ -136,13 +136,13 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
-    it("has its full grace period if an import replaces it", async () => {
+    it("has its full grace period after an import has replaced it", async () => {
       const { environment, token } = await create();
       await admin().import(environment, [imported("a")], { ...EVERY, graceMs: 48 * HOUR_MS });
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeGreaterThan(Date.now() + 47 * HOUR_MS);
     });
 
-    it("belongs to one environment", async () => {
+    it("is valid only in its environment", async () => {
       const { environment, token } = await create();
       const other = await newEnvironment({ name: environment.name, tag: "Testing" });
       await fails(store().resolve(other, token), TokenNotFound);
@@ -152,7 +152,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
-    it("is given to one of several groups that request it concurrently", async () => {
+    it("is assigned to only one of several groups if their imports are concurrent", async () => {
       const environment = await newEnvironment();
       const token = foreignToken();
       const imports = await Promise.all(
@@ -167,7 +167,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect(providedId).toBe(`group ${outcomes.indexOf("created")}`);
     });
 
-    it.each([1, 2, 3])("belongs to at most one group after random concurrent changes (%i)", async (seed) => {
+    it.each([1, 2, 3])("belongs to at most one group after random concurrent changes (seed %i)", async (seed) => {
       const random = new Random(seed);
       const environment = await newEnvironment();
       const ids = ["a", "b", "c"];

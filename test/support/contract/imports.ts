@@ -21,11 +21,10 @@ import {
 
 const DAY_MS = 86_400_000;
 
-/** Returns import results for tests, with the reason of a failure. */
+/** Returns the outcome of each import. For a failed import, returns the name of its error. */
 export const reported = (outcomes: readonly ImportOutcome[]) =>
   outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
 
-/** Contract of `import`. */
 export function importContract(context: ContractContext): void {
   describe("import", () => {
     creating(context);
@@ -36,7 +35,7 @@ export function importContract(context: ContractContext): void {
 }
 
 function creating({ store, admin, client, redis, many, withGroup }: ContractContext): void {
-  it("creates groups with their tokens, and reports a result for each", async () => {
+  it("creates groups with their tokens, and reports one result per group", async () => {
     const environment = await newEnvironment({ tag: "Customer" });
     const groups = Array.from({ length: many(120) }, (_, i) =>
       imported(`g${i}`, { name: `N${i}`, mapping: { s: `${i}` }, ...(i % 2 && { properties: { i } }) }),
@@ -58,7 +57,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
     expect((await store().resolve(environment, token)).providedId).toBe("a");
   });
 
-  it("changes nothing if it is repeated with another order of keys", async () => {
+  it("changes nothing if it is repeated, even with another order of keys", async () => {
     const environment = await newEnvironment();
     const properties = { a: 1, b: { c: [1, -0, null], d: "x" } };
     const turned = { b: { d: "x", c: [1, 0, null] }, a: 1 };
@@ -78,7 +77,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
     expect(await contents(redis(), environment)).toEqual(before);
   });
 
-  it("does not change a different existing group, unless it may replace it", async () => {
+  it("changes an existing group only if replacement is allowed", async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A" }));
     const before = await contents(redis(), environment);
@@ -96,7 +95,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
     expect((await store().resolve(environment, group.token)).name).toBe("A");
   });
 
-  it("as a dry run reports the results that the import then has", async () => {
+  it("reports the same results in a dry run, and changes nothing", async () => {
     const environment = await newEnvironment();
     const same = imported("same");
     await admin().import(environment, [same, imported("other", { name: "A" }), imported("younger")]);
@@ -130,7 +129,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
     expect(await admin().import(environment, groups, { snapshotTime, ...forced } as ImportOptions)).toEqual(outcomes);
   });
 
-  it("creates a group once under concurrent imports", async () => {
+  it("creates a group only once if imports are concurrent", async () => {
     const environment = await newEnvironment();
     const given = imported("a", { properties: { p: 1 } });
     const outcomes = await Promise.all(
@@ -141,7 +140,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
   });
 
-  it("fails only for new groups if no team id is left", async () => {
+  it("fails only for new groups if the environment has no free team id", async () => {
     const { environment } = await withGroup();
     await setGroupsEver(redis(), environment, TEAM_IDS);
     const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
@@ -150,7 +149,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
 }
 
 function replacing({ store, admin, client, withGroup }: ContractContext): void {
-  it("replaces a group, keeps its team id, and revokes its tokens if it receives another one", async () => {
+  it("replaces a group but not its team id, and revokes its tokens if it receives another token", async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
@@ -163,7 +162,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, given.token ?? "")).tokenExpireTime).toBeUndefined();
   });
 
-  it("keeps the token and its grace period if it provides no token", async () => {
+  it("keeps the current token and the grace period if it contains no token", async () => {
     const { environment, group } = await withGroup();
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     const given = imported("a", { name: "B", token: undefined });
@@ -172,7 +171,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     for (const { token } of [group, rotated]) expect((await store().resolve(environment, token)).name).toBe("B");
   });
 
-  it("replaces long values by short ones, and an imported token by another token or by a token of this service", async () => {
+  it("replaces long values by short values, and an imported token by any other token", async () => {
     const environment = await newEnvironment();
     for (const length of [900, 20, 400, 8, 63, 64, 65]) {
       const properties = { p: "x".repeat(length) };
@@ -188,7 +187,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("b");
   });
 
-  it("loses no concurrent change", async () => {
+  it("does not overwrite concurrent changes", async () => {
     const { environment } = await withGroup();
     const tokens = new Set<string>();
     const work = Array.from({ length: 12 }, async (_, i) => {
@@ -205,12 +204,12 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     const { token } = await store().get(environment, "a");
     expect(tokens).toContain(token);
     expect((await store().resolve(environment, token)).providedId).toBe("a");
-    // The creation, and one event per change: no import overwrote another change.
+    // One event for the creation, and one per change.
     expect(await eventsOf(client(), environment)).toHaveLength(13);
   });
 }
 
-/** The snapshot time of an import, and its effect. */
+/** Tests that the snapshot time of an import decides which tokens it replaces. */
 function snapshots({ store, admin, client, redis, replacements, withGroup }: ContractContext): void {
   const { UPSERT, CREATE_ONLY } = { UPSERT: "upsert", CREATE_ONLY: "create-only" } as const;
   const clockOf = async () => {
@@ -219,7 +218,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
   };
   const tokenOf = async (environment: Environment) => (await store().get(environment, "a")).token;
 
-  it("dates its token from the snapshot", async () => {
+  it("sets the creation time of its token to the snapshot time", async () => {
     const environment = await newEnvironment();
     const now = await clockOf();
     const dated = async (id: string, snapshotTime: number) => {
@@ -239,35 +238,40 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(await dated("c", later)).toEqual(["updated", later, true, true]);
   });
 
-  it.each(replacements)("does not bring back a token from before %s, and reports it", async (_what, replace) => {
-    for (const isForeign of [false, true]) {
-      const environment = await newEnvironment();
-      if (isForeign) await admin().import(environment, [imported("a")], { snapshotTime: 1 });
-      else await store().getOrCreate(environment, newGroup("a"));
-      const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
-      expect(reported(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
-      await replace(environment);
-      const now = await tokenOf(environment);
-      const old = items[0]?.token ?? "";
-      expect(now).not.toBe(old);
-      const before = await contents(redis(), environment);
-      for (const mode of [CREATE_ONLY, UPSERT, CREATE_ONLY]) {
-        expect(reported(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
+  it.each(replacements)(
+    "does not restore a token that was replaced by %s, and reports `token-newer`",
+    async (_what, replace) => {
+      for (const isForeign of [false, true]) {
+        const environment = await newEnvironment();
+        if (isForeign) await admin().import(environment, [imported("a")], { snapshotTime: 1 });
+        else await store().getOrCreate(environment, newGroup("a"));
+        const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
+        expect(reported(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual([
+          "unchanged",
+        ]);
+        await replace(environment);
+        const now = await tokenOf(environment);
+        const old = items[0]?.token ?? "";
+        expect(now).not.toBe(old);
+        const before = await contents(redis(), environment);
+        for (const mode of [CREATE_ONLY, UPSERT, CREATE_ONLY]) {
+          expect(reported(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
+        }
+        expect(await contents(redis(), environment)).toEqual(before);
+        // If other fields also differ, an upsert replaces these fields but not the token.
+        const renamed = items.map((group) => ({ ...group, name: "restored" }));
+        expect(reported(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
+        expect(reported(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual([
+          "token-newer",
+        ]);
+        expect(await store().get(environment, "a")).toMatchObject({ name: "restored", token: now });
+        await store().rotate(environment, byId("a"));
+        await fails(store().resolve(environment, old), TokenNotFound);
       }
-      expect(await contents(redis(), environment)).toEqual(before);
-      // All fields except the token are replaced.
-      const renamed = items.map((group) => ({ ...group, name: "restored" }));
-      expect(reported(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
-      expect(reported(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual([
-        "token-newer",
-      ]);
-      expect(await store().get(environment, "a")).toMatchObject({ name: "restored", token: now });
-      await store().rotate(environment, byId("a"));
-      await fails(store().resolve(environment, old), TokenNotFound);
-    }
-  });
+    },
+  );
 
-  it("is older than a rotation that happened an instant after the export", async () => {
+  it("does not restore a token that was rotated immediately after the export", async () => {
     const { environment } = await withGroup();
     for (let i = 0; i < 30; i++) {
       const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
@@ -279,14 +283,14 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("of the files of several days, repeated and in any order, leads to the groups of the last day", async () => {
+  it("of snapshots of several days, repeated and in any order, leads to the groups of the last day", async () => {
     const environment = await newEnvironment();
     const now = await clockOf();
     const days = [3, 2, 1].map((ago, i) => ({
       snapshotTime: now - ago * DAY_MS,
       groups: ["a", "b"].map((id) => imported(id, { name: `day ${i}` })),
     }));
-    // The second group keeps its token from the second day on.
+    // On the last day, the second group still has its token of the second day.
     const [first, second, third] = days as [(typeof days)[0], (typeof days)[0], (typeof days)[0]];
     third.groups[1] = { ...third.groups[1], token: second.groups[1]?.token } as ImportedUserGroup;
     const run = async ({ groups, snapshotTime }: (typeof days)[0]) =>
@@ -306,7 +310,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("does not replace the token of a group created after the snapshot, until it may replace newer tokens", async () => {
+  it("replaces a token that is newer than the snapshot only if this is requested", async () => {
     const environment = await newEnvironment();
     const snapshotTime = (await clockOf()) - DAY_MS;
     const given = imported("a");
@@ -319,7 +323,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(reported(await admin().import(environment, [given], replace))).toEqual(["updated"]);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
     await fails(store().resolve(environment, own.token), TokenNotFound);
-    // After the replacement, imports with an older snapshot do not replace the token again.
+    // The imported token now counts as new, so imports of older snapshots do not replace it.
     for (const time of [snapshotTime, snapshotTime + 1000, own.tokenCreateTime - 1]) {
       const outcomes = await admin().import(environment, [imported("a")], { mode: UPSERT, snapshotTime: time });
       expect(reported(outcomes)).toEqual(["token-newer"]);
@@ -335,7 +339,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(event?.changedFields).toEqual(["token", "replace_newer_tokens"]);
   });
 
-  it("restores a deleted group with its token, and a recreated group keeps its own", async () => {
+  it("restores the token of a deleted group, but not the token of a group that was created again", async () => {
     const environment = await newEnvironment();
     const given = imported("a");
     const snapshotTime = (await clockOf()) - DAY_MS;
@@ -352,7 +356,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
   });
 
-  it("gives the replaced token a grace period if requested, but only once", async () => {
+  it("can give the replaced token a grace period, which ends with the next replacement", async () => {
     const { environment, group } = await withGroup();
     const [first, second] = [imported("a"), imported("a")];
     const graceMs = 60_000;
@@ -363,7 +367,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     await fails(store().resolve(environment, group.token), TokenNotFound);
     expect((await store().resolve(environment, first.token ?? "")).tokenExpireTime).toBeDefined();
     expect((await store().resolve(environment, second.token ?? "")).tokenExpireTime).toBeUndefined();
-    // An import without another token does not change the grace period.
+    // An import with the same token does not change the grace period.
     await admin().import(environment, [{ ...second, name: "B" }], { mode: UPSERT });
     expect((await store().resolve(environment, first.token ?? "")).name).toBe("B");
     await admin().import(environment, [imported("a")], { mode: UPSERT });
@@ -395,7 +399,7 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, rotated.token)).providedId).toBe("a");
   });
 
-  it("gives no token to a second group, not even one in its grace period", async () => {
+  it("does not assign a token of another group, even in its grace period", async () => {
     const { environment, group } = await withGroup();
     const given = imported("b", { token: group.token });
     expect(reported(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);

@@ -6,29 +6,28 @@ import { checkTokenKeys, checkValue } from "../../../src/store/secret-keys/ring.
 import { loseRecordedKeys, recordedCheckValues } from "../stored-state.ts";
 import { byId, byToken, type ContractContext, fails, NEXT, newGroup, RING } from "./context.ts";
 
-/** The ring of encryption keys. */
 export function ringContract({ store, clients, redis, withGroup }: ContractContext): void {
   describe("the key ring", () => {
-    it("decrypts with older keys, and encrypts with the first one", async () => {
+    it("decrypts with every key, and encrypts with the first key", async () => {
       const { environment, group } = await withGroup();
       const turned = store({ ring: [NEXT, ...RING] });
       expect((await turned.getOrCreate(environment, newGroup("a"))).group).toEqual(group);
       const first = await turned.rotate(environment, byToken(group.token));
       const next = store({ ring: [NEXT] });
-      // Data of the new key does not need the old one.
+      // A ring with only the new key decrypts all tokens that the new key encrypted.
       expect((await next.getOrCreate(environment, newGroup("a"))).group).toEqual(first);
       const second = await turned.rotate(environment, byId("a"));
       expect(second.token).not.toBe(first.token);
       expect((await next.getOrCreate(environment, newGroup("a"))).group).toEqual(second);
     });
 
-    it("fails for tokens whose key it does not have", async () => {
+    it("fails for tokens of a missing key", async () => {
       const { environment, group } = await withGroup();
       const without = store({ ring: [NEXT] });
       await fails(without.getOrCreate(environment, newGroup("a")), RecordUnreadable);
       await fails(without.update(environment, "a", {}), RecordUnreadable);
       await fails(store({ ring: [{ ...NEXT, id: "k1" }] }).getOrCreate(environment, newGroup("a")), RecordUnreadable);
-      // Resolve returns no token, so it decrypts none.
+      // Resolve returns no token, so it needs no key.
       expect((await without.resolve(environment, group.token)).providedId).toBe("a");
     });
   });
@@ -36,12 +35,12 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
     const [OLD] = RING as [RingKey];
     const WRONG = { ...OLD, secret: new Uint8Array(32).fill(9) };
     const check = (...ring: RingKey[]) => Promise.all(clients().map((client) => checkTokenKeys(client, ring)));
-    /** The check values of the recorded keys. */
+    /** Returns the check values of the recorded keys. */
     const recorded = () => recordedCheckValues(redis());
     const noted = async () => Object.keys(await recorded()).sort();
     beforeEach(() => loseRecordedKeys(redis()));
 
-    it("records the encrypting key in an irreversible form, and accepts it again", async () => {
+    it("records a check value of the encrypting key, and accepts this key again", async () => {
       for (let start = 0; start < 2; start++) {
         for (const lacking of await check(OLD, NEXT)) expect(lacking).toEqual([]);
         expect(await recorded()).toEqual({ k1: checkValue(OLD.secret) });
@@ -50,22 +49,22 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(checkValue(OLD.secret)).not.toBe(Buffer.from(OLD.secret).toString("base64url"));
     });
 
-    it("accepts a key change: behind the old key, in front of it, and without it", async () => {
+    it("accepts a new key after the old key and then before the old key, and reports missing keys", async () => {
       await check(OLD);
       await check(OLD, NEXT);
       expect(await noted()).toEqual(["k1"]);
       await check(NEXT, OLD);
       expect(await noted()).toEqual(["k1", "k2"]);
-      // The check refuses a process without the new key, and a process without the old key.
+      // A process needs both keys as long as both are recorded.
       for (const lacking of await check(OLD)) expect(lacking).toEqual(["k2"]);
       for (const lacking of await check(NEXT)) expect(lacking).toEqual(["k1"]);
     });
 
     it.each([
       ["another key with the same id", [WRONG], /k1.*HDEL ug:token-keys k1$/],
-      ["another key with the same id, behind a new one", [NEXT, WRONG], /k1.*HDEL ug:token-keys k1$/],
-      ["none of the keys", [NEXT], /none.*\(k1\).*HDEL ug:token-keys k1$/],
-    ] as const)("refuses %s, and says what to do", async (_, ring, text) => {
+      ["another key with the same id, after a new key", [NEXT, WRONG], /k1.*HDEL ug:token-keys k1$/],
+      ["a ring without any recorded key", [NEXT], /none.*\(k1\).*HDEL ug:token-keys k1$/],
+    ] as const)("refuses %s, and describes the remedy", async (_, ring, text) => {
       await check(OLD);
       for (const client of clients()) {
         const refusal = await checkTokenKeys(client, ring).catch((error: unknown) => error);
@@ -75,16 +74,16 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(await noted()).toEqual(["k1"]);
     });
 
-    it("reports a ring that another process has recorded concurrently", async () => {
+    it("reports a key that another process records concurrently", async () => {
       for (const client of clients()) {
         await loseRecordedKeys(redis());
         const lacking = await Promise.all([checkTokenKeys(client, [OLD]), checkTokenKeys(client, [NEXT])]);
-        // Neither process saw the other's key at first. The last one to record its own finds both.
+        // The process that records its key last finds the key of the other process.
         expect(lacking).toEqual([[], ["k1"]]);
       }
     });
 
-    it("accepts one of two keys that are recorded concurrently under the same id", async () => {
+    it("accepts only one of two keys that processes record concurrently under the same id", async () => {
       const outcomes = await Promise.allSettled([check(OLD), check(WRONG)]);
       expect(outcomes.filter(({ status }) => status === "fulfilled").length).toBeLessThanOrEqual(1);
       const [first] = Object.values(await recorded());

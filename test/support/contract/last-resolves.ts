@@ -4,15 +4,14 @@ import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { LastResolves } from "../../../src/store/groups/last-resolves.ts";
 import { type ContractContext, contents, eventsOf, newEnvironment, newGroup } from "./context.ts";
 
-/** The day of the last resolve of each group. */
 export function lastResolveContract({ store, admin, redis, client, withGroup }: ContractContext): void {
   const today = () => Math.floor(Date.now() / 86_400_000);
-  /** Resolves a group as ViewerService does. */
+  /** Resolves a group and notes the day, as ViewerService does. */
   const resolve = async (notes: LastResolves, environment: Environment, token: string) =>
     notes.note(environment, await store().resolve(environment, token));
   const dayOf = async (environment: Environment, id = "a") => (await admin().lookUp(environment, id)).lastResolveDay;
 
-  it("records the day of the last resolve, without a change of the group or an event", async () => {
+  it("records the day of the last resolve, but changes no other field and writes no event", async () => {
     const { environment, group } = await withGroup();
     const before = await contents(redis(), environment);
     const notes = new LastResolves(client());
@@ -27,7 +26,7 @@ export function lastResolveContract({ store, admin, redis, client, withGroup }: 
     expect(await eventsOf(client(), environment)).toHaveLength(1);
   });
 
-  it("writes once a day, in batches, for groups of several environments", async () => {
+  it("writes each group only once a day, in batches per environment", async () => {
     const [one, other] = [await newEnvironment(), await newEnvironment()];
     const notes = new LastResolves(client());
     const tokens: (readonly [Environment, string])[] = [];
@@ -47,7 +46,7 @@ export function lastResolveContract({ store, admin, redis, client, withGroup }: 
     expect(await dayOf(other)).toBeGreaterThan(0);
   });
 
-  it("keeps the latest day, and never a day in the future", async () => {
+  it("keeps the latest day, and does not write a day in the future", async () => {
     const { environment, group } = await withGroup();
     const viewer = await store().resolve(environment, group.token);
     const write = async (day: number) => {
@@ -63,7 +62,7 @@ export function lastResolveContract({ store, admin, redis, client, withGroup }: 
     expect([today(), today() - 1]).toContain(await write(99_999));
   });
 
-  it("creates no record of a deleted group or environment, and skips another group of the same id", async () => {
+  it("writes nothing for a deleted group, even if a new group has its id", async () => {
     const { environment, group } = await withGroup();
     const { group: other } = await store().getOrCreate(environment, newGroup("b"));
     const notes = new LastResolves(client());

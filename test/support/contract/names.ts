@@ -30,14 +30,14 @@ const ODD_IDS = [
   "1e400",
 ];
 
-/** Ids, keys and environment names that a careless layout would confuse. */
+/** Unusual ids, keys and environment names must not collide in the store. */
 export function namesContract(context: ContractContext): void {
-  describe("odd ids", () => oddIds(context));
+  describe("unusual ids", () => oddIds(context));
   describe("environments", () => isolation(context));
 }
 
 function oddIds({ store, admin }: ContractContext): void {
-  it("are accepted like any other", async () => {
+  it("can be used in every call", async () => {
     const environment = await newEnvironment();
     const tokens = new Map<string, string>();
     for (const id of ODD_IDS) {
@@ -61,7 +61,7 @@ function oddIds({ store, admin }: ContractContext): void {
     expect(items.map(({ providedId }) => providedId).sort()).toEqual([...ODD_IDS].sort());
   });
 
-  it("can be keys and values of mappings and properties", async () => {
+  it("can also be keys and values in mappings and properties", async () => {
     const environment = await newEnvironment();
     const odd = JSON.stringify(Object.fromEntries(ODD_IDS.map((id) => [id, id])));
     const properties = JSON.parse(`{"__proto__":${odd},"n":[1e308,-0,0.1,null,true,""]}`) as JsonObject;
@@ -77,7 +77,7 @@ function oddIds({ store, admin }: ContractContext): void {
 }
 
 function isolation({ store, redis }: ContractContext): void {
-  it("with the same name and different tags have different groups of the same id", async () => {
+  it("with the same name and different tags contain different groups with the same id", async () => {
     const { name } = await newEnvironment();
     const environments = [
       await newEnvironment({ name }),
@@ -101,7 +101,7 @@ function isolation({ store, redis }: ContractContext): void {
     }
   });
 
-  it("cannot be reached from another environment", async () => {
+  it("do not accept ids and tokens of groups in other environments", async () => {
     const { name } = await newEnvironment();
     const home = await newEnvironment({ name, tag: "Customer" });
     const { group } = await store().getOrCreate(home, newGroup("a"));

@@ -2,11 +2,10 @@ import { describe, expect, it } from "vitest";
 import { RequestIdReused, TokenNotFound, TokenReplaced, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { byId, byToken, type ContractContext, contents, fails, newGroup } from "./context.ts";
 
-/** Retries of a rotation with its request id. */
 export function requestIdContract({ store, admin, redis, replacements, withGroup }: ContractContext): void {
   describe("rotation with a request id", () => {
     it.each(["r1", "__proto__", "{}", ":*?[", "x".repeat(128)])(
-      "returns the first result to a retry under %.9s while nothing changes",
+      "returns the same result to a retry with the request id %.9s",
       async (requestId) => {
         const { environment, group } = await withGroup();
         for (const rotation of [byToken(group.token, { requestId }), byId("a", { requestId: `${requestId}-id` })]) {
@@ -18,7 +17,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       },
     );
 
-    it("happens once under concurrent calls with the same request id", async () => {
+    it("rotates once for concurrent calls with the same request id", async () => {
       const { environment, group } = await withGroup();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
       const calls = Array.from({ length: 50 }, (_, worker) => store({ worker }).rotate(environment, rotation));
@@ -27,7 +26,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       expect((await store().resolve(environment, first?.token ?? "")).tokenExpireTime).toBeUndefined();
     });
 
-    it("returns the current group and etag to a retry", async () => {
+    it("returns the current group to a retry, even if other fields have changed", async () => {
       const { environment, group } = await withGroup();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
       const first = await store().rotate(environment, rotation);
@@ -39,7 +38,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       await store().update(environment, "a", { name: "Last" }, again.etag);
     });
 
-    it.each(replacements)("returns no token that was replaced by %s", async (_what, replace) => {
+    it.each(replacements)("fails for a retry if its token was replaced by %s", async (_what, replace) => {
       for (const target of ["token", "id"]) {
         const { environment, group } = await withGroup();
         const given = { requestId: "r", graceMs: 60_000 };
@@ -52,7 +51,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       }
     });
 
-    it("accepts a retry after the default grace period has changed, and rejects one with another grace period", async () => {
+    it("accepts a retry after the default grace period has changed, but not with another requested grace period", async () => {
       const { environment, group } = await withGroup();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000, requestedGraceMs: undefined });
       const first = await store().rotate(environment, rotation);
@@ -87,7 +86,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       expect((await store().resolve(environment, group.token)).providedId).toBe("b");
     });
 
-    it("treats a request id from before a deletion as new for the recreated group", async () => {
+    it("accepts an old request id for a group that was deleted and created again", async () => {
       const { environment, group } = await withGroup();
       await store().rotate(environment, byId("a", { requestId: "r" }));
       await admin().delete(environment, "a");
@@ -102,14 +101,14 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       );
     });
 
-    it("separates request ids by environment", async () => {
+    it("accepts the same request id in several environments", async () => {
       const [one, two] = [await withGroup(), await withGroup()];
       const first = await store().rotate(one.environment, byToken(one.group.token, { requestId: "r" }));
       const second = await store().rotate(two.environment, byToken(two.group.token, { requestId: "r" }));
       expect(second.token).not.toBe(first.token);
     });
 
-    it("does not turn an error into a success", async () => {
+    it("stores no request id of a failed call", async () => {
       const { environment, group } = await withGroup();
       await store().rotate(environment, byToken(group.token));
       const before = await contents(redis(), environment);
@@ -118,7 +117,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
         await fails(store().rotate(environment, byToken(group.token, { requestId: "r2" })), TokenNotFound);
       }
       await fails(admin().revokeTokens(environment, "missing", "r3"), UserGroupNotFound);
-      // The failed calls store nothing.
+      // Nothing is stored, so a retry fails again.
       expect(await contents(redis(), environment)).toEqual(before);
     });
   });

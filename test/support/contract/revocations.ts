@@ -6,12 +6,11 @@ import { byId, byToken, type ContractContext, contents, eventsOf, fails, newEnvi
 
 const HOUR_MS = 3_600_000;
 
-/** Contract of `revokeTokens`. */
 export function revocationContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const events = (environment: Environment) => eventsOf(client(), environment);
 
   describe("revokeTokens", () => {
-    it("revokes the current token and the one in its grace period, and creates a new one that only get returns", async () => {
+    it("revokes the current and the old token, and creates a token that only get returns", async () => {
       const environment = await newEnvironment();
       const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
       const { group } = await store().getOrCreate(environment, given);
@@ -33,7 +32,7 @@ export function revocationContract({ store, admin, client, redis, withGroup }: C
       expect(JSON.stringify(info)).not.toContain(token);
     });
 
-    it("happens once per request id, which no other request may use", async () => {
+    it("revokes once per request id, and rejects other requests with this id", async () => {
       const { environment, group } = await withGroup();
       await store().getOrCreate(environment, newGroup("b"));
       const first = await admin().revokeTokens(environment, "a", "r");
@@ -48,13 +47,13 @@ export function revocationContract({ store, admin, client, redis, withGroup }: C
       }
       expect(await contents(redis(), environment)).toEqual(before);
       expect(await events(environment)).toHaveLength(3);
-      // A retry returns the current group, even if its token is newer.
+      // A retry returns the current group, even if the group has a newer token.
       const { etag } = await store().rotate(environment, byId("a"));
       expect((await admin().revokeTokens(environment, "a", "r")).etag).toBe(etag);
       expect(await events(environment)).toHaveLength(4);
     });
 
-    it("gives the current token a grace period, but not the one before it", async () => {
+    it("can give the current token a grace period, but revokes an older token at once", async () => {
       const { environment, group } = await withGroup();
       const { token } = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
       const info = await admin().revokeTokens(environment, "a", "r", BY, HOUR_MS);
@@ -76,7 +75,7 @@ export function revocationContract({ store, admin, client, redis, withGroup }: C
       expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
     });
 
-    it("leaves one current token if it runs concurrently with rotations", async () => {
+    it("leaves exactly one current token, even after concurrent rotations", async () => {
       const { environment, group } = await withGroup();
       const calls = Array.from({ length: 30 }, (_, worker) =>
         worker % 3 === 0

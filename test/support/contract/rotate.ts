@@ -6,7 +6,6 @@ import { byId, byToken, type ContractContext, contents, fails, newEnvironment, n
 
 const HOUR_MS = 3_600_000;
 
-/** Contract of `rotate` without request ids, and of `resolve`. */
 export function rotateContract(context: ContractContext): void {
   describe.each(["token", "id"] as const)("rotate by %s", (by) => eachWay(context, by));
   describe("rotate", () => {
@@ -49,14 +48,14 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     }
   });
 
-  it("keeps the old token valid for its grace period, and no longer", async () => {
+  it("keeps the old token valid until the end of its grace period", async () => {
     const { environment, group } = await create();
     const before = Date.now();
     const { token: second, tokenCreateTime } = await store().rotate(environment, rotation(group.token, HOUR_MS));
     const inGrace = await store().resolve(environment, group.token);
     expect(inGrace.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
     expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
-    // The token is valid until the end of its grace period, even on a busy machine.
+    // The second grace period is short. The token must not become invalid before its end, even on a busy machine.
     const { token: third, tokenCreateTime: since } = await store().rotate(environment, rotation(second, 400));
     await waitFor("the grace period is over", () =>
       store()
@@ -70,7 +69,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store().resolve(environment, third)).tokenExpireTime).toBeUndefined();
   });
 
-  it("leaves at most one token in its grace period, and a rotation without grace period leaves none", async () => {
+  it("leaves at most one old token valid, and no old token if it has no grace period", async () => {
     const { environment, group } = await create();
     const second = await store().rotate(environment, rotation(group.token, HOUR_MS));
     const third = await store().rotate(environment, rotation(second.token, HOUR_MS));
@@ -81,7 +80,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store().resolve(environment, fourth.token)).providedId).toBe("a");
   });
 
-  it("shows later changes to the bearers of both tokens", async () => {
+  it("makes later changes visible to the bearers of both tokens", async () => {
     const { environment, group } = await create();
     const { token } = await store().rotate(environment, rotation(group.token, HOUR_MS));
     await store().update(environment, "a", { name: "Later", properties: null });
@@ -92,7 +91,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
 }
 
 function races({ store, many, withGroup }: ContractContext): void {
-  it("succeeds once out of 100 concurrent rotations of one token, with and without a grace period", async () => {
+  it("succeeds for only one of 100 concurrent rotations by the same token, with or without a grace period", async () => {
     for (const graceMs of [0, HOUR_MS]) {
       const { environment, group } = await withGroup();
       const calls = Array.from({ length: many(100) }, (_, i) =>
@@ -103,7 +102,7 @@ function races({ store, many, withGroup }: ContractContext): void {
     }
   });
 
-  it("succeeds for each concurrent rotation by id, and the last one counts", async () => {
+  it("succeeds for each of several concurrent rotations by id, and only the last token stays valid", async () => {
     const { environment } = await withGroup();
     const rotated = await Promise.all(
       Array.from({ length: 20 }, (_, worker) => store({ worker }).rotate(environment, byId("a"))),
@@ -119,7 +118,7 @@ function races({ store, many, withGroup }: ContractContext): void {
 }
 
 function refusals({ store, redis, withGroup }: ContractContext): void {
-  it("rejects a token in its grace period, and changes neither token", async () => {
+  it("rejects a token in its grace period, and changes nothing", async () => {
     const { environment, group } = await withGroup();
     const current = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
     const before = await contents(redis(), environment);
@@ -131,13 +130,13 @@ function refusals({ store, redis, withGroup }: ContractContext): void {
 
   it.each([
     ["unknown", newUserGroupToken()],
-    ["of an unknown partition", newUserGroupToken()],
+    ["unknown, with another digest", newUserGroupToken()],
     ["cut", newUserGroupToken().slice(0, -1)],
     ["an API token", newApiToken()],
     ["of another format", "imported-token-0001"],
     ["empty", ""],
     ["__proto__", "__proto__"],
-  ])("rejects, as resolve does, a token that is %s", async (_, token) => {
+  ])("fails, like resolve, for a token that is %s", async (_, token) => {
     const { environment } = await withGroup();
     const before = await contents(redis(), environment);
     await fails(store().rotate(environment, byToken(token)), TokenNotFound);
@@ -145,7 +144,7 @@ function refusals({ store, redis, withGroup }: ContractContext): void {
     expect(await contents(redis(), environment)).toEqual(before);
   });
 
-  it("rejects an unknown id, and never creates a group", async () => {
+  it("fails for an unknown id, and creates no group", async () => {
     const environment = await newEnvironment();
     const before = await contents(redis(), environment);
     await fails(store().rotate(environment, byId("a")), UserGroupNotFound);

@@ -20,11 +20,10 @@ import {
 
 const HOUR_MS = 3_600_000;
 
-/** Contract of `suspend`, `resume` and `expireTime`. */
 export function suspensionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const events = async (environment: Environment) => (await eventsOf(client(), environment)).length;
 
-  /** Everything that shows the state of group `a`, from each worker. */
+  /** Returns the suspension of the group `a` in nine answers from each of two workers. */
   async function suspensionsOf(environment: Environment, token: string): Promise<(Suspension | undefined)[]> {
     const found = [0, 1].flatMap((worker) => {
       const groups = store({ worker });
@@ -55,7 +54,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
   const given = { reason: "unpaid invoice", message: "Please call us." };
 
   describe("a suspended group", () => {
-    it("shows its suspension in the answer of every call on every worker, until it is resumed unchanged", async () => {
+    it("has its suspension in the answer of every call, until the group is resumed with unchanged values", async () => {
       const { environment, group } = await withGroup();
       const info = await admin().suspend(environment, "a", given);
       const { suspension } = info;
@@ -74,7 +73,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await events(environment)).toBe(3);
     });
 
-    it("stays suspended after an update, a rotation and a revocation, whose token is valid after it is resumed", async () => {
+    it("stays suspended after updates, rotations and revocations, and has a valid token after it is resumed", async () => {
       const { environment } = await withGroup();
       await admin().suspend(environment, "a", given);
       const updated = await store().update(environment, "a", { name: "N" });
@@ -82,7 +81,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       const again = await store().rotate(environment, byToken(rotated.token, { graceMs: HOUR_MS }));
       const revoked = await admin().revokeTokens(environment, "a", "", BY, HOUR_MS);
       for (const { suspension } of [updated, rotated, again, revoked]) expect(suspension).toMatchObject(given);
-      // The answer for a token in its grace period also shows the suspension.
+      // A resolve with a token in its grace period also returns the suspension.
       expect((await store().resolve(environment, again.token)).suspension).toMatchObject(given);
       await admin().resume(environment, "a");
       const { token, name } = await store().get(environment, "a");
@@ -90,7 +89,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().resolve(environment, token)).suspension).toBeUndefined();
     });
 
-    it("can be deleted, by its token or id, and a later group with its id is not suspended", async () => {
+    it("can be deleted by token or id, and a later group with the same id is not suspended", async () => {
       for (const by of ["token", "id"]) {
         const { environment, group } = await withGroup();
         await admin().suspend(environment, "a", given);
@@ -99,7 +98,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       }
     });
 
-    it("keeps its time when its suspension changes, and an equal suspension changes nothing", async () => {
+    it("keeps the time of its suspension when the suspension changes, and ignores an equal suspension", async () => {
       const { environment } = await withGroup();
       const first = await admin().suspend(environment, "a", given);
       const before = await contents(redis(), environment);
@@ -118,25 +117,25 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await contents(redis(), environment)).toEqual(resumed);
     });
 
-    it("is no longer suspended at `until`, without a further call", async () => {
+    it("is resumed at the time `until` without a call", async () => {
       const { environment, group } = await withGroup();
       const until = Date.now() + 500;
       await admin().suspend(environment, "a", { ...given, until });
       await waitFor("the suspension ends", async () => {
         const before = Date.now();
         const isOver = (await store().resolve(environment, group.token)).suspension === undefined;
-        // Both clocks are those of this machine.
+        // The store and the test use the same clock.
         if (isOver) expect(Date.now()).toBeGreaterThanOrEqual(until);
         else expect(before).toBeLessThan(until + 100);
         return isOver;
       });
       expect(await suspensionsOf(environment, group.token)).toEqual(Array(18).fill(undefined));
-      // A new suspension has a new time.
+      // A new suspension after `until` has a new time.
       const { suspension } = await admin().suspend(environment, "a", given);
       expect(suspension?.suspendTime).toBeGreaterThanOrEqual(until);
     });
 
-    it("must exist", async () => {
+    it("must exist, otherwise suspend and resume fail", async () => {
       const { environment } = await withGroup();
       await fails(admin().suspend(environment, "b", given), UserGroupNotFound);
       await fails(admin().resume(environment, "b"), UserGroupNotFound);
@@ -148,7 +147,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       ...{ reason: EXPIRED, message: "", suspendTime: expireTime, until: undefined },
     });
 
-    it("is suspended from its expiry time on, until it gets a later expiry time", async () => {
+    it("is suspended from its expiry time on, until the expiry time is changed or removed", async () => {
       const { environment, group } = await withGroup();
       const later = Date.now() + HOUR_MS;
       for (const expireTime of [later, later + 1, 253_402_300_799_999]) {
@@ -167,7 +166,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await suspensionsOf(environment, group.token)).toEqual(Array(18).fill(undefined));
     });
 
-    it("expires without a further call", async () => {
+    it("expires at its expiry time without a call", async () => {
       const { environment } = await withGroup();
       const expireTime = Date.now() + 400;
       const { group } = await store().getOrCreate(environment, newGroup("b", { expireTime }));
@@ -180,13 +179,13 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().get(environment, "b")).suspension).toEqual(expired(expireTime));
     });
 
-    it("can be created with a time in the past, and is suspended in the answer", async () => {
+    it("can be created with an expiry time in the past, and is suspended at once", async () => {
       const { environment } = await withGroup();
       const { group, created } = await store().getOrCreate(environment, newGroup("b", { expireTime: 1 }));
       expect([created, group.suspension]).toEqual([true, expired(1)]);
     });
 
-    it("shows a suspension in place of its expiry, and cannot be resumed", async () => {
+    it("shows a suspension instead of its expiry, and cannot be resumed while it is expired", async () => {
       const { environment, group } = await withGroup();
       await admin().suspend(environment, "a", given);
       await store().update(environment, "a", { expireTime: 1 });
@@ -205,7 +204,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       return outcome?.outcome === "failed" ? outcome.error : outcome;
     };
 
-    it("changes a suspended group, and neither resumes it nor changes its suspension", async () => {
+    it("changes the values of a suspended group, but neither its suspension nor its expiry time", async () => {
       const { environment, group } = await withGroup();
       const until = Date.now() + HOUR_MS;
       await admin().suspend(environment, "a", { ...given, until });
@@ -241,7 +240,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().get(environment, "a")).expireTime).toBe(expireTime);
     });
 
-    it("reports unchanged for the stored state of a suspended group, and suspended for another state", async () => {
+    it("reports `unchanged` for an equal suspension or expiry time, and `suspended` for another one", async () => {
       const { environment } = await withGroup();
       const { suspension } = await admin().suspend(environment, "a", given);
       const row = { ...newGroup("a"), token: undefined };
@@ -256,7 +255,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect(await importOne(environment, row)).toEqual(suspended);
     });
 
-    it("carries the expiry time and the suspension of a group", async () => {
+    it("sets the expiry time and the suspension of a group that is not suspended", async () => {
       const { environment } = await withGroup();
       const [later, past] = [Date.now() + HOUR_MS, Date.now() - HOUR_MS];
       const suspension = { ...given, suspendTime: past, until: later };
@@ -272,7 +271,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
         const group = await store().get(environment, id);
         expect([group.expireTime, group.suspension]).toEqual([later, suspension]);
       }
-      // A suspension that is over, and an expiry in the past.
+      // A suspension that is over has no effect. An expiry time in the past suspends the group.
       const over = imported("c", { suspension: { ...suspension, until: past } });
       expect(await importOne(environment, over)).toMatchObject({ outcome: "created" });
       expect((await store().get(environment, "c")).suspension).toBeUndefined();

@@ -4,13 +4,12 @@ import { EnvironmentFull } from "../../../src/domain/errors.ts";
 import { setGroupsEver } from "../stored-state.ts";
 import { byId, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
 
-/** Team ids. */
 export function teamIdContract({ store, admin, redis, many }: ContractContext): void {
   describe("team ids", () => {
     const create = async (environment: Environment, id: string, worker = 0) =>
       (await store({ worker }).getOrCreate(environment, newGroup(id))).group.teamId;
 
-    it.each([1, 7, 2 ** 20 - 1])("are unique, and only environment %i has them", async (number) => {
+    it.each([1, 7, 2 ** 20 - 1])("are unique, and contain the environment's number %i", async (number) => {
       const environment = await newEnvironment({ number });
       const ids = Array.from({ length: many(300) }, (_, i) => `group ${i}`);
       const teamIds = await Promise.all(ids.map((id, worker) => create(environment, id, worker)));
@@ -33,7 +32,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
       expect(await create(environment, "b")).toBeGreaterThan(b);
     });
 
-    it("cause an error when no id is left, and nothing is created", async () => {
+    it("run out with an error, and then no group is created", async () => {
       const environment = await newEnvironment();
       await setGroupsEver(redis(), environment, TEAM_IDS - 1);
       const last = await create(environment, "a");

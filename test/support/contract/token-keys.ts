@@ -23,9 +23,8 @@ import {
 
 const [OLD] = RING as [RingKey];
 
-/** Rotation of the encryption key. */
 export function tokenKeyContract({ store, admin, client, redis, many }: ContractContext): void {
-  /** The key rotation of a worker whose service has these environments. */
+  /** Returns the key administration of a worker. Its service has only these environments. */
   const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => keysOn(client(), ring, environments);
   const keysOn = (on: StoreClient, ring: readonly RingKey[], environments: readonly Environment[]) => {
     const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));
@@ -38,9 +37,9 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
   };
   /**
-   * Re-encrypts an environment, page by page.
+   * Re-encrypts an environment in pages.
    *
-   * @returns the sums of all pages, and their number
+   * @returns the sums over all pages, and the number of pages
    */
   const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
@@ -55,7 +54,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
   };
 
   describe("a pass of re-encryption", () => {
-    it("encrypts every token with the first key, once, and changes nothing else", async () => {
+    it("encrypts every token with the first key only once, and changes no other value", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: 20 }, (_, i) => `group ${i}`);
       const before = await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
@@ -78,16 +77,16 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       }
     });
 
-    it("continues behind a token that cannot be decrypted, and reports it", async () => {
+    it("reports a token that cannot be decrypted, and continues with the next token", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await damageToken(redis(), environment, "b", "a");
       expect(await pass(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
-      // A worker without the key can do nothing.
+      // Without the old key, a worker also reports this token.
       expect(await pass(environment, { ring: [NEXT] })).toMatchObject({ uses: { k1: 1, k2: 2 }, failed: ["b"] });
     });
 
-    it("loses no concurrent change", async () => {
+    it("does not overwrite concurrent changes", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: many(60) }, (_, i) => `group ${i}`);
       for (const id of ids) await store().getOrCreate(environment, newGroup(id));
@@ -115,7 +114,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
   });
 
-  describe("a key to retire", () => {
+  describe("an encryption key", () => {
     const MINUTE = 60_000;
     const now = () => Date.now() + 1000;
     const recorded = async () => Object.keys(await recordedCheckValues(redis())).sort();
@@ -135,7 +134,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(Math.abs(readTime - (keys[2]?.lastEncryptTime ?? 0))).toBeLessThan(MINUTE);
     });
 
-    it("stays while it encrypts, while a group needs it, and while a worker has just encrypted with it", async () => {
+    it("cannot be retired while it is the first key, a group needs it, or a worker has just used it", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       await noteKeyUse(client(), OLD);
@@ -148,12 +147,12 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(await recorded()).toEqual(["k1", "k2"]);
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
       expect(await recorded()).toEqual(["k2"]);
-      // The key is recorded again as soon as a worker encrypts with it.
+      // If a worker encrypts with a retired key, the key is recorded again.
       await noteKeyUse(client(), OLD);
       expect(await recorded()).toEqual(["k1", "k2"]);
     });
 
-    it("is not retired while it encrypts a token that another worker wrote during re-encryption", async () => {
+    it("cannot be retired if another worker has used it during the re-encryption", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       const other = store({ worker: 1, ring: [OLD, NEXT] });
@@ -172,7 +171,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(group.token).toBe(token);
     });
 
-    it("is required at the start as long as groups need it", async () => {
+    it("is required at the start of a worker as long as a group needs it", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await checkTokenKeys(client(), [OLD]);

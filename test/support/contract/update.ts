@@ -15,12 +15,11 @@ import {
 
 const GIVEN = { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } };
 
-/** Contract of `update`. */
 export function updateContract({ store, redis }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", GIVEN));
-    // Times are in milliseconds. An update in the same millisecond would not change the time.
+    // Times are in milliseconds. An update in the same millisecond would have the same time.
     await waitFor("the clock advances", () => Date.now() > group.createTime);
     return { environment, group };
   };
@@ -28,16 +27,16 @@ export function updateContract({ store, redis }: ContractContext): void {
   describe("update", () => {
     it.each([
       ["the name", { name: "New" }, { name: "New" }],
-      ["the mapping, completely", { mapping: { t: "e" } }, { mapping: { t: "e" } }],
-      ["the properties, completely", { properties: { q: 2 } }, { properties: { q: 2 } }],
-      ["several", { name: "", mapping: {}, properties: {} }, { name: "", mapping: {}, properties: {} }],
-      ["properties to no properties", { properties: null }, { properties: undefined }],
+      ["the whole mapping", { mapping: { t: "e" } }, { mapping: { t: "e" } }],
+      ["all properties", { properties: { q: 2 } }, { properties: { q: 2 } }],
+      ["several fields", { name: "", mapping: {}, properties: {} }, { name: "", mapping: {}, properties: {} }],
+      ["the removal of all properties", { properties: null }, { properties: undefined }],
       [
-        "some values, and properties to no properties",
+        "the name, and the removal of all properties",
         { name: "N", properties: null },
         { name: "N", properties: undefined },
       ],
-    ])("changes %s and keeps the other fields", async (_, change, changed) => {
+    ])("changes only the given fields: %s", async (_, change, changed) => {
       const { environment, group } = await create();
       const updated = await store().update(environment, "a", change);
       expect(updated).toEqual({ ...group, ...changed, etag: updated.etag, updateTime: updated.updateTime });
@@ -47,7 +46,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(again).toEqual({ group: updated, created: false });
     });
 
-    it("changes nothing without values", async () => {
+    it("changes nothing if it has no values", async () => {
       const { environment, group } = await create();
       const before = await contents(redis(), environment);
       expect(await store().update(environment, "a", {})).toEqual(group);
@@ -55,7 +54,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("clears properties that do not exist", async () => {
+    it("can remove properties from a group that has none", async () => {
       const { environment } = await create();
       await store().update(environment, "a", { properties: null });
       expect((await store().update(environment, "a", { properties: null })).properties).toBeUndefined();
@@ -73,7 +72,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect((await store().update(environment, "a", { name: "third" }, second.etag)).name).toBe("third");
     });
 
-    it("succeeds once out of several concurrent changes with one etag", async () => {
+    it("succeeds for only one of several concurrent updates with the same etag", async () => {
       const { environment, group } = await create();
       const calls = Array.from({ length: 50 }, (_, worker) =>
         store({ worker }).update(environment, "a", { name: `writer ${worker}` }, group.etag),
@@ -85,17 +84,17 @@ export function updateContract({ store, redis }: ContractContext): void {
     it.each([
       ["with a new name", { name: "New" }],
       ["without effect", {}],
-    ])("%s fails before it writes if the ring lacks the group's key", async (_, change) => {
+    ])("%s fails before it writes if the key ring lacks the key of the group's token", async (_, change) => {
       const { environment, group } = await create();
       const before = await contents(redis(), environment);
       const update = store({ ring: [NEXT] }).update(environment, "a", change);
       await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "not_made" });
       expect(await contents(redis(), environment)).toEqual(before);
-      // The position of the key in the ring does not matter.
+      // If the ring contains the key at another position, the update succeeds.
       expect((await store({ ring: [NEXT, ...RING] }).update(environment, "a", {})).token).toBe(group.token);
     });
 
-    it("a rotation by id succeeds without the key of the group's token", async () => {
+    it("needs the key of the group's token, but a rotation by id does not need it", async () => {
       const { environment, group } = await create();
       const rotated = await store({ ring: [NEXT] }).rotate(environment, byId("a"));
       expect(rotated).toMatchObject({ name: group.name, teamId: group.teamId });

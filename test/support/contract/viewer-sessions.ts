@@ -34,9 +34,8 @@ import {
   RING,
 } from "./context.ts";
 
-/** Contract of `sessionSubject`, `resolveSession` and `endSessions`. */
 export function viewerSessionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
-  /** Returns the claims of a new session of a group. */
+  /** Returns the claims of a new session for the group `a`. */
   async function session(environment: Environment, viewerId?: string): Promise<SessionReference> {
     const { viewer, generation } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
     return { providedId: "a", teamId: viewer.teamId, generation, viewerId };
@@ -53,7 +52,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       );
 
   describe("viewer sessions", () => {
-    it("belong to the group of a token, even in its grace period, or of an id", async () => {
+    it("can be created by id, and by token even in its grace period", async () => {
       const { environment, group } = await withGroup();
       const { token: _, etag: _etag, createTime: _c, updateTime: _u, tokenCreateTime: _t, ...shown } = group;
       const subject = { viewer: { ...shown, tokenExpireTime: undefined }, generation: 0 };
@@ -105,7 +104,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       for (const each of before) expect(await isEnded(environment, each)).toBe(ends);
     });
 
-    it("of one viewer are revoked separately, and later sessions of that viewer stay valid", async () => {
+    it("of one viewer can be revoked separately, and later sessions of this viewer are valid", async () => {
       const { environment, group } = await withGroup();
       const bob = await session(environment, "bob");
       const others = [await session(environment, "alice"), await session(environment)];
@@ -119,12 +118,12 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       expect(await isEnded(environment, later)).toBe(true);
       for (const each of others) expect(await isEnded(environment, each)).toBe(false);
       expect(await eventsOf(client(), environment)).toHaveLength(3);
-      // The group is unchanged, and no viewer is named.
+      // The revocations change no field of the group, and the store contains no viewer id in plain text.
       expect(await store().get(environment, "a")).toEqual(group);
       expect(JSON.stringify(await contents(redis(), environment))).not.toContain("bob");
     });
 
-    it("with a generation that the group never had are rejected", async () => {
+    it("are rejected if their generation, team id or group id is wrong", async () => {
       const { environment } = await withGroup();
       const real = await session(environment);
       for (const generation of [1, -1, Number.NaN])
@@ -145,7 +144,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       await end();
       await loseRevocations(redis(), environment, "a", first.teamId);
       expect(await isEnded(environment, second)).toBe(true);
-      // A generation is a time, and no failover ends within the millisecond in which it began.
+      // In practice, a failover takes longer than a millisecond, so the next generation is a later time.
       await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
       await end();
       expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
@@ -156,12 +155,10 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
 
 const NOW = 1_800_000_000_000;
 
-/** Creates a key that signs viewer sessions. */
 export async function newSigningKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
   return { kid: newKeyId(), createTime: NOW, activeTime: NOW, ...(await newKeyPair()), sealed: undefined, ...given };
 }
 
-/** The store of signing keys, and its dependencies. */
 export function signingKeyContract({ client, redis }: ContractContext): void {
   const keysWith = (ring = RING, worker = 0) =>
     redisSigningKeys({
@@ -189,7 +186,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       for (const { d } of keys) if (d) expect(stored).not.toContain(d);
     });
 
-    it("are created once under concurrent calls, and each change builds on the previous one", async () => {
+    it("are created by only one of several concurrent calls, and a change fails if it is based on an old version", async () => {
       const environment = await created();
       const race = await Promise.all(
         [0, 1, 0, 1].map(async (worker) =>
@@ -207,7 +204,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect([late.isMade, late.keys.length]).toEqual([false, 2]);
     });
 
-    it("are created once by the first workers that need them", async () => {
+    it("are created only once on demand, even by several workers", async () => {
       const environment = await created();
       const workers = [0, 1, 0].map(
         (worker) =>
@@ -222,7 +219,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const [one] = workers;
       const states = (await one?.list(environment)) ?? [];
       expect(states.map(({ state }) => state)).toEqual(["active", "standby"]);
-      // A rotation waits for a published standby key. A replacement does not.
+      // A rotation needs a standby key that has been published for long enough. A replacement does not need this.
       expect((await one?.rotate(environment, "rotate", BY))?.map(({ state }) => state)).toEqual(["active", "standby"]);
       const replaced = (await one?.rotate(environment, "replace", BY)) ?? [];
       expect(replaced.map(({ state }) => state)).toEqual(["active", "standby"]);
@@ -232,7 +229,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(new Set(after.map(({ kid }) => kid))).toEqual(new Set([replaced[0]?.key.kid]));
     });
 
-    it("lose their private key when the next key signs", async () => {
+    it("are stored without their private key as soon as the next key signs", async () => {
       const environment = await created();
       const old = Date.now() - 31 * 86_400_000;
       const keys = [
@@ -248,7 +245,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(read.keys.filter(({ d }) => d === undefined).map(({ kid }) => kid)).toEqual([keys[0]?.kid]);
     });
 
-    it("are re-encrypted with the tokens, and until then require their key in the ring", async () => {
+    it("are re-encrypted together with the tokens, and need their old encryption key until then", async () => {
       const environment = await created();
       const key = await newSigningKey();
       await keysWith().replace(environment, [key, await newSigningKey({ d: undefined })], { was: "", by: BY });
@@ -272,7 +269,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect([[...after.signingKeyUses], after.failedSigningKeys]).toEqual([[["k2", 1]], []]);
     });
 
-    it("are re-encrypted only if no other call changes them at the same time", async () => {
+    it("are not re-encrypted if another call changes them at the same time", async () => {
       const environment = await created();
       const was = await keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY });
       const cipher = new TokenCipher([NEXT, ...RING]);
@@ -293,7 +290,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect(read.map(shown)).toEqual(expect.arrayContaining(keys.map(shown)));
     });
 
-    it("are deleted with their environment, and not created in a deleted one", async () => {
+    it("are deleted with their environment, and cannot be created in a deleted environment", async () => {
       const environment = await created();
       await keysWith().replace(environment, [await newSigningKey()], { was: "", by: BY });
       await testEnvironments(client()).delete(environment, true);

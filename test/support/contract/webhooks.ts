@@ -26,7 +26,6 @@ import { type ContractContext, fails, NEXT, newEnvironment, newName, oneWins, RI
 
 const VALUES = { displayName: "billing", url: "https://example.com/hooks", eventTypes: [] };
 
-/** Webhooks, and the state of their deliveries. */
 export function webhookContract({ client, redis, withGroup }: ContractContext): void {
   const depsOf = (ring = RING) => ({ client: client(), cipher: new TokenCipher(ring), audit: AUDIT });
   const webhooks = (ring = RING) => redisWebhooks(depsOf(ring));
@@ -38,11 +37,11 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       changedFields,
     }));
   };
-  /** Creates a webhook whose environment has a later event. */
+  /** Creates a webhook in an environment with two later events. */
   const lagging = async () => {
     const environment = await newEnvironment();
     const { webhook } = await webhooks().create(environment, VALUES, BY);
-    // Creates two events, so that one remains after `advance`, even if their ids are consecutive.
+    // The ids of two events may be consecutive. So one event is left after `advance`.
     for (let i = 0; i < 2; i++) await webhooks().create(environment, VALUES, BY);
     return { environment, webhook };
   };
@@ -54,7 +53,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     ...{ eventId: "17", eventType: "user_group.updated", eventTime, outcome, durationMs: 12.4, retryMs: 60_000 },
     status: outcome === "delivered" ? 204 : 500,
   });
-  /** Creates a settlement from the cursor of a webhook to the next microsecond. */
+  /** Returns a settlement that moves the cursor of a webhook by one microsecond. */
   const advance = ({ cursor, cursorTime }: Webhook, given: Partial<Settlement> = {}): Settlement => ({
     from: { cursor, cursorTime },
     to: { cursor: cursor + 1, cursorTime },
@@ -63,7 +62,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   });
 
   describe("webhooks", () => {
-    it("are created, read, listed, changed and deleted with an event of each change", async () => {
+    it("can be created, read, listed, changed and deleted, with one event per change", async () => {
       const environment = await newEnvironment();
       const { webhook, secret } = await webhooks().create(environment, VALUES, BY);
       expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -86,7 +85,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await leftovers(redis(), environment)).toEqual([]);
     });
 
-    it("refuse unknown and malformed ids, and environments in deletion", async () => {
+    it("cannot be used with an unknown or malformed id, or created in an unknown environment", async () => {
       const environment = await newEnvironment();
       for (const id of [newResourceId(), "", "x", "__proto__", "a:b"]) {
         await fails(webhooks().get(environment, id), WebhookNotFound);
@@ -101,7 +100,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       await fails(webhooks().create(unknown, VALUES, BY), EnvironmentNotFound);
     });
 
-    it(`are at most ${MAX_WEBHOOKS} per environment`, async () => {
+    it(`are limited to ${MAX_WEBHOOKS} per environment`, async () => {
       const environment = await newEnvironment();
       for (let i = 1; i < MAX_WEBHOOKS; i++) await webhooks().create(environment, VALUES, BY);
       const last = [1, 2, 3].map(() => webhooks().create(environment, VALUES, BY));
@@ -131,7 +130,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   });
 
   describe("the secrets of a webhook", () => {
-    it("are the new secret and the replaced secrets of the last 24 hours, at most three", async () => {
+    it("are the current secret and the secrets replaced in the last 24 hours, at most three in total", async () => {
       const { environment, webhook } = await lagging();
       const { secrets: first = [] } = (await webhooks().beginTest(environment, webhook.id)) ?? {};
       const rotated = await webhooks().rotateSecret(environment, webhook.id, BY);
@@ -145,7 +144,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(last?.secrets).toEqual([third.secret, second.secret, rotated.secret]);
     });
 
-    it("are encrypted with the first key by a re-encryption, which names their keys", async () => {
+    it("are re-encrypted with the first key, and the result counts the webhooks per key", async () => {
       const { environment } = await withGroup();
       const { webhook } = await webhooks().create(environment, VALUES, BY);
       await webhooks().rotateSecret(environment, webhook.id, BY);
@@ -168,7 +167,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   });
 
   describe("the lease of a webhook", () => {
-    it("has one holder, and another one after it has expired", async () => {
+    it("has at most one holder, and can have a new holder after it has expired", async () => {
       const { environment, webhook } = await lagging();
       const claims = Array.from({ length: 8 }, () => claimOf(environment, webhook));
       const won = await Promise.all(claims.map((claim) => deliveries().claim(claim)));
@@ -179,7 +178,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       const next = claimOf(environment, webhook);
       const target = await deliveries().claim(next);
       expect(target).toBeDefined();
-      // The worker that lost the lease changes nothing.
+      // The worker whose lease has expired can no longer change the webhook.
       const attempt = attemptOf("delivered");
       expect(await deliveries().settle(holder, advance(webhook, { attempt }))).toBeUndefined();
       expect(await webhooks().get(environment, webhook.id)).toMatchObject({ cursor: webhook.cursor });
@@ -189,7 +188,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await deliveries().claim(claimOf(environment, webhook))).toBeDefined();
     });
 
-    it("is refused for a webhook that is disabled, deleted, up to date or waiting, or in a deleted environment", async () => {
+    it("is refused if the webhook is disabled, up to date or waiting, or if its environment does not exist", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       const update = (isEnabled: boolean) => webhooks().update(environment, webhook.id, { isEnabled }, BY);
@@ -205,7 +204,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect((await deliveries().due(environment))?.webhooks.find(({ id }) => id === webhook.id)).toMatchObject({
         ...{ isFree: false, failedEventTime: attemptOf("status").eventTime },
       });
-      // An update ends the wait.
+      // After an update, the webhook no longer waits for its next attempt.
       await update(true);
       expect(await deliveries().claim(claim)).toBeDefined();
       const to = { cursor: Date.now() * 2000, cursorTime: Date.now() };
@@ -217,7 +216,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   });
 
   describe("a settlement", () => {
-    it("logs attempts, and counts those of the same event", async () => {
+    it("logs each attempt with its number for the event", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       for (const outcome of ["status", "status", "delivered"] as const) {
@@ -235,7 +234,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       const now = await webhooks().get(environment, webhook.id);
       expect(now).toMatchObject({ failedAttempts: 0, failingSince: undefined, nextAttemptTime: undefined });
       expect(now.lastSuccessTime).toBeGreaterThan(0);
-      // The log is bounded.
+      // The log keeps only the latest attempts.
       for (let i = 0, from = now; i < MAX_DELIVERIES + 5; i++) {
         const settled = await deliveries().settle(claim, advance(from, { attempt: attemptOf("delivered") }));
         from = settled?.webhook ?? expect.fail("the lease is lost");
@@ -243,7 +242,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await webhooks().deliveries(environment, webhook.id)).toHaveLength(MAX_DELIVERIES);
     });
 
-    it("disables the webhook after three days of failures, with an event, until an update enables it", async () => {
+    it("disables the webhook after three days of failures and writes an event, until an update enables the webhook", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       const fail = async (failingSince: number) => {
@@ -262,7 +261,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await deliveries().claim(claim)).toBeDefined();
     });
 
-    it("keeps the cursor that a rewind has moved in the meantime", async () => {
+    it("does not overwrite the cursor of a concurrent rewind", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       await deliveries().claim(claim);
@@ -273,13 +272,13 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
         const settled = await deliveries().settle(claim, advance(webhook, { attempt: attemptOf(outcome) }));
         expect(settled?.webhook).toMatchObject({ cursor: time * 1000, failedAttempts: 0, cursorTime: undefined });
       }
-      // A rewind never moves the cursor ahead.
+      // A rewind cannot move the cursor forward.
       const ahead = await webhooks().rewind(environment, webhook.id, Date.now() + 1000, BY);
       expect(ahead.cursor).toBe(time * 1000);
     });
   });
 
-  it("a test of a webhook is possible once in some seconds", async () => {
+  it("a second test of a webhook within seconds is refused", async () => {
     const environment = await newEnvironment();
     const { webhook, secret } = await webhooks().create(environment, VALUES, BY);
     expect(await webhooks().beginTest(environment, webhook.id)).toEqual({ webhook, secrets: [secret] });
@@ -289,7 +288,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     expect(await webhooks().beginTest(other, next.id)).toBeDefined();
   });
 
-  it("the regular check begins once an hour, and renews the cursors of idle webhooks", async () => {
+  it("the hourly check begins for only one of several workers, and renews the cursors of idle webhooks", async () => {
     const environment = await newEnvironment();
     const { webhook: lags } = await webhooks().create(environment, VALUES, BY);
     const { webhook: idle } = await webhooks().create(environment, VALUES, BY);
@@ -302,7 +301,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     expect((await webhooks().get(environment, idle.id)).cursorTime).toBeGreaterThan(5);
   });
 
-  it("an expiring API token is reported once for each number of days and expiry time", async () => {
+  it("an expiring API token is reported once per number of days and expiry time", async () => {
     const environment = await newEnvironment();
     const tokens = testApiTokens(client());
     const expireTime = Date.now() + 86_400_000;

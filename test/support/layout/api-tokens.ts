@@ -10,7 +10,7 @@ import { BY, testApiTokens } from "../stores.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end", role: "manage", expireTime: undefined, creator: "root" };
 
-/** Records and index entries of API tokens. @param options `isShared`: whether the store is fast enough for a thousand of them */
+/** @param options `isShared: false` for the embedded store, which is too slow for a thousand API tokens */
 export function apiTokenLayout({ client, redis }: ContractContext, { isShared }: { isShared: boolean }): void {
   const store = (worker = 0) => testApiTokens(client(worker));
   const refOf = (token: string) => ({ number: environmentNumberOf(token) ?? 0, digest: apiTokenDigest(token) });
@@ -24,20 +24,22 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   const isValid = async (token: string) => (await store().find(refOf(token))) !== undefined;
   const entries = (environment: Environment) => redis().hgetall(apiTokensKey(environment.number));
-  /** Sets a token to expire in a moment. On a busy machine, the token may expire before the update reads it again. */
+  /**
+   * Sets the expiry time of a token to a moment from now. On a busy machine, the update may already find it expired.
+   */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
     await update.catch((error: unknown) => expect(error).toBeInstanceOf(ApiTokenNotFound));
   };
   const idOf = (i: number) => String(i).padStart(16, "0");
-  /** Stores a copy of an API token under another id, with a secret of its own. */
+  /** Stores a copy of an API token under another id. The copy has its own digest. */
   const plant = async ({ number }: Environment, id: string, record: { readonly [field: string]: string }) => {
     await redis().hset(apiTokenKey(number, id), { ...record, digest: `d${id}` });
     await redis().hset(apiTokensKey(number), `d${id}`, id);
   };
 
   describe("API tokens in Redis", () => {
-    it("are valid only by the secrets that their records name, with any entries of the index", async () => {
+    it("are valid only with the secrets in their records, even if the index contains other entries", async () => {
       const { environment, apiToken, token } = await create();
       const other = await create({}, environment);
       const index = apiTokensKey(environment.number);
@@ -49,7 +51,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect((await listed(environment)).map(({ id }) => id)).toEqual([apiToken.id]);
       await redis().hset(index, refOf(second).digest, other.apiToken.id);
       expect(await isValid(second)).toBe(false);
-      // After a rotation, the API token has a valid secret again.
+      // A rotation writes a correct index entry.
       const { token: third } = await store().rotate(environment, apiToken.id, { graceMs: 60_000 });
       expect(await isValid(third)).toBe(true);
     });
@@ -69,7 +71,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       ["digest", undefined],
       ["previous", "x"],
       ["previous", "x 1.5"],
-    ])("are rejected if their %s is %j", async (field, value) => {
+    ])("cannot be read but can be revoked if their %s is %j", async (field, value) => {
       const { environment, apiToken, ref, key } = await create();
       if (value === undefined) await redis().hdel(key, field);
       else await redis().hset(key, field, value);
@@ -80,7 +82,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("have entries of their valid secrets only, and expire by Redis' expiry", async () => {
+    it("have index entries only for valid secrets, and have Redis' expiry set", async () => {
       const { environment, apiToken, key } = await create();
       const update = (expireTime: number | null) => store().update(environment, apiToken.id, { expireTime });
       await update(Date.now() + 600_000);
@@ -95,7 +97,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect(await entries(environment)).toEqual({});
     });
 
-    it("are not stored in plain text, and contain the number of their environment", async () => {
+    it("are not stored in plain text, and their secret contains the number of their environment", async () => {
       const { environment, digest, token, key } = await create();
       expect(environmentNumberOf(token)).toBe(environment.number);
       const record = await redis().hgetall(key);
@@ -104,7 +106,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect(all).not.toContain(token.slice(8, 24));
     });
 
-    it("expire by the store's clock, and leave no keys behind", async () => {
+    it("expire by the store's clock, and then their keys are deleted", async () => {
       const { ref } = await create({ expireTime: Date.now() - 1 }).catch(() => ({
         ref: { number: 1, digest: "" },
       }));
@@ -114,21 +116,21 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       await endsSoon(later.environment, soon.apiToken.id);
       await waitFor("the token has expired", async () => (await store().find(soon.ref)) === undefined);
       await waitFor("its record is deleted", async () => {
-        // The embedded store deletes expired keys when it runs a script.
+        // The embedded store deletes expired keys only when it runs a script.
         await store().find(soon.ref);
         return (await redis().exists(soon.key)) === 0;
       });
       expect(await listed(later.environment)).toEqual([later.apiToken]);
     });
 
-    it("are limited per environment, and expired tokens do not count", async () => {
+    it("are limited in number per environment, and expired tokens do not count", async () => {
       const { environment, apiToken, key } = await create();
       const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
       await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
-      // A list entry whose token does not exist makes room for a new token.
+      // The list entries belong to no tokens, so they do not count.
       const second = await create({}, environment);
       expect(Object.keys(await entries(environment)).length).toBe(2);
-      // A rotated token counts once.
+      // A token with two valid secrets counts once.
       const { token } = await store().rotate(environment, second.apiToken.id, { graceMs: 60_000 });
       const record = await redis().hgetall(key);
       const ids = Array.from({ length: MAX_API_TOKENS - 3 }, (_, i) => idOf(i));
@@ -143,7 +145,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       for (const id of ids) await redis().del(apiTokenKey(environment.number, id));
     });
 
-    it("are revoked at once, even a thousand that one token issued", async () => {
+    it("are all revoked with their issuer, even if it has issued a thousand", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
       const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
       const ids = Array.from({ length: isShared ? MAX_API_TOKENS - 1 : 50 }, (_, i) => idOf(i));
@@ -153,7 +155,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect(await redis().keys(`ug:{${environment.number}}:api-token:*`)).toEqual([]);
     });
 
-    it("have their use recorded at most once a minute, and not after their revocation", async () => {
+    it("have the time of their last use, which is written at most once a minute", async () => {
       const { environment, apiToken, ref, key } = await create();
       await store().noteUse(environment, apiToken.id);
       const found = await store().find(ref);

@@ -13,7 +13,6 @@ import {
 } from "../contract/context.ts";
 import { keysOf } from "../stored-state.ts";
 
-/** Damaged records of groups and lost keys, in imports, updates, lists and deletions. */
 export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractContext): void {
   const idsOf = async (environment: Environment, size: number) => {
     const ids: string[] = [];
@@ -25,9 +24,9 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
     return ids;
   };
 
-  describe("the store of a damaged group", () => {
+  describe("the store", () => {
     it.each([FIELD.createVersion, FIELD.mapping])(
-      "fails for a record with a damaged %s, and does not change it",
+      "does not import a group over a record with a damaged %s, but imports the other groups",
       async (field) => {
         const { environment } = await withGroup();
         await redis().hset(keysOf(environment, "a").group, field, "{");
@@ -41,7 +40,7 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       },
     );
 
-    it("compares the whole key id, not a part of it", async () => {
+    it("fails if the ring contains only key ids that are similar to the group's key id", async () => {
       const { environment } = await withGroup();
       for (const [keyId, ids] of [
         ["k1", ["k11", "1k1"]],
@@ -56,14 +55,14 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       }
     });
 
-    it("reports an unknown outcome if another field of the record is damaged", async () => {
+    it("reports an unknown outcome of an update if the stored token is damaged", async () => {
       const { environment } = await withGroup();
       await redis().hset(keysOf(environment, "a").group, FIELD.token, "damaged");
       const update = store().update(environment, "a", { name: "New" });
       await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "unknown" });
     });
 
-    it("resolves with a damaged day of its last resolve", async () => {
+    it("ignores a damaged day of the last resolve", async () => {
       const { environment, group } = await withGroup();
       for (const damaged of ["x", "", "-1", "1e300"]) {
         await redis().hset(keysOf(environment, "a").group, FIELD.lastResolveDay, damaged);
@@ -72,7 +71,7 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       }
     });
 
-    it("skips list entries without a group, and continues behind them", async () => {
+    it("skips list entries without a group", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "c"]) await store().getOrCreate(environment, newGroup(id));
       const { prefix } = keysOf(environment, "a");
@@ -80,18 +79,18 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       for (const size of [1, 2, 10]) expect(await idsOf(environment, size)).toEqual(["a", "c"]);
     });
 
-    it("fails if a record is unreadable", async () => {
+    it("fails to list or export groups if a record is unreadable", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
       await redis().hset(keysOf(environment, "b").group, FIELD.token, "AAAA");
       await expect(admin().export(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
-      // A list contains no tokens, so none is decrypted.
+      // A list contains no tokens, so the store decrypts none.
       expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(2);
       await redis().hset(keysOf(environment, "b").group, FIELD.createVersion, "yesterday");
       await expect(admin().list(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
     });
 
-    it("deletes a group with an incomplete record or an unreadable token", async () => {
+    it("can delete a group with an incomplete record", async () => {
       const environment = await newEnvironment();
       for (const field of [FIELD.teamId, FIELD.name, FIELD.token, FIELD.keyId, FIELD.digest, FIELD.createVersion]) {
         const { group } = await store().getOrCreate(environment, newGroup("a"));

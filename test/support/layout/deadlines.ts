@@ -20,7 +20,7 @@ import { sendBy } from "../redis-of.ts";
 import { keysOf } from "../stored-state.ts";
 import { AUDIT, BY } from "../stores.ts";
 
-/** A change that reaches Redis after its caller received an error. */
+/** A change with a deadline can reach Redis after its caller has already received an error. */
 export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   type Send = ReturnType<typeof sendBy>;
   const digest = "00AAAAAAAAAAAAAAAAAAAA";
@@ -63,8 +63,8 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
       send(SET_IDENTITY, { key: `${keysOf(environment, "a").prefix}format`, layout: "1", id: "a", accepted: "" }),
   };
 
-  describe("a change after its deadline", () => {
-    it.each(Object.keys(changes))("is rejected, and the same change before its deadline succeeds: %s", async (name) => {
+  describe("a change that reaches Redis after its deadline", () => {
+    it.each(Object.keys(changes))("is rejected, although it succeeds before its deadline: %s", async (name) => {
       const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
       const change = changes[name] ?? expect.fail("no such change");

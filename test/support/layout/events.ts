@@ -10,12 +10,12 @@ import { AUDIT, BY, testApiTokens } from "../stores.ts";
 
 const FIRST = { after: "", size: 1000 };
 
-/** Streams of audit events. @param options `isShared: false` for the embedded store, which keeps events in lists */
+/** @param options `isShared: false` for the embedded store, which keeps events in lists instead of streams */
 export function eventLayout(
   { store, client, redis, withGroup }: ContractContext,
   { isShared }: { isShared: boolean },
 ): void {
-  it("events expire at most a day and an hour after their retention period", async () => {
+  it("Redis deletes events at most 25 hours after their retention period", async () => {
     const { environment } = await withGroup();
     await store({ audit: new Audit(1000) }).update(environment, "a", { name: "x" });
     const left = await redis().pttl(todayKey(environment, "updates"));
@@ -28,7 +28,7 @@ export function eventLayout(
     const list = async (environment: Environment) =>
       (await trail().list([{ ...environment, createTime: 0, deleteTime: undefined }], {}, FIRST)).items;
 
-    it("in the audit trail is an error if it is unreadable", async () => {
+    it("causes an error in the audit trail if it is unreadable", async () => {
       const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
       const withEvent = async (fields: readonly string[]) => {
         const { environment } = await withGroup();
@@ -42,7 +42,7 @@ export function eventLayout(
       expect(await list(await withEvent(whole))).toHaveLength(2);
     });
 
-    it("in the feed is an error if it is unreadable", async () => {
+    it("causes an error in the feed if it is unreadable", async () => {
       const { environment } = await withGroup();
       const ahead = (Date.now() + 60_000) * 1000;
       const { next } = await trail().readEvents(environment, { since: Number.POSITIVE_INFINITY }, 1);
@@ -51,7 +51,7 @@ export function eventLayout(
       await fails(trail().readEvents(environment, next, 9), RecordUnreadable);
     });
 
-    it("is a condition of every change: if the event cannot be written, the change is not made", async () => {
+    it("is necessary for every change: if the event cannot be written, the change is not made", async () => {
       const { environment, group } = await withGroup();
       const tokens = testApiTokens(client());
       const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;

@@ -3,9 +3,8 @@ import { byToken, type ContractContext, contents } from "../contract/context.ts"
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Stored request ids. */
 export function requestLayout({ store, redis, withGroup }: ContractContext): void {
-  it("a request id is stored for 24 hours, without the values of the group", async () => {
+  it("a request id is stored for 24 hours, but without the values of the group", async () => {
     const { environment, group } = await withGroup();
     const big = { name: "n".repeat(256), mapping: { s: "d".repeat(1000) }, properties: { p: "x".repeat(60_000) } };
     await store().update(environment, "a", big);

@@ -5,7 +5,7 @@ import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { byId, byToken, type ContractContext, fails, newEnvironment, newGroup } from "../contract/context.ts";
 import { keysOf } from "../stored-state.ts";
 
-/** All fields of a group that has no properties and was never updated. */
+/** Fields of a new group without properties. */
 const FIELDS = [
   FIELD.teamId,
   FIELD.name,
@@ -16,12 +16,12 @@ const FIELDS = [
   FIELD.createVersion,
 ] as const;
 
-/** Resolving needs fewer fields than the group has. */
+/** The fields that a resolve reads. */
 const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mapping];
 
 /**
- * Damaged or misplaced records cause errors. Deliberate writes to Redis are trusted: their author could also change
- * what a group may see.
+ * Damaged or misplaced records must cause errors. A client that can write to Redis is trusted, because it could also
+ * change the values of groups.
  */
 export function tamperingLayout(context: ContractContext): void {
   describe("a damaged record", () => {
@@ -31,7 +31,6 @@ export function tamperingLayout(context: ContractContext): void {
   });
 }
 
-/** Two groups of one environment that differ only in their ids. */
 async function twoGroups({ store }: ContractContext) {
   const environment = await newEnvironment({ tag: "Customer" });
   const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A" }));
@@ -43,7 +42,7 @@ function fields(context: ContractContext): void {
   const { store, redis } = context;
   let groups: ReturnType<typeof twoGroups> | undefined;
 
-  /** Damages the first of two shared groups, and repairs it after the test. */
+  /** Damages the first of two groups that all tests share, and repairs it after the test. */
   async function damaged(damage: (key: string) => Promise<unknown>) {
     groups ??= twoGroups(context);
     const { environment, group, a } = await groups;
@@ -56,7 +55,7 @@ function fields(context: ContractContext): void {
     return { environment, group };
   }
 
-  it.each(FIELDS)("without %s fails", async (field) => {
+  it.each(FIELDS)("without %s causes errors", async (field) => {
     const { environment, group } = await damaged((key) => redis().hdel(key, field));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), DomainError);
@@ -72,14 +71,14 @@ function fields(context: ContractContext): void {
     [FIELD.tokenCreateTime, "yesterday"] as const,
     ...["", "tomorrow", "1.5"].map((value) => [FIELD.expireTime, value] as const),
     ...["", "yesterday"].map((value) => [FIELD.suspendTime, value] as const),
-    // A suspension has a reason.
+    // A suspension without a reason is damaged.
     [FIELD.suspendTime, "1"] as const,
     ...["{", "", "null", "[]", '"x"'].map((value) => [FIELD.mapping, value] as const),
     ...["{", "null", "[]", "7"].map((value) => [FIELD.properties, value] as const),
     ...["", "plain", "k1.", "AAAA", "!"].map((value) => [FIELD.token, value] as const),
     ...["", "gone", "__proto__"].map((value) => [FIELD.keyId, value] as const),
     ...["", "x", "!".repeat(22), "A".repeat(22), "A".repeat(43)].map((value) => [FIELD.digest, value] as const),
-  ])("whose %s is %j fails", async (field, value) => {
+  ])("whose %s is %j causes errors", async (field, value) => {
     const { environment, group } = await damaged((key) => redis().hset(key, field, value));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
@@ -98,12 +97,12 @@ function moves(context: ContractContext): void {
   it.each([
     ["the token", [FIELD.token]],
     ["the digest of the token", [FIELD.digest]],
-  ])("with %s of another group fails", async (_, names) => {
+  ])("with %s of another group causes errors", async (_, names) => {
     const { environment, other, a, b } = await twoGroups(context);
     await copy(b, a, names);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
-    // The source group is unchanged.
+    // The other group still works.
     expect((await store().getOrCreate(environment, newGroup("b"))).group).toEqual(other);
     expect((await store().resolve(environment, other.token)).providedId).toBe("b");
   });
@@ -111,7 +110,7 @@ function moves(context: ContractContext): void {
   it.each([
     ["with another tag", "Testing"],
     ["without a tag", undefined],
-  ] as const)("with the fields of a group of an environment %s fails", async (_, tag) => {
+  ] as const)("with the token of a group from an environment %s causes errors", async (_, tag) => {
     const { environment, a } = await twoGroups(context);
     const elsewhere = await newEnvironment({ name: environment.name, tag });
     await store().getOrCreate(elsewhere, newGroup("a"));
@@ -120,7 +119,7 @@ function moves(context: ContractContext): void {
     await fails(store().update(environment, "a", {}), RecordUnreadable);
   });
 
-  it("with all fields of another group is that group under another id, and its token does not show it", async () => {
+  it("with all fields of another group is a copy with its own id, and the token still resolves to the other group", async () => {
     const { environment, group, other, a, b } = await twoGroups(context);
     await copy(b, a, FIELDS);
     const { group: copied } = await store().getOrCreate(environment, newGroup("a"));
@@ -129,7 +128,7 @@ function moves(context: ContractContext): void {
     await fails(store().resolve(environment, group.token), TokenNotFound);
   });
 
-  it("with an earlier token fails", async () => {
+  it("with an earlier token causes an error", async () => {
     const { environment, a } = await twoGroups(context);
     const earlier = (await redis().hget(a, FIELD.token)) ?? "";
     await store().rotate(environment, byId("a"));
@@ -141,7 +140,7 @@ function moves(context: ContractContext): void {
 function rotations(context: ContractContext): void {
   const { store, redis } = context;
 
-  it("with a changed end of a grace period fails for the bearer of that token", async () => {
+  it("with a damaged end of a grace period causes an error for the bearer of the old token", async () => {
     const { environment, group, a } = await twoGroups(context);
     await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     expect((await store().resolve(environment, group.token)).providedId).toBe("a");
@@ -149,7 +148,7 @@ function rotations(context: ContractContext): void {
     await fails(store().resolve(environment, group.token), RecordUnreadable);
   });
 
-  it("with changed data of a request id fails", async () => {
+  it("of a request id with changed data causes an error", async () => {
     const { environment, group } = await twoGroups(context);
     const rotation = byToken(group.token, { requestId: "r" });
     await store().rotate(environment, rotation);

@@ -20,7 +20,7 @@ import { keysOf } from "../stored-state.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** The token index only finds groups. A token is valid only if the group's record contains it. */
+/** The index only finds the group of a token. The token is valid only if the group's record also contains it. */
 export function tokenIndexLayout({ store, admin, redis, many }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
@@ -40,14 +40,14 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
   };
   const point = (environment: Environment, token: string, id: string) =>
     redis().hset(...entryOf(environment, token), id);
-  /** Digests of tokens in the index, by group. */
+  /** Returns the group id of each index entry. */
   const index = async (environment: Environment) => {
     const all = Object.entries(await contents(redis(), environment));
     return all.filter(([key]) => key.includes(":tokens:")).flatMap(([, entries]) => Object.values(entries as object));
   };
 
   describe("the index of tokens", () => {
-    it("has one entry after concurrent creations of a group, and no other call leaves a key", async () => {
+    it("has one entry after concurrent creations of a group, and the other calls leave no keys", async () => {
       const environment = await newEnvironment();
       const create = (_: unknown, worker: number) => store({ worker }).getOrCreate(environment, newGroup("a"));
       await Promise.all(Array.from({ length: many(100) }, create));
@@ -59,7 +59,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       expect(Object.keys(entries as object)).toHaveLength(1);
     });
 
-    it("contains the current token of each group and the one in its grace period, and nothing else", async () => {
+    it("contains only the current token of each group and its old token in the grace period", async () => {
       const { environment, tokens } = await create();
       expect((await index(environment)).sort()).toEqual(["a", "b"]);
       const second = await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
@@ -75,7 +75,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       expect(await index(environment)).toEqual([]);
     });
 
-    it("is spread over 256 keys, so no key grows large", async () => {
+    it("is divided into up to 256 keys, so that no key becomes large", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: many(400) }, (_, i) => `group ${i}`);
       await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
@@ -91,14 +91,14 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       await refused(environment, tokens.a);
     });
 
-    it("does not make a token valid if its group is deleted or different", async () => {
+    it("does not make a token valid if its entry refers to a deleted group or to another group", async () => {
       const { environment, tokens } = await create();
       for (const id of ["gone", "b"]) {
         await point(environment, tokens.a, id);
         await refused(environment, tokens.a);
       }
       expect((await store().resolve(environment, tokens.b)).providedId).toBe("b");
-      // A rotation by id repairs it, and keeps the entry that names another group.
+      // After a rotation by id, the group has a valid token again.
       const { token } = await store().rotate(environment, byId("a"));
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
@@ -110,7 +110,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       await refused(environment, tokens.a);
     });
 
-    it("recovers the lost entry of an imported token by repeating the import", async () => {
+    it("is repaired for an imported token if the import is repeated", async () => {
       const environment = await newEnvironment();
       const given = imported("a");
       const token = given.token ?? "";
@@ -126,12 +126,12 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       }
     });
 
-    it("has one entry for a token that two imports assign concurrently, for the group that has it", async () => {
+    it("has one entry for a token that several imports assign concurrently, and it refers to the token's group", async () => {
       for (let round = 0; round < many(20); round++) {
         const environment = await newEnvironment();
         const token = foreignToken();
         const ids = ["a", "b", "c"];
-        // One of the imports replaces the token of an existing group.
+        // The import for the existing group `c` replaces a token.
         await admin().import(environment, [imported("c")]);
         const outcomes = await Promise.all(
           ids.map(async (id, worker) =>
@@ -148,7 +148,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
         expect((await store().resolve(environment, token)).providedId).toBe(winners[0]);
         const [bucket, field] = entryOf(environment, token);
         expect(await redis().hget(bucket, field)).toBe(winners[0]);
-        // The others have only the entry of their previous token.
+        // Of the other groups, only the existing group `c` has an entry, for its old token.
         expect((await index(environment)).sort()).toEqual([...new Set([winners[0], "c"])].sort());
       }
     });

@@ -8,10 +8,9 @@ import { type ContractContext, contents, fails, newName, RING } from "../contrac
 import { newSigningKey } from "../contract/viewer-sessions.ts";
 import { AUDIT, BY, testEnvironments } from "../stores.ts";
 
-/** Revocations of viewer sessions, and the keys that sign them. */
 export function viewerSessionLayout({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("viewer sessions in Redis", () => {
-    it("are revoked for a limited number of viewers at a time, and expired revocations make room", async () => {
+    it("can be revoked for a limited number of single viewers, and expired revocations do not count", async () => {
       const { environment } = await withGroup();
       const { viewer } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
       const ended = revokedSessionsKey(environment.number, viewer.teamId);
@@ -41,7 +40,7 @@ export function viewerSessionLayout({ store, admin, client, redis, withGroup }: 
     const keysWith = () =>
       redisSigningKeys({ client: client(), cipher: new TokenCipher(RING), audit: AUDIT, environments: environments() });
 
-    it("cannot be decrypted in another environment, with another id, or with another public key", async () => {
+    it("cannot be decrypted if they were moved to another environment, id or public key", async () => {
       const [one, other] = [await created(), await created()];
       const [key, decoy] = [await newSigningKey(), await newSigningKey()];
       await keysWith().replace(one, [key], { was: "", by: BY });

@@ -9,14 +9,13 @@ import { AUDIT, BY } from "../stores.ts";
 
 const VALUES = { displayName: "billing", url: "https://example.com/hooks", eventTypes: [] };
 
-/** Records of webhooks. */
 export function webhookLayout({ client, redis, store, withGroup }: ContractContext): void {
   const deps = () => ({ client: client(), cipher: new TokenCipher(RING), audit: AUDIT });
   const webhooks = () => redisWebhooks(deps());
   const create = async () => {
     const environment = await newEnvironment();
     const { webhook, secret } = await webhooks().create(environment, VALUES, BY);
-    // The environment has a later event.
+    // The creation of another webhook is an event that the first webhook can deliver.
     const { webhook: other } = await webhooks().create(environment, VALUES, BY);
     const { id } = webhook;
     const claim = () => redisDeliveries(deps()).claim({ environment, id, holder: newResourceId() });
@@ -25,7 +24,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
   };
 
   describe("the secrets of a webhook in Redis", () => {
-    it("sign until their grace period is over", async () => {
+    it("sign only until the end of their grace period", async () => {
       const { environment, id, claim, key } = await create();
       const { secret } = await webhooks().rotateSecret(environment, id, BY);
       const stored = (await redis().hget(key, "secrets")) ?? "";
@@ -35,7 +34,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect(target?.webhook.previousSecretExpireTime).toBeUndefined();
     });
 
-    it("are encrypted, and bound to their webhook", async () => {
+    it("are encrypted, and cannot be decrypted for another webhook", async () => {
       const { environment, id, other, secret, secrets } = await create();
       const text = JSON.stringify(await contents(redis(), environment));
       expect(text).toContain(id);
@@ -44,7 +43,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect((await webhooks().beginTest(environment, other.id)).secrets).toEqual([]);
     });
 
-    it("make their webhook unreadable if they cannot be decrypted, until a rotation", async () => {
+    it("make their webhook unreadable if they cannot be decrypted, until the secret is rotated", async () => {
       const { environment, id, claim, key, secrets } = await create();
       const states = async () => {
         const listed = (await webhooks().list(environment)).find((each) => each.id === id);
@@ -56,7 +55,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       const { webhook, secret } = await webhooks().rotateSecret(environment, id, BY);
       expect(webhook).toMatchObject({ state: "enabled", nextAttemptTime: undefined });
       expect(await states()).toEqual(["enabled", "enabled"]);
-      // The replaced secret cannot sign.
+      // The replaced secret cannot be decrypted, so only the new secret signs.
       expect((await claim())?.secrets).toEqual([secret]);
       await webhooks().update(environment, id, { isEnabled: false }, BY);
       await redis().hset(key, lost);
@@ -64,7 +63,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
     });
   });
 
-  it("a change of a group writes nothing for webhooks", async () => {
+  it("a change of a group writes no data of webhooks", async () => {
     const { environment } = await withGroup();
     await webhooks().create(environment, VALUES, BY);
     const stored = async () =>

@@ -16,10 +16,10 @@ import {
 import { reported } from "../contract/imports.ts";
 import { keysOf } from "../stored-state.ts";
 
-/** Keys with an unexpected Redis type. */
+/** Keys with another Redis type than expected. */
 export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractContext): void {
   describe("a key of another type", () => {
-    it("in place of a group causes an error, and stays", async () => {
+    it("instead of a group's record causes errors, and is not changed", async () => {
       const environment = await newEnvironment();
       const { group: key } = keysOf(environment, "a");
       await redis().set(key, "x");
@@ -39,7 +39,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(Object.keys(await contents(redis(), environment))).toHaveLength(2);
     });
 
-    it("in place of the token index causes an error, and no partial change", async () => {
+    it("instead of the token index causes errors, and no change is made in part", async () => {
       const { environment, group } = await withGroup();
       const { number } = environment;
       for (let i = 0; i < 256; i++) {
@@ -60,7 +60,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("in place of the ids causes an error, and no partial change", async () => {
+    it("instead of the list of ids causes errors, and no change is made in part", async () => {
       const environment = await newEnvironment();
       await redis().set(`${keysOf(environment, "a").prefix}ids`, "x");
       const before = await contents(redis(), environment);
@@ -71,7 +71,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("in place of a request causes an error", async () => {
+    it("instead of a request id's record causes an error", async () => {
       const { environment, group } = await withGroup();
       const { prefix } = keysOf(environment, "a");
       await redis().set(`${prefix}request:${digest("r1")}`, "x");
