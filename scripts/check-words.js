@@ -9,7 +9,7 @@ const QUOTES = "scripts/licenses.js";
 const EXTENSIONS = /\.(?:[jt]sx?|mjs|py|go|lua|proto|md|ya?ml|sh|css|html|conf|service)$/;
 const GENERATED = /(?:^|\/)gen\/|_pb2?\.|\.pb\.go$|\.connect\.go$|^proto\/(?:buf|google|grpc)\//;
 
-/** The separator of two words: white space. After a line break, it can contain the start of a comment. */
+/** The separator of two words: white space. After a line break, the separator can contain the start of a comment. */
 const GAP = String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:\/\/+|\*|#+|--+|>)[ \t]+)?)`;
 
 const phrases = readFileSync("scripts/words.txt", "utf8")

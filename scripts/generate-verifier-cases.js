@@ -151,7 +151,7 @@ malformed("white space at the end", `${good} `);
 malformed("white space at the start", ` ${good}`);
 malformed("white space in the signature", `${head}.${payload}.${signature.slice(0, 43)}\n${signature.slice(43)}`);
 malformed("padding after the signature", `${good}==`);
-malformed("spare bits in the signature", good.slice(0, -1) + { A: "B", Q: "R", g: "h", w: "x" }[good.at(-1)]);
+malformed("nonzero unused bits in the signature", good.slice(0, -1) + { A: "B", Q: "R", g: "h", w: "x" }[good.at(-1)]);
 malformed(
   "a character that Python treats as a letter",
   `${head}.${payload}.${signature.slice(0, -2)}ª${signature.slice(-1)}`,
@@ -166,7 +166,7 @@ malformed(
   const part = base64url(long);
   malformed("padding after the claims", signed(head, `${part}==`));
   malformed(
-    "spare bits in the claims",
+    "nonzero unused bits in the claims",
     signed(head, part.slice(0, -1) + String.fromCharCode(part.charCodeAt(part.length - 1) + 1)),
   );
   const other = base64url(JSON.stringify({ ...CLAIMS, sub: "~~~???>>>" }));
@@ -177,7 +177,7 @@ malformed(
   const header = base64url(JSON.stringify({ ...HEADER, kid }));
   malformed("padding after the header", signed(`${header}==`, payload));
   malformed(
-    "spare bits in the header",
+    "nonzero unused bits in the header",
     signed(header.slice(0, -1) + String.fromCharCode(header.charCodeAt(header.length - 1) + 1), payload),
   );
 }

@@ -31,7 +31,7 @@ export function readTables(text: string): Tables {
     return status ? [{ code, reason, status, connectStatus, advice }] : [];
   });
   if (access.size === 0 || reasons.length === 0)
-    throw new Error("docs/api.md has no table of methods under Endpoints, or none of errors under Errors");
+    throw new Error("docs/api.md has no table of methods under Endpoints, or no table of errors under Errors");
   return { access: access as ReadonlyMap<string, Access>, reasons };
 }
 

@@ -213,8 +213,8 @@ function isExample(name: string, value: string): boolean {
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // The limit grows with the length of the name. It is 0 for short names such as PORT, because many names resemble a
-  // short name. Names of OpenTelemetry have a fixed limit, because these names resemble each other.
+  // The limit grows with the length of the name. The limit is 0 for short names such as PORT, because many names
+  // resemble a short name. Names of OpenTelemetry have a fixed limit, because these names resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

@@ -69,7 +69,7 @@ describe("the files of settings", () => {
     expect(state.reports).toEqual(["API_TOKENS_FILE: used"]);
   });
 
-  it("are used if the link of their folder changes, as in Kubernetes", async () => {
+  it("are used if the symbolic link to their folder changes, as in Kubernetes", async () => {
     const { folder, look, tokens } = await watched({});
     const version = (name: string, text: string) => {
       mkdirSync(join(folder, name));

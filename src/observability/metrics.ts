@@ -288,7 +288,7 @@ class CallMetrics {
     );
   }
 
-  /** Counts the start of a call. `end` of the result counts its end. @param method undefined for unknown methods */
+  /** Counts the start of a call. The result counts its end. @param method undefined for unknown methods */
   begin(method: DescMethod | undefined, protocol: string): CallSeries {
     const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
     series.started++;
@@ -386,7 +386,7 @@ export class Observations {
     return this.counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Counts a value. @returns the index of its bucket */
+  /** Counts a value. @returns the index of the bucket */
   observe(value: number): number {
     const { bounds, counts } = this;
     let i = 0;

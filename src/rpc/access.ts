@@ -135,7 +135,7 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
 
 /**
  * Creates the function that authorizes calls and stores the caller in the call. If the API token is cached, the
- * function is synchronous. It throws or rejects with ConnectError Unauthenticated, PermissionDenied or
+ * function is synchronous. The function throws or rejects with ConnectError Unauthenticated, PermissionDenied or
  * ResourceExhausted, and rejects with a failure of the store.
  */
 export function authorization({ authenticator, rateLimiters }: Authentication) {
@@ -194,9 +194,9 @@ function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
 }
 
 /**
- * Checks whether the API token of a running stream is still valid. If the token is cached, the check is synchronous. It
- * throws or rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure of the
- * store.
+ * Checks whether the API token of a running stream is still valid. If the token is cached, the check is synchronous.
+ * The check throws or rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure
+ * of the store.
  */
 export function authorizeAgain(
   authenticator: Pick<ApiTokens, "authenticate">,

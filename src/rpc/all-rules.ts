@@ -26,7 +26,7 @@ import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 /**
  * Creates a function that checks requests against the rules of protovalidate, and against the rules `json`, `no_token`
  * and `visible` of this service. The function also checks the limits of durations and times, which the binary format
- * does not enforce. It throws ConnectError InvalidArgument.
+ * does not enforce. The function throws ConnectError InvalidArgument.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });

@@ -29,8 +29,8 @@ interface InterceptorDeps extends Observers {
 type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
 /**
- * Creates the interceptor of all calls. It observes and validates each call, and ends the call at its deadline. It also
- * adds the request id to the response, and converts failures to errors for the caller.
+ * Creates the interceptor of all calls. The interceptor observes and validates each call, and ends the call at its
+ * deadline. The interceptor also adds the request id to the response, and converts failures to errors for the caller.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;

@@ -75,7 +75,7 @@ export const TAG_MESSAGES: { readonly [tag in EnvironmentTag | "none"]: ApiEnvir
   Testing: ApiEnvironmentTag.TESTING,
 };
 
-/** Returns the environment tag of an enum value. Undefined for any other value. */
+/** Returns the environment tag of an enum value; undefined for a value without a tag. */
 export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
   return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }

@@ -34,7 +34,7 @@ export class Observation {
   private readonly started: number;
   private readonly series: CallSeries;
 
-  /** Counts the start of a call. @param started the start time, by `performance.now()` */
+  /** Counts the start of a call. @param started the start time, from `performance.now()` */
   constructor(observers: Observers, call: CallContext, started = performance.now()) {
     this.observers = observers;
     this.call = call;

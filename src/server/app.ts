@@ -100,7 +100,7 @@ export function createApp(deps: AppDeps): App {
   }
   // These pages need no token, because developers of clients read them.
   if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
-  // The endpoints for operators need no token. If METRICS_PORT is set, only that port serves them.
+  // The endpoints for operators need no token. If METRICS_PORT is set, only that port serves these endpoints.
   const operatorEndpoints = new Map([
     ["/healthz", health],
     ["/readyz", ready],

@@ -53,7 +53,7 @@ describe("the lifecycle", () => {
     expect(isClosed).toBe(true);
   });
 
-  it("names the resources that fail to close, and closes the others", async () => {
+  it("names the resources that fail to close, and closes the other resources", async () => {
     const reported: unknown[] = [];
     const lifecycle = new Lifecycle((name, error) => reported.push([name, error]));
     const seen: string[] = [];
@@ -68,7 +68,7 @@ describe("the lifecycle", () => {
     expect(seen).toEqual(["first"]);
   });
 
-  it("abandons a hanging resource at the timeout, and still closes the others", async () => {
+  it("abandons a hanging resource at the timeout, and still closes the other resources", async () => {
     const lifecycle = new Lifecycle();
     const seen: string[] = [];
     lifecycle.onClose("first", async () => {

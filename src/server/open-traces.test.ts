@@ -8,7 +8,7 @@ it("counts all lost spans, and warns once per cause", () => {
   const onLost = lossReporter(logger as never, (_, spans) => (counted += spans));
   for (let i = 0; i < 3; i++) {
     onLost("rate", 1);
-    onLost("export", 10, new Error("the collector is away"));
+    onLost("export", 10, new Error("the collector is down"));
   }
   expect(warned).toEqual([{ lost: "rate" }, expect.objectContaining({ lost: "export" })]);
   expect(counted).toBe(33);

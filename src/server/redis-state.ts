@@ -70,8 +70,8 @@ export class RedisState {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
-    // The service must not use data with another layout or other keys, so the start waits until the check is done. It
-    // does not wait in a Cluster, where one shard may be down.
+    // The service must not use data with another layout or other keys, so the start waits until the check is done. The
+    // start does not wait in a Cluster, where one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
@@ -86,7 +86,7 @@ export class RedisState {
   /**
    * Returns an environment of `API_TOKENS`, or creates a missing environment.
    *
-   * @throws EnvironmentNotFound if it was deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
+   * @throws EnvironmentNotFound if the environment was deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
   async use(name: EnvironmentName): Promise<Environment> {
     const path = environmentPath(name);
@@ -136,7 +136,7 @@ export class RedisState {
   restore(): void {
     // The start makes the first check.
     if (this.#timers.length === 0) return;
-    // Each connection calls this method when it is ready. Wait for the last connection, but not longer than `RETRY_MS`.
+    // Each connection calls this method when it is ready. Wait for the last connection, at most for `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
@@ -261,7 +261,7 @@ const FIRST_LAYOUT = "1";
  * Checks the layout of the data in Redis. Data without an identity gets a new identity.
  *
  * @param wasChecked whether this process has checked the data before
- * @throws StoreMisconfigured if the data has not the layout of this release; StoreUnavailable; TooFewReplicas
+ * @throws StoreMisconfigured if the data does not have the layout of this release; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(
   client: StoreClient,
@@ -292,9 +292,9 @@ function requireLayout(format: string): void {
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
- * Returns whether Redis has a key of an environment. Other keys do not count, because a running process may write them
- * after Redis was emptied. The scan of all keys takes about a second per million keys of other applications, so the
- * service scans only a Redis without a layout number.
+ * Returns whether Redis has a key of an environment. Other keys do not count, because a running process may write such
+ * keys after Redis was emptied. The scan of all keys takes about a second per million keys of other applications, so
+ * the service scans only a Redis without a layout number.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
   /** The SCAN cursor of each node: `0` after a complete scan. */

@@ -49,8 +49,8 @@ interface RunningService extends Omit<Listening, "workers"> {
 
 /**
  * Opens the service, listens, and announces the URL. For workers, the supervisor announces the URL. If Redis does not
- * answer, the service listens, but is not ready. It announces the URL when Redis has answered and the service can use
- * the data.
+ * answer, the service listens, but is not ready. The service announces the URL when Redis has answered and the service
+ * can use the data.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */

@@ -67,7 +67,7 @@ export class Supervisor {
   }
 
   /**
-   * Starts the workers, and resolves when all of them listen.
+   * Starts the workers, and resolves when all workers listen.
    *
    * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit without a reason.
    *   All

@@ -51,7 +51,7 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
 }
 
 interface KeySetChange {
-  /** The keys that stay. Some of them may have a new `activeTime`. */
+  /** The keys that stay. Some of these keys may have a new `activeTime`. */
   readonly kept: readonly KeyTimes[];
   readonly made: readonly number[];
 }

@@ -18,7 +18,7 @@ const TRIES = 5;
 
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
 
-/** The cached keys of an environment. Times are by `performance.now()`. */
+/** The cached keys of an environment. Times are from `performance.now()`. */
 class KnownKeys {
   readonly environment: Environment;
   readonly set: SigningKeySet;

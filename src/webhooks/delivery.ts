@@ -61,7 +61,7 @@ export class Delivery {
   private readonly sender: Sender;
   /** Undefined without the lease. */
   private target: WebhookTarget | undefined;
-  /** A time before the start of the lease, by `performance.now()`. */
+  /** A time before the start of the lease, from `performance.now()`. */
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {

@@ -60,7 +60,7 @@ class SendFailure extends Error {
 
 interface Limit {
   readonly ended: AbortSignal;
-  /** The end time, by `performance.now()`. */
+  /** The end time, from `performance.now()`. */
   readonly until: number;
 }
 

@@ -21,7 +21,7 @@ import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 /** The interval of empty responses while no events occur, in milliseconds. Proxies end silent streams. */
 const HEARTBEAT_MS = 15_000;
 
-/** The lifetime of a stream, in milliseconds. The stream ends with success before the transport ends it. */
+/** The lifetime of a stream, in milliseconds. The stream ends with success before the transport ends the stream. */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 
 const SNAPSHOT_PAGE = 500;
