@@ -85,7 +85,6 @@ function packNpm(key, directory, name) {
   run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", folder], content);
 }
 
-/** Builds the wheel and the source distribution of the Python client under its published name. */
 function buildPython() {
   const directory = "packages/client-python";
   const name = "user-group-service-client";
@@ -124,7 +123,6 @@ function packChart() {
   copyFileSync(join(staging, `${names.chart}-${version}.tgz`), join(folder, `chart-${names.chart}-${version}.tgz`));
 }
 
-/** Builds the files that registries of Terraform and OpenTofu require: zip files, a manifest, checksums. */
 function buildTerraformProvider() {
   const prefix = "terraform-provider-ugs";
   const program = join(staging, `${prefix}_v${version}`);
@@ -183,7 +181,7 @@ function sbom() {
 }
 
 /**
- * Returns the checksums of the files in the folder, in the format of `sha256sum --check`.
+ * Returns checksums in the format of `sha256sum --check`.
  *
  * @param {string} prefix start of the file names. Default: all files
  */

@@ -6,11 +6,7 @@ interface Description {
   readonly deprecated?: true;
 }
 
-/**
- * Returns the comment of a declaration in a proto file, as Markdown, and whether the declaration is deprecated.
- *
- * @param more lines that follow the comment
- */
+/** @param more lines that follow the comment */
 export function describe(
   desc: Exclude<AnyDesc, DescFile> & { readonly deprecated: boolean },
   more: readonly string[] = [],

@@ -11,9 +11,7 @@ type ErrorForm = "Connect" | "Rest";
 export interface ErrorComponents {
   readonly schemas: { readonly [name: string]: JsonSchema };
   readonly responses: { readonly [name: string]: JsonSchema };
-  /** The responses of an operation, by status. */
   readonly of: (calling: Calling) => { readonly [status: string]: JsonSchema };
-  /** Returns the REST response for one reason. */
   readonly rest: (reason: string) => JsonSchema;
 }
 

@@ -329,7 +329,6 @@ export function restPaths(components: Components, registry: Registry, schemas: R
   };
 }
 
-/** Describes a public endpoint for verifying the viewer sessions of an environment. */
 function published(
   operationId: string,
   contentType: string,

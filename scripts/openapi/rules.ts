@@ -34,7 +34,6 @@ interface JsonRules {
   readonly maxDepth: number;
 }
 
-/** The rules of a field, if any. */
 interface Rules {
   readonly field: FieldRules | undefined;
   readonly json: JsonRules | undefined;

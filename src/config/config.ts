@@ -43,7 +43,6 @@ interface TlsConfig {
   readonly clientCa: string | undefined;
 }
 
-/** All settings, validated. */
 export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
   readonly tls: TlsConfig | undefined;
   readonly files: readonly SettingFile[];

@@ -5,7 +5,6 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { type FileContent, FileReader, MAX_FILE_BYTES } from "./file-reader.ts";
 
-/** Returns the text or the error message of each file. */
 async function readAll(reader: FileReader, ...paths: string[]): Promise<string[]> {
   const contents = await reader.readAll(paths.map((path) => [path, path] as const));
   return paths.map((path) => textOf(contents.get(path)));

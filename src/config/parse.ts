@@ -6,7 +6,10 @@ import type { RateLimit } from "../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
 
-/** A setting has an invalid value. The message contains the remedy, and never a secret. */
+/**
+ * A setting has an invalid value. All parsers of this file throw this error. The message contains the remedy, and never
+ * a secret.
+ */
 export class SettingError extends Error {
   override readonly name = "SettingError";
   readonly faults: readonly string[];
@@ -23,10 +26,7 @@ export function optional<T>(parser: (text: string) => T) {
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: HOUR_MS, d: DAY_MS };
 
-/**
- * Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`, in milliseconds. The parser throws
- * SettingError.
- */
+/** Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`, in milliseconds. */
 export function duration(min: number, max: number) {
   return (text: string): number => {
     const match = DURATION.exec(text);
@@ -44,7 +44,6 @@ function formatDuration(ms: number): string {
   return `${ms / size}${unit}`;
 }
 
-/** Returns a parser of whole numbers. The parser throws SettingError. */
 export function integer(min: number, max: number) {
   return (text: string): number => {
     const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -53,7 +52,7 @@ export function integer(min: number, max: number) {
   };
 }
 
-/** Parses a rate limit: `CALLS/DURATION` in whole seconds, such as `1000/10s`, or `off`. @throws SettingError */
+/** Parses a rate limit: `CALLS/DURATION` in whole seconds, such as `1000/10s`, or `off`. */
 export function rateLimit(text: string): RateLimit | undefined {
   if (text === "off") return undefined;
   const [calls = "", window = "", ...rest] = text.split("/");
@@ -69,7 +68,6 @@ export function rateLimit(text: string): RateLimit | undefined {
   );
 }
 
-/** Splits a list at commas and line breaks. */
 function entriesOf(text: string): string[] {
   const lines = text.split("\n").flatMap((line) => line.trim() || []);
   const isLast = (i: number) => i === lines.length - 1;
@@ -80,10 +78,8 @@ function entriesOf(text: string): string[] {
 const MAX_FAULTS = 20;
 
 /**
- * Parses each entry of a list. An empty text has no entries.
- *
- * @throws SettingError with the positions of up to `MAX_FAULTS` invalid entries, but without the entries, which may be
- *   secrets
+ * Parses each entry of a list. The error contains the positions of up to `MAX_FAULTS` invalid entries, but not the
+ * entries, because an entry may be a secret.
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   if (text === "") return [];
@@ -103,7 +99,7 @@ function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   return values;
 }
 
-/** @param by returns the part of an entry that must be unique @throws SettingError */
+/** @param by returns the part of an entry that must be unique */
 function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) => string, fault: string): void {
   const places = new Map<string, number>();
   entries.map(by).forEach((value, i) => {
@@ -118,7 +114,6 @@ function quoted(entry: string): string {
   return entry === "" ? "is empty: it" : `is ${JSON.stringify(entry.slice(0, 100))}: it`;
 }
 
-/** Parses a comma-separated list of addresses and networks. @throws SettingError */
 export function networks(text: string): Network[] {
   return list(text, (entry) => {
     const network = parseNetwork(entry);
@@ -133,7 +128,7 @@ export function password(text: string): string {
   return text;
 }
 
-/** Parses `ID:BASE64,...`. The first key encrypts, and all keys decrypt. @throws SettingError */
+/** Parses `ID:BASE64,...`. The first key encrypts, and all keys decrypt. */
 export function tokenKeys(text: string): RingKey[] {
   const keys = list(text, (entry) => {
     const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry);
@@ -158,7 +153,7 @@ export interface ApiTokenSetting {
   readonly name?: string | undefined;
 }
 
-/** Parses `[NAME@]ENV[/TAG]=TOKEN,...`. @throws SettingError */
+/** Parses `[NAME@]ENV[/TAG]=TOKEN,...`. */
 export function apiTokens(text: string): ApiTokenSetting[] {
   const tokens = list(text === NO_TOKENS ? "" : text, (entry) => {
     const equals = entry.indexOf("=");
@@ -180,7 +175,7 @@ export function apiTokens(text: string): ApiTokenSetting[] {
   return tokens;
 }
 
-/** Parses one token, or two tokens separated by a comma. @throws SettingError */
+/** Parses one token, or two tokens separated by a comma. */
 export function adminTokens(text: string): string[] {
   const tokens = list(text === NO_TOKENS ? "" : text, credential);
   requireDifferent(tokens, String, "have the same token");
@@ -188,7 +183,7 @@ export function adminTokens(text: string): string[] {
   throw new SettingError("must be one token, or two tokens separated by a comma");
 }
 
-/** Requires that the token is valid in an HTTP header. @throws SettingError */
+/** Requires that the token is valid in an HTTP header. */
 function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");
@@ -199,7 +194,6 @@ function credential(text: string): string {
   return text;
 }
 
-/** Parses a comma-separated list of origins, or `*`. @throws SettingError */
 export function origins(text: string): "*" | string[] {
   if (text === "*") return "*";
   return list(text, (origin) => {
@@ -218,7 +212,7 @@ export function onOff(text: string): boolean {
   return text === "on";
 }
 
-/** Validates the URL of a collector. A password is not allowed, because the log may show URLs. @throws SettingError */
+/** A password is not allowed, because the log may show URLs. */
 export function collectorUrl(text: string): string {
   const { username, password } = httpUrl(text, "http://127.0.0.1:4318");
   if (username || password) throw new SettingError("must not have a user or password: use OTEL_EXPORTER_OTLP_HEADERS");
@@ -231,7 +225,7 @@ function httpUrl(text: string, example: string): URL {
   throw new SettingError(`must be a URL with http:// or https://, such as ${example}`);
 }
 
-/** Parses a public URL. Removes slashes at the end. @throws SettingError */
+/** Removes slashes at the end of the URL. */
 export function publicUrl(text: string): string {
   const { origin, pathname, search, hash, username, password } = httpUrl(text, "https://groups.example.com");
   if (username || password)
@@ -243,9 +237,8 @@ export function publicUrl(text: string): string {
 }
 
 /**
- * Parses `NAME=VALUE,...` as HTTP headers, with `%XX` in values (https://www.w3.org/TR/baggage/).
- *
- * @throws SettingError without the values, which may be secrets
+ * Parses `NAME=VALUE,...` as HTTP headers, with `%XX` in values (https://www.w3.org/TR/baggage/). The error does not
+ * contain the values, because these may be secret.
  */
 export function headers(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(
@@ -270,22 +263,19 @@ function oneOf<const Word extends string>(...words: readonly Word[]) {
   };
 }
 
-/** Parses a log level. The levels are in the order from most to least output. It throws SettingError. */
+/** The levels are in the order from most to least output. */
 export const logLevel = oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent");
 
-/** Accepts the only supported collector protocol. It throws SettingError. */
 export const otlpProtocol = oneOf("http/protobuf");
 
-/** Validates a host name or IP address to listen on. @throws SettingError */
 export function host(text: string): string {
   if (!/^[A-Za-z0-9.:_-]+$/.test(text)) throw new SettingError("must be a host name or an IP address without brackets");
   return text;
 }
 
 /**
- * Returns the text of a file without line breaks at the end.
- *
- * @throws SettingError if the file is empty, because a program may be writing the file
+ * Returns the text of a file without line breaks at the end. Refuses an empty file, because a program may be writing
+ * it.
  */
 export function fileValue(setting: string, text: string): string {
   const hint = /^(?:API_TOKENS|ADMIN_TOKEN)_FILE$/.test(setting) ? `; write \`${NO_TOKENS}\` to remove all tokens` : "";
@@ -303,10 +293,9 @@ function pem(isValid: (text: string) => boolean, content: string) {
   };
 }
 
-/** Requires a certificate, optionally with its chain. @throws SettingError */
 export const certificate = pem((text) => certificatesOf(text).length > 0, "a certificate in PEM");
 
-/** Requires CA certificates. With an empty list, Node would trust the CAs of the system. @throws SettingError */
+/** With an empty list, Node would trust the CAs of the system. */
 export const authorities = pem((text) => certificatesOf(text).length > 0, "one or more certificates in PEM");
 
 export const privateKey = pem((text) => privateKeyOf(text) !== undefined, "a private key in PEM without a passphrase");

@@ -53,7 +53,6 @@ export const SETTINGS = {
     "`ENV=TOKEN,NAME@ENV/Customer=TOKEN`: API tokens of at least 16 characters, with the role `manage`. The log and the audit trail show a token as `static-NAME`. The service creates missing environments",
   ],
   API_TOKENS_FILE: ["apiTokens", parse.apiTokens, "file with `API_TOKENS`, one token per line, or `none`"],
-  // The list has zero to two tokens.
   ADMIN_TOKEN: [
     "adminTokens",
     parse.adminTokens,
@@ -66,7 +65,6 @@ export const SETTINGS = {
     "grace period of a rotated token if the request sets none, up to `30d`",
     "0s",
   ],
-  // The value 0 disables the cache.
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
@@ -91,7 +89,6 @@ export const SETTINGS = {
     "number of Redis replicas that must have a change before the service acknowledges the change",
     "0",
   ],
-  // If undefined, health and metrics use the main port.
   METRICS_PORT: [
     "metricsPort",
     optional(integer(0, 65_535)),
