@@ -275,7 +275,7 @@ export function host(text: string): string {
 
 /**
  * Returns the text of a file without line breaks at the end. Refuses an empty file, because a program may be writing
- * it.
+ * the file.
  */
 export function fileValue(setting: string, text: string): string {
   const hint = /^(?:API_TOKENS|ADMIN_TOKEN)_FILE$/.test(setting) ? `; write \`${NO_TOKENS}\` to remove all tokens` : "";

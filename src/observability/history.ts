@@ -42,7 +42,7 @@ export function environmentScope(number: number, path: string): string {
 
 /** The names of columns. A column of durations has the index of its bucket as its name. */
 export const COLUMN = {
-  /** Calls without a duration: streams. */
+  /** Streams, which have no duration. */
   streams: "streams",
   /** The prefix of the columns of failed calls, before the reason. */
   error: "error ",

@@ -110,7 +110,7 @@ const isEmpty: IsSure = (value) => {
   return true;
 };
 
-/** Returns whether only the named rules are set. False if an unknown rule is set. */
+/** Returns whether only the named rules are set. Returns false if an unknown rule is set. */
 function hasOnly(rules: Message, desc: DescMessage, names: readonly string[]): boolean {
   if ((rules.$unknown?.length ?? 0) > 0) return false;
   return desc.fields.every((field) => names.includes(field.localName) || !isFieldSet(rules, field));

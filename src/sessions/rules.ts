@@ -44,7 +44,7 @@ interface JsonObject {
 /** The signed parts of a session whose signature has not been verified. */
 export interface UnverifiedSession {
   readonly kid: string;
-  /** Claims of any types. `claimsOf` checks the types. */
+  /** The claims, with unchecked types. `claimsOf` checks the types. */
   readonly payload: JsonObject;
 }
 

@@ -66,7 +66,10 @@ interface SigningKeysDeps {
   readonly onOverdue: (error: unknown) => void;
 }
 
-/** The cached signing keys of environments. The first worker that reads the keys makes a due change of the keys. */
+/**
+ * The cached signing keys of environments. If a change of keys is due, the first worker that reads the keys makes the
+ * change.
+ */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();

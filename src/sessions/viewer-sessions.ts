@@ -24,7 +24,7 @@ const REFRESH_AT = 0.8;
 interface NewViewerSession {
   readonly target: UserGroupTarget;
   readonly audience: string;
-  /** The lifetime in milliseconds. Undefined for the default. */
+  /** The lifetime in milliseconds. If undefined, the default applies. */
   readonly ttlMs: number | undefined;
   readonly viewerId: string | undefined;
   readonly origin: string | undefined;
