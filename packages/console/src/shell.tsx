@@ -14,7 +14,6 @@ import { Search, searching, useSearchKeys } from "./search/search.tsx";
 import { isAskingAgain, PageSession, session, signOut, useSession } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
 
-/** The frame around every page. */
 export function Shell() {
   const current = session.value;
   return (
@@ -22,7 +21,7 @@ export function Shell() {
       <button
         type="button"
         class="skip"
-        // A link would change the URL, and the URL selects the page.
+        // A link would change the address, and the address selects the page.
         onClick={focusHeading}
       >
         Skip to the page
@@ -39,7 +38,7 @@ export function Shell() {
   );
 }
 
-/** Asks the user before unsaved text is lost. */
+/** Prompts the user before unsaved text is lost. */
 function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   return (
     <Dialog title="Leave without saving?" onClose={stay}>
@@ -56,7 +55,7 @@ function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   );
 }
 
-/** The name of the product, the environment, the pages and the caller. On a narrow screen, a button shows and hides them. */
+/** Shows the navigation. On a narrow screen, a button opens and closes it. */
 function SideBar() {
   const [isOpen, setOpen] = useState(false);
   const shown = pageOf(route.value);
@@ -80,7 +79,6 @@ function SideBar() {
   );
 }
 
-/** The signed-in caller, and the button to sign out. */
 function Identity() {
   const { isRoot, caller } = useSession();
   const { role, displayName, apiTokenId, expireTime } = caller;
@@ -109,7 +107,7 @@ function Identity() {
 
 function Navigation() {
   const { isRoot, environment, env } = useSession();
-  // If the address names no page, the first page is shown. A page without a link belongs to the link before it.
+  // The address without a path shows the first page. A page without a link belongs to the last link before it.
   const path = route.value.path || PAGES[0]?.path;
   const shown = PAGES.findIndex((each) => each.path === path);
   const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;
@@ -172,8 +170,8 @@ function Navigation() {
 }
 
 /**
- * The page that the address names. Its state is reset when the address names another environment or id, and after a sign-in
- * with a token of another environment or role.
+ * Shows the page of the address. Its state is reset if the address names another environment or id, or if a new token has
+ * another environment or role.
  */
 function CurrentPage() {
   const { caller, environment } = useSession();
@@ -203,7 +201,7 @@ function CurrentPage() {
   return <Show key={JSON.stringify(what)} params={params} />;
 }
 
-/** Shown for an address of a session with `ADMIN_TOKEN` that names another environment than that of this token. */
+/** Replaces the page if the address names another environment than the environment of the API token. */
 function OtherEnvironment({ own, name }: { readonly own: string; readonly name: string }) {
   const { path, params } = route.value;
   const { [ENVIRONMENT_PARAM]: _, ...rest } = params;

@@ -4,7 +4,6 @@ import { Form, TextField } from "./parts/field.tsx";
 import { Page } from "./parts/page.tsx";
 import { endedBecause, isAskingAgain, signIn, typedToken } from "./session/session.ts";
 
-/** Asks for a token. */
 export function SignIn() {
   return (
     <Page
@@ -24,7 +23,7 @@ export function SignIn() {
   );
 }
 
-/** A dialog that asks for another token. The page keeps its state if the other token has the same role and environment. */
+/** Shows a dialog for a new sign-in. The page keeps its state if the new token has the same role and environment. */
 export function SignInAgain() {
   const close = () => {
     typedToken.value = "";
@@ -47,7 +46,7 @@ function TokenForm({
   onCancel,
 }: {
   readonly label: string;
-  /** The announcement after the sign-in. */
+  /** The text to announce after the sign-in. */
   readonly done: string;
   readonly onCancel?: () => void;
 }) {

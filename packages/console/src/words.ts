@@ -7,12 +7,12 @@ export function timeText(timestamp: Timestamp | undefined, none = "–"): string
   return timeTextOf(timestamp) ?? none;
 }
 
-/** A number with its noun, such as `1 user group` and `1,204 user groups`. */
+/** Formats a number with its noun, such as `1 user group` or `1,204 user groups`. */
 export function countText(count: number | bigint, noun: string): string {
   return `${count.toLocaleString("en")} ${noun}${Number(count) === 1 ? "" : "s"}`;
 }
 
-/** Reads the time in a field of a form. @param sign as for `parseWhen` @throws InvalidInput that names the field */
+/** Parses the time in a field of a form. @param sign as for `parseWhen` @throws InvalidInput with the name of the field */
 export function timeIn(field: string, text: string, sign: 1 | -1): Timestamp {
   const time = parseWhen(text, sign);
   if (!time) throw new InvalidInput(`${field} must be ${whenText(sign)}.`, field);

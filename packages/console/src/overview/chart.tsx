@@ -6,15 +6,15 @@ import { clockText, type Line, minutesOf } from "./history.ts";
 
 const HEIGHT = 208;
 const AXIS_FONT = "12px system-ui, sans-serif";
-/** The narrowest period to zoom into, in seconds. */
+/** The shortest period that the user can select, in seconds. */
 const MIN_ZOOM = 60;
 
-/** A period that all charts show, in seconds since 1970. Undefined: all samples. */
+/** The period that all charts show, in seconds since 1970. Undefined for all samples. */
 export type Period = { readonly from: number; readonly to: number } | undefined;
 
-/** The properties that all charts of a page share. */
+/** The properties that all charts of a page have in common. */
 export interface ChartFrame {
-  /** The ends of the samples, in milliseconds since 1970. */
+  /** The end of each sample, in milliseconds since 1970. */
   readonly ends: readonly number[];
   readonly period: Period;
   readonly onPeriod: (period: Period) => void;
@@ -22,15 +22,15 @@ export interface ChartFrame {
 
 interface ChartProps extends ChartFrame {
   readonly title: string;
-  /** One sentence that describes the values. */
+  /** A sentence that describes the values. */
   readonly about: string;
   readonly lines: readonly Line[];
   readonly textOf: (value: number) => string;
-  /** Shown in place of a chart without lines. */
+  /** The text that replaces a chart without lines. */
   readonly none?: string;
 }
 
-/** A chart of lines, with a legend that shows the values under the pointer, and on request a table of the same numbers. */
+/** Shows a line chart, a legend with the values under the pointer, and on request a table with the same numbers. */
 export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const { lines, ends, textOf } = chart;
@@ -73,7 +73,7 @@ function valueText(value: number | null | undefined, textOf: (value: number) => 
   return typeof value === "number" ? textOf(value) : "–";
 }
 
-/** The lines of a chart. The names of the lines must not change. */
+/** Draws the lines of a chart. The names of the lines must not change while the chart is shown. */
 function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps, "about" | "none">) {
   const place = useRef<HTMLDivElement>(null);
   const legend = useRef<HTMLUListElement>(null);
@@ -83,7 +83,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
   latest.current = { textOf, onPeriod };
   useEffect(() => {
     const target = place.current as HTMLDivElement;
-    // The style sheet decides the colours, which depend on the colour scheme.
+    // The colours come from the style sheet, because they depend on the colour scheme.
     const colorOf = (i: number) => getComputedStyle(legend.current?.children[i] ?? target).color;
     const lineColor = () => getComputedStyle(target).borderTopColor;
     const quiet = () => getComputedStyle(target).color;
@@ -107,7 +107,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
           width: 1.75,
           ...(lines.length === 1 && { fill: () => colorOf(i).replace("rgb(", "rgba(").replace(")", ", 0.12)") }),
           spanGaps: true,
-          // The first sample alone makes no line.
+          // A single sample makes no visible line, so a point shows it.
           points: { show: (self: uPlot) => self.data[0].length === 1, size: 7, fill: () => colorOf(i) },
         })),
       ],
@@ -125,7 +125,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
             if (width === 0) return;
             const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
             self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-            // The charts with the same cursor receive the selection, too.
+            // uPlot reports the selection to all charts with the same cursor.
             latest.current.onPeriod(widened(from, to));
           },
         ],
@@ -196,12 +196,12 @@ function dataOf(ends: readonly number[], lines: readonly Line[]): uPlot.AlignedD
   return [ends.map((end) => end / 1000), ...lines.map(({ values }) => [...values])];
 }
 
-/** The time of a split of the axis, with seconds if the splits are close. */
+/** Formats a time label of the axis. If the labels are less than a minute apart, a label shows seconds. */
 function timeLabel(seconds: number, [first = 0, second = 60]: readonly number[]): string {
   return clockText(seconds * 1000).slice(0, second - first < 60 ? 8 : 5);
 }
 
-/** A period of at least a minute. */
+/** Widens a period to at least `MIN_ZOOM`. */
 function widened(from: number, to: number): Period {
   const missing = Math.max(0, MIN_ZOOM - (to - from)) / 2;
   return { from: from - missing, to: to + missing };

@@ -6,32 +6,33 @@ import { exactMs } from "../../../operator/src/times.ts";
 const HOUR_MS = 3_600_000;
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
-/** The number of series of a chart with a series for each reason, cause or operation. The last one may be the sum of the others. */
+/** The maximum number of lines of a chart with one line per name. The last line may be the sum of the remaining names. */
 const MAX_SERIES = 6;
-/** The time within which the service may still add calls to a sample, in milliseconds. */
+/** The time during which the service may still add calls to a sample, in milliseconds. */
 export const OPEN_MS = 30_000;
 
-/** The samples of the last hour, and the sums over it. */
+/** The samples of the last hour, and their sums by method and environment. */
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
-  /** The oldest first. */
+  /** The samples, the oldest first. */
   readonly samples: readonly MetricsSample[];
-  /** Whether the last response came from another process than the earlier responses. */
+  /** Whether the samples are from another process than the first response. */
   readonly isOther: boolean;
 }
 
-/** A line of a chart. */
 export interface Line {
   readonly name: string;
-  /** Null: there is no value. */
+  /** The value of each sample. Null if a sample has no value. */
   readonly values: readonly (number | null)[];
 }
 
-/** The end of a sample, in milliseconds since 1970. */
+/** Returns the end of a sample, in milliseconds since 1970. */
 export function endOf({ endTime }: MetricsSample): number {
   return endTime ? timestampMs(endTime) : 0;
 }
 
-/** Adds a response with the latest samples to the hour before it. */
+/**
+ * Adds the latest samples to the samples of the last hour. If they are from another process, they replace all earlier samples.
+ */
 export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
   const { instance, methods, environments, samples: latest } = response;
   const [first] = latest;
@@ -42,7 +43,7 @@ export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryR
   return { instance, methods, environments, samples: all.filter((sample) => endOf(sample) > from), isOther };
 }
 
-/** A line of numbers per second. */
+/** Creates a line of rates per second. */
 export function rateLine(
   name: string,
   samples: readonly MetricsSample[],
@@ -51,7 +52,7 @@ export function rateLine(
   return { name, values: samples.map((sample) => countOf(sample) / SAMPLE_SECONDS) };
 }
 
-/** A line of durations, in milliseconds. */
+/** Creates a line of durations in milliseconds. */
 export function durationLine(
   name: string,
   samples: readonly MetricsSample[],
@@ -60,12 +61,12 @@ export function durationLine(
   return { name, values: samples.map((sample) => msOf(durationOf(sample))) };
 }
 
-/** Milliseconds; null for an unset duration. */
+/** Returns a duration in milliseconds, or null if it is unset. */
 export function msOf(duration: Duration | undefined): number | null {
   return duration ? exactMs(duration) : null;
 }
 
-/** Lines per second, one for each name, the most frequent first. Further names share a line. */
+/** Creates a line of rates per second for each of the most frequent names, and a line for the sum of the remaining names. */
 export function linesByName(
   samples: readonly MetricsSample[],
   countsOf: (sample: MetricsSample) => { readonly [name: string]: number } | undefined,
@@ -84,7 +85,7 @@ export function linesByName(
   return [...lines, rateLine(`${rest.length} others`, samples, restOf)];
 }
 
-/** The sums over the last minute of samples. */
+/** Summarizes the samples of the last minute. */
 export function lastMinute(samples: readonly MetricsSample[]) {
   const latest = samples.slice(-60 / SAMPLE_SECONDS);
   const calls = latest.reduce((sum, sample) => sum + sample.calls, 0);
@@ -92,7 +93,7 @@ export function lastMinute(samples: readonly MetricsSample[]) {
   return {
     callsPerSecond: calls / Math.max(1, latest.length * SAMPLE_SECONDS),
     failedShare: calls === 0 ? 0 : failed / calls,
-    /** The highest p99 of the samples, in milliseconds. */
+    /** The maximum p99 of these samples, in milliseconds. */
     p99: latest.reduce<number | null>((most, { p99 }) => {
       const ms = msOf(p99);
       return ms === null ? most : Math.max(most ?? 0, ms);
@@ -101,20 +102,23 @@ export function lastMinute(samples: readonly MetricsSample[]) {
   };
 }
 
-/** The sum of numbers by name. */
 export function sumOf(counts: { readonly [name: string]: number }): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }
 
-/** A row of the table of a chart: the values of a minute. */
+/** A row of the table that belongs to a chart. */
 export interface Minute {
   /** The end of the minute, in milliseconds since 1970. */
   readonly end: number;
-  /** The mean of each line. Null: there is no value. */
+  /** The mean of each line. Null if the line has no value in this minute. */
   readonly means: readonly (number | null)[];
 }
 
-/** The values of lines by minute, the latest first. @param ends the ends of the samples, in milliseconds since 1970 */
+/**
+ * Returns the means of lines by minute, the latest minute first.
+ *
+ * @param ends the end of each sample, in milliseconds since 1970
+ */
 export function minutesOf(ends: readonly number[], lines: readonly Line[]): Minute[] {
   const minutes = new Map<number, number[]>();
   for (const [i, end] of ends.entries()) {
@@ -138,7 +142,7 @@ export function numberText(value: number): string {
   return value.toLocaleString("en", { maximumFractionDigits: digits });
 }
 
-/** Formats milliseconds: `850 µs`, `4.2 ms` or `1.5 s`. */
+/** Formats a duration in milliseconds: `850 µs`, `4.2 ms` or `1.5 s`. */
 export function msText(ms: number): string {
   if (ms >= 1000) return `${numberText(ms / 1000)} s`;
   return ms > 0 && ms < 1 ? `${numberText(ms * 1000)} µs` : `${numberText(ms)} ms`;

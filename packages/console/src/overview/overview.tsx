@@ -24,20 +24,19 @@ import {
 } from "./history.ts";
 import { INTERVAL_MS, type Selection, useHistory } from "./use-history.ts";
 
-/** The path of the page, and its params: the selected method or environment. */
 const PATH = "overview";
 const METHOD_PARAM = "method";
 const OF_PARAM = "of";
 
-/** The periods that a button shows, in minutes. */
+/** The periods that the buttons select, in minutes. */
 const PERIODS = [5, 15, 60] as const;
 
-/** Charts of the calls of the last hour: of all methods, of one method, or of one environment. */
+/** Shows the calls of the last hour: of all methods, of one method, or of one environment. */
 export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
   const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
-  // The choice, and with it the focus, stays on the page while the selection changes.
+  // The fields keep the names while the page loads another selection. Otherwise the focused field would be removed.
   const [names, setNames] = useState<Hour>();
   const own = caller.environment && formatEnvironmentName(caller.environment);
   const what = method ?? (environment ? of : own);
@@ -58,7 +57,6 @@ export function OverviewPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** The charts and tables of the selected calls. @param onHour called with each reading */
 function Selected({ selection, onHour }: { readonly selection: Selection; readonly onHour: (hour: Hour) => void }) {
   const { isRoot } = useSession();
   const { value: hour, error } = useHistory(selection);
@@ -88,7 +86,6 @@ function Selected({ selection, onHour }: { readonly selection: Selection; readon
   );
 }
 
-/** The choice of a method or an environment. */
 function Choice({ method, of, hour }: { readonly method?: string; readonly of?: string; readonly hour?: Hour }) {
   const { env } = useSession();
   const methods = namesWith(
@@ -128,7 +125,7 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
   );
 }
 
-/** The names, and the chosen name even if it has no calls. */
+/** Returns the sorted names with the chosen name, because the chosen name may have no calls. */
 function namesWith(names: readonly string[] = [], chosen: string | undefined): string[] {
   return [...new Set([...names, ...(chosen === undefined ? [] : [chosen])])].sort();
 }
@@ -226,7 +223,6 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
   );
 }
 
-/** The failed round trips, if any, for the chart of round trips. */
 function failedTrips({ redisErrors }: ServiceSample): { readonly [name: string]: number } {
   return redisErrors === 0 ? {} : { failed: redisErrors };
 }
@@ -235,7 +231,6 @@ function clockRange({ from, to }: { readonly from: number; readonly to: number }
   return `${clockText(from * 1000)} to ${clockText(to * 1000)}`;
 }
 
-/** The numbers of the last minute. */
 function Tiles({ samples }: { readonly samples: Hour["samples"] }) {
   const { callsPerSecond, failedShare, p99, service } = lastMinute(samples);
   const percent = failedShare * 100;
@@ -263,7 +258,6 @@ function Tiles({ samples }: { readonly samples: Hour["samples"] }) {
   );
 }
 
-/** The sums of the last hour by method and by environment. */
 function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
   const { env } = useSession();
   const link = (name: string, params: { readonly [name: string]: string }) => (

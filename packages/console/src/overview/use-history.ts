@@ -4,16 +4,16 @@ import { useWatched, type Watched } from "../parts/watch.ts";
 import { useSession } from "../session/session.ts";
 import { endOf, type Hour, mergeHour, OPEN_MS } from "./history.ts";
 
-/** How often the page reads the latest samples, in milliseconds: as often as the service takes one. */
+/** The pause between two reads of the latest samples, in milliseconds. The service takes a sample in the same interval. */
 export const INTERVAL_MS = 10_000;
 
-/** The calls to show. Default: all. */
+/** The calls to show. The default is all calls. */
 export interface Selection {
   readonly method?: string | undefined;
   readonly environment?: EnvironmentName | undefined;
 }
 
-/** Reads the samples of the last hour, and then the latest ones while the page is visible. */
+/** Reads the samples of the last hour, and then the latest samples while the page is visible. */
 export function useHistory({ method = "", environment }: Selection): Watched<Hour> {
   const { admin } = useSession();
   return useWatched<Hour>(
@@ -24,7 +24,7 @@ export function useHistory({ method = "", environment }: Selection): Watched<Hou
       const response = await admin.getMetricsHistory({ ...request, startTime }, { signal });
       if (!before || before.instance === response.instance)
         return mergeHour(before, response, before?.isOther ?? false);
-      // Another process has other samples of the whole hour.
+      // The samples of another process must not be mixed with the earlier ones, so the whole hour is read again.
       return mergeHour(undefined, await admin.getMetricsHistory(request, { signal }), true);
     },
     () => INTERVAL_MS,

@@ -23,20 +23,18 @@ import { UserGroupsPage } from "./user-groups.tsx";
 import { WebhookPage } from "./webhook.tsx";
 import { WebhooksPage } from "./webhooks.tsx";
 
-/** A page of the console. */
 interface ConsolePage {
-  /** Its name in the address. */
+  /** The name of the page in the address. */
   readonly path: string;
-  /** Its label in the navigation. Undefined: it is not in the navigation. */
+  /** The label in the navigation. Undefined if the navigation does not show the page. */
   readonly link?: string;
-  /** Beside the label. */
   readonly icon?: LucideIcon;
-  /** Whether the page shows one environment. With `ADMIN_TOKEN`, the user must choose the environment first. */
+  /** Whether the page shows one environment. If so, a user with `ADMIN_TOKEN` must choose the environment first. */
   readonly isOfEnvironment: boolean;
   readonly show: ComponentType<{ readonly params: Params }>;
 }
 
-/** Every page, in the order of the navigation. The first page is shown if the address names none. */
+/** All pages, in the order of the navigation. The first page is the default. */
 export const PAGES: readonly ConsolePage[] = [
   { path: "environments", link: "Environments", icon: Building2, isOfEnvironment: false, show: EnvironmentsPage },
   { path: "groups", link: "User groups", icon: UsersRound, isOfEnvironment: true, show: UserGroupsPage },

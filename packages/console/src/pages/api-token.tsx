@@ -18,18 +18,16 @@ import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { countText, timeIn, timeText } from "../words.ts";
 
-/** The properties of the forms that act on an API token. */
 interface Acting {
   readonly apiToken: ApiToken;
-  /** Reads the API token again. */
   readonly again: () => void;
 }
 
-/** One API token: its facts, and the forms that change, rotate and revoke it. */
+/** Shows an API token, and the forms that change, rotate and revoke it. */
 export function ApiTokenPage({ params }: { readonly params: Params }) {
   const id = params["id"] ?? "";
   const { admin, caller, environment, env } = useSession();
-  // No call reads one API token by its id.
+  // The API has no call that reads one API token by its id.
   const answer = useAnswer(`token ${id}`, (signal) => readApiTokens(admin, { environment }, signal));
   const { again } = answer;
   const apiToken = answer.value?.find((each) => each.id === id);
@@ -84,10 +82,9 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** The text in the expiry field of an API token that does not expire. */
 const NEVER = "never";
 
-/** Changes the name and the expiry time. A field that was not touched follows the API token. */
+/** Changes the name and the expiry time. A field shows the stored value until the user types in it. */
 function Update({ apiToken, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;

@@ -24,7 +24,7 @@ import { inOrder, ORDERS, ROLES, summaryOf } from "../tokens/api-tokens.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { timeIn } from "../words.ts";
 
-/** The API tokens of an environment, and a lookup of a leaked API token, which needs no environment. */
+/** Lists the API tokens of an environment. Also looks up leaked API tokens, which needs no environment. */
 export function ApiTokensPage({ params }: { readonly params: Params }) {
   const { environment } = useSession();
   if (environment) return <OfEnvironment params={params} />;
@@ -39,7 +39,7 @@ export function ApiTokensPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** How many API tokens are shown before a click on "Show more". */
+/** The number of API tokens that are shown before a click on "Show more". */
 const SHOWN = 100;
 
 function OfEnvironment({ params }: { readonly params: Params }) {
@@ -113,7 +113,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
   );
 }
 
-/** A dialog that creates an API token. */
+/** Creates an API token in a dialog. */
 export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();
@@ -168,7 +168,6 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
   );
 }
 
-/** Finds the API token of a leaked text. */
 function Lookup() {
   const { admin, environment, env } = useSession();
   const [text, setText] = useState("");
@@ -177,14 +176,14 @@ function Lookup() {
     setFound(undefined);
     const given = text.trim();
     if (given === "") throw new InvalidInput("Paste an API token, or its id.", "An API token, or its id");
-    // An id is not a token: the page looks it up in the list, and does not send it as a token.
+    // If the text is the id of a listed API token, it is not sent as a token.
     const ids = environment ? await readApiTokens(admin, { environment }, new AbortController().signal) : [];
     if (ids.some(({ id }) => id === given)) {
       go(hrefOf("token", { env, id: given }));
       return `The API token ${given}`;
     }
     setFound(await admin.lookupApiToken({ token: given }));
-    // The token may have leaked already: the page forgets it.
+    // The text may be a valid token, so the page does not keep it.
     setText("");
     return "Found. The pasted text is forgotten.";
   };

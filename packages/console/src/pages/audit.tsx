@@ -22,7 +22,7 @@ import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
 import { countText, timeIn } from "../words.ts";
 
-/** The filters, by their names in the address, which are those of the options of `ugs audit`. */
+/** The filters, by their names in the address. `ugs audit` has options with the same names. */
 const FILTERS = {
   group: { field: "user_group_id", label: "User group", hint: "Its id. The group may be deleted." },
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },
@@ -36,12 +36,11 @@ const NAMES = Object.keys(FILTERS) as FilterName[];
 
 type Filters = { readonly [name in FilterName]: string };
 
-/** The filters in the URL of the page. */
 function filtersIn(params: Params): Filters {
   return Object.fromEntries(NAMES.map((name) => [name, params[name] ?? ""])) as Filters;
 }
 
-/** The request for the filters. @throws InvalidInput for an invalid time */
+/** @throws InvalidInput if a time is not valid */
 function requestOf({ group, actor, method, since, until }: Filters) {
   return {
     userGroupId: group,
@@ -52,7 +51,6 @@ function requestOf({ group, actor, method, since, until }: Filters) {
   };
 }
 
-/** The audit trail of an environment. */
 export function AuditPage({ params }: { readonly params: Params }) {
   const { number, env } = useSession();
   const filters = filtersIn(params);
@@ -106,7 +104,7 @@ export function AuditPage({ params }: { readonly params: Params }) {
 
 function Trail({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  // A time such as `2h` is relative to the first page, so further pages need the same request.
+  // A time such as `2h` is relative to the first page, so all pages must use the request of the first page.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(filters);
@@ -125,13 +123,13 @@ function Trail({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** The number of existing events to show first when a trail is followed. */
+/** The number of past events that are shown before the new events. */
 const FIRST = 10;
 
-/** The maximum number of events on a page. Hundreds of thousands may be new since the page was last visible. */
+/** The maximum number of shown events. While a page is hidden, hundreds of thousands may arrive. */
 const MAX_EVENTS = 500;
 
-/** Follows the trail. While the service is unavailable it retries, and it misses no event. */
+/** Shows new events as they arrive. Retries while the service is unavailable. */
 function Followed({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
   const follower = useRef<AuditFollower>();
@@ -178,7 +176,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** Whether a later call may succeed. */
+/** Returns whether a later call may succeed. */
 function isTemporary(error: unknown): boolean {
   if (error instanceof InvalidInput) return false;
   const { code } = ConnectError.from(error);
@@ -214,7 +212,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
     {
       name: "By",
       of: ({ actorId, actorDisplayName, role }) => {
-        // The role of ADMIN_TOKEN and of the service is also their id.
+        // The name, the id and the role may be equal, as for ADMIN_TOKEN, so each text is shown once.
         const [first, ...rest] = new Set([actorDisplayName || actorId, actorId, role]);
         return <TwoLines first={first} second={rest.join(", ")} />;
       },
@@ -226,7 +224,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
   ];
 }
 
-/** The content of a cell, and a detail below it. @param isId whether the detail is an id, which stays on one line */
+/** @param isId whether `second` is an id, which must not be broken into lines */
 function TwoLines({
   first,
   second,

@@ -11,7 +11,7 @@ const TAG_OPTIONS = [
   ["Testing", "Testing"],
 ] as const;
 
-/** A dialog that creates an environment. @param onDone receives its name */
+/** Creates an environment in a dialog. @param onDone receives the name of the environment */
 export function CreateEnvironment({
   onDone,
   onClose,

@@ -18,7 +18,7 @@ import { countText } from "../words.ts";
 import { CreateEnvironment } from "./create-environment.tsx";
 import { Invitation } from "./start.tsx";
 
-/** All environments for `ADMIN_TOKEN`; the own environment for an API token. */
+/** Lists all environments for `ADMIN_TOKEN`. For an API token, shows only its own environment. */
 export function EnvironmentsPage() {
   const { isRoot } = useSession();
   return isRoot ? <All /> : <Own />;
@@ -97,7 +97,7 @@ function Delete({
   const { admin } = useSession();
   const [force, setForce] = useState(false);
   const id = formatEnvironmentName({ name, tag });
-  /** Deletes the environment in as many calls as it takes. */
+  /** Each call deletes a limited number of user groups, so the call is repeated until the environment is deleted. */
   const deleteAll = async () => {
     for (;;) {
       const request = { environment: { name, tag }, force };

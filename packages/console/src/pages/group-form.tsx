@@ -17,29 +17,26 @@ import { TextField } from "../parts/field.tsx";
 import { capitalized } from "../parts/message.tsx";
 import { useSession } from "../session/session.ts";
 
-/** The fields of a user group that callers set, by the request that changes them. */
 const FIELDS = groupFieldsOf(UpdateUserGroupRequestSchema);
 
-/** The texts of the form, by the names of the fields. */
+/** The texts in the form, by the name of the field. */
 export type GroupTexts = { readonly [field: string]: string };
 
-/** The names of the fields of the form. */
 export const FIELD_NAMES: readonly string[] = FIELDS.map(({ name }) => name);
 
-/** An empty form. */
 export const NO_TEXTS: GroupTexts = Object.fromEntries(FIELD_NAMES.map((name) => [name, ""]));
 
-/** Writes the fields of a user group for a person to edit. */
+/** Formats the fields of a user group as texts that the user can edit. */
 export function textsOf(group: object): GroupTexts {
   return Object.fromEntries(FIELDS.map((field) => [field.name, formatField(field, valueIn(group, field))]));
 }
 
-/** Parses the texts to the fields of a request. @throws InvalidInput */
+/** Parses the texts of the form to the fields of a request. @throws InvalidInput */
 export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown } {
   return Object.fromEntries(FIELDS.map((field) => [field.localName, parseField(field, texts[field.name] ?? "")]));
 }
 
-/** The options of `ugs` that set the fields with a text. A text that is not valid yet becomes a placeholder. */
+/** Returns the options of `ugs` for the fields that have a text. A placeholder replaces a text that is not valid yet. */
 export function optionsFor(texts: GroupTexts, names = FIELD_NAMES): CommandProps["options"] {
   const chosen = FIELDS.filter(({ name }) => names.includes(name) && texts[name]?.trim());
   return Object.fromEntries(
@@ -52,22 +49,21 @@ function optionOf(field: DescField, text: string): string | string[] {
     const value = parseField(field, text);
     if (!isObject(value) || isTimeField(field)) return text;
     if (field.fieldKind !== "map") return JSON.stringify(value);
-    // An option cannot express a key that contains `=`.
+    // The option has the form SCHEMA=SOURCE, so a key cannot contain `=`.
     if (Object.keys(value).every((key) => !key.includes("="))) return entriesOf(value as { [key: string]: string });
   } catch {
-    // The person is still typing.
+    // While the user types, the text may not be valid yet.
   }
   return field.fieldKind === "map" ? ["SCHEMA=SOURCE"] : "FILE";
 }
 
-/** The input fields for a user group. */
 export function GroupFieldset({
   texts,
   hints = {},
   onText,
 }: {
   readonly texts: GroupTexts;
-  /** Further hints, by the name of the field. */
+  /** Additional hints, by the name of the field. */
   readonly hints?: { readonly [field: string]: string };
   readonly onText: (field: string, text: string) => void;
 }) {
@@ -112,7 +108,7 @@ const JSON_HINT = (
 );
 
 /**
- * Shows its children. For `ADMIN_TOKEN`, it shows a note instead: the action needs an API token of the environment.
+ * Shows the children. For `ADMIN_TOKEN`, it shows a note that the action needs an API token of the environment.
  *
  * @param what the action, such as `create a user group`
  */

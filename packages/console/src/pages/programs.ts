@@ -2,23 +2,22 @@ import names from "../../../../release.json" with { type: "json" };
 import { quoted } from "../../../operator/src/input.ts";
 import type { Programs } from "../parts/snippets.tsx";
 
-/** A call of the clients: the same in each language. */
+/** A call, and how the client of each language makes it. */
 interface Call {
-  /** The service and the method in the URL. */
+  /** The service and the method, as in the path of the URL. */
   readonly path: string;
-  /** The body in JSON. */
+  /** The request body in JSON. */
   readonly body: string;
-  /** Further options of curl. */
+  /** Additional options of curl. */
   readonly options?: string;
-  /** The call, and the expression for its result, in each language. */
   readonly typescript: readonly [call: string, result: string];
   readonly python: readonly [types: string, call: string, result: string];
   readonly go: readonly [call: string, result: string];
 }
 
-/** Programs that call the service. The API token comes from the environment variable `API_TOKEN`. */
+/** Returns programs that make a call. They read the API token from the environment variable `API_TOKEN`. */
 function programsOf({ path, body, options = "", typescript, python, go }: Call): Programs {
-  // The service that served the page, also behind a path of a proxy.
+  // The base URL of the service. A proxy may serve the console at a longer path.
   const url = new URL("..", document.baseURI).href.replace(/\/$/, "");
   return {
     curl: `curl -sS ${quoted(`${url}/${path}`)} \\
@@ -67,19 +66,19 @@ func main() {
   };
 }
 
-/** A string literal of TypeScript, Python and Go. Invisible characters are escaped. */
+/** Formats a string literal that is valid in TypeScript, Python and Go. Invisible characters are escaped. */
 function literal(text: string): string {
   const escaped = (each: string) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(text).replace(/[\p{C}\p{DI}\p{Zl}\p{Zp}](?<=[\0-\uffff])/gu, escaped);
 }
 
-/** Programs that create a user group, unless it exists. They do not print its token. */
+/** Returns programs that create a user group if it does not exist. The programs do not print its token. */
 export function groupPrograms(userGroupId: string): Programs {
   const id = literal(userGroupId);
   return programsOf({
     path: "usergroup.v1.UserGroupService/GetUserGroup",
     body: `{"userGroupId": ${id}, "name": "Acme"}`,
-    // The response contains the token of the group.
+    // Drops the body of the response, because it contains the token of the group.
     options: ` \\
   -o /dev/null -w "%{http_code}\\n"`,
     typescript: [`userGroups.getUserGroup({ userGroupId: ${id}, name: "Acme" })`, "newUserGroup"],
@@ -95,7 +94,7 @@ export function groupPrograms(userGroupId: string): Programs {
   });
 }
 
-/** Programs that create a viewer session of a user group. */
+/** Returns programs that create a viewer session of a user group. */
 export function sessionPrograms(userGroupId: string): Programs {
   const id = literal(userGroupId);
   return programsOf({

@@ -16,7 +16,7 @@ import { useTyped } from "../parts/typed.ts";
 import type { Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 
-/** Revokes viewer sessions of an environment, and shows the keys that sign them. */
+/** Revokes viewer sessions of an environment, and shows the signing keys. */
 export function SessionsPage({ params }: { readonly params: Params }) {
   return (
     <Page title="Viewer sessions">
@@ -26,7 +26,6 @@ export function SessionsPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** The limit of a revocation of sessions. */
 const UNTIL = "A back end that verifies sessions by itself accepts each until it expires.";
 
 function Ending({ params }: { readonly params: Params }) {

@@ -18,17 +18,17 @@ import { CreateEnvironment } from "./create-environment.tsx";
 import { groupPrograms, sessionPrograms } from "./programs.ts";
 import { CreateWebhook } from "./webhooks.tsx";
 
-/** The interval at which the page checks the steps, in milliseconds. */
+/** The pause between two checks of the steps, in milliseconds. */
 const CHECK_MS = 2000;
 
-/** What exists in an environment. */
+/** The resources of an environment that complete a step. */
 interface Progress {
   readonly environment: string | undefined;
   readonly tokens: number;
   readonly isTokenUsed: boolean;
-  /** The id of a user group. */
+  /** The id of any user group. */
   readonly group: string | undefined;
-  /** Whether a viewer session was ever created: the first one creates the keys. */
+  /** Whether the environment has signing keys. The first viewer session creates the keys. */
   readonly hasSession: boolean;
   readonly webhook: string | undefined;
   readonly isDelivered: boolean;
@@ -44,7 +44,6 @@ const NOTHING: Progress = {
   isDelivered: false,
 };
 
-/** Reads what exists in the environment of the page. */
 function useProgress() {
   const { admin, caller, environment } = useSession();
   return useWatched<Progress>(
@@ -56,7 +55,7 @@ function useProgress() {
         admin.listSigningKeys({ environment }, { signal }),
         admin.listWebhooks({ environment }, { signal }),
       ]);
-      // The token that the console uses is not the token of a back end.
+      // The console uses its own API token, so this token does not complete the step of the back end.
       const others = tokens.filter(({ id }) => id !== caller.apiTokenId);
       return {
         environment: formatEnvironmentName(environment),
@@ -156,11 +155,7 @@ export function StartPage() {
   );
 }
 
-/**
- * One step.
- *
- * @param done the sign that the step is done. Empty or false: it is not done
- */
+/** @param done the text for a step that is done, otherwise an empty value */
 function Step({
   title,
   done,
@@ -187,10 +182,10 @@ function Step({
   );
 }
 
-/** The number of environments from which a service is in use. The service itself may create two. */
+/** If at least this number of environments exists, the invitation is not shown. The service itself creates up to two. */
 const MANY = 3;
 
-/** A card that leads to the first steps. It appears while no environment has a user group. */
+/** Links to the first steps as long as no environment has a user group. */
 export function Invitation() {
   const { admin, isRoot } = useSession();
   const { value } = useAnswer("first steps", async (signal) => {

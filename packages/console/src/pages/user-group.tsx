@@ -34,7 +34,7 @@ import {
 } from "./group-form.tsx";
 import { sessionPrograms } from "./programs.ts";
 
-/** One user group: its facts, its events, and the dialogs that change, rotate, suspend, revoke and delete it. */
+/** Shows a user group and its events, and the dialogs that change, rotate, suspend, revoke and delete it. */
 export function UserGroupPage({ params }: { readonly params: Params }) {
   const { admin, isRoot, environment, env } = useSession();
   const id = params["id"] ?? "";
@@ -109,10 +109,10 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** The number of events in the timeline. */
+/** The maximum number of shown events. */
 const EVENTS = 20;
 
-/** The last events of a user group. It reads them again after a change. */
+/** Shows the last events of a user group. A change of the group makes it read the events again. */
 function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGroupInfo }) {
   const { admin, environment, env } = useSession();
   const { value, error, again } = useAnswer(`events ${id} ${etag}`, async (signal) => {
@@ -139,21 +139,19 @@ function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGro
   );
 }
 
-/** The properties of the dialogs that act on a user group. */
 interface Acting {
   readonly group: UserGroupInfo;
-  /** Reads the user group again. */
   readonly again: () => Promise<void>;
 }
 
 /**
- * A form for the fields. An untouched field follows the group. A touched field keeps the typed text until it is saved. If
- * somebody else changed the field in the meantime, the form warns before it replaces that change.
+ * Changes the fields. A field shows the stored value until the user types in it, and then the typed text. If another user has
+ * changed the same field in the meantime, the form warns before it replaces that change.
  */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
   const [touched, setTouched] = useState<GroupTexts>({});
-  /** The fields' texts when they were first touched. */
+  /** The value that each field had when the user began to type. */
   const [replaced, setReplaced] = useState<GroupTexts>({});
   const present = textsOf(group);
   const [initial] = useState(present);
@@ -178,7 +176,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
     try {
       await userGroups.updateUserGroup({ userGroupId: id, ...fields, updateMask: { paths }, etag: group.etag });
     } catch (error) {
-      // Somebody else changed the group: the page shows the new values.
+      // Another user has changed the group, so the page reads the new values.
       if (ConnectError.from(error).code === Code.Aborted) await reread();
       throw error;
     }
@@ -215,7 +213,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
 function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
-  // A retry uses the same id, so the service rotates once.
+  // A retry has the same id, so the service rotates the token only once.
   const requestId = useRef(newRequestId());
   const rotate = async (graceSeconds: number) => {
     const { userGroup } = await userGroups.rotateUserGroupToken({
@@ -252,10 +250,9 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
 
 const UNTIL = "Resume it at";
 
-/** The texts of a suspension to create. */
 const NO_SUSPENSION = { reason: "", message: "", until: "" };
 
-/** Dialogs that suspend a user group, change its suspension, or end it. */
+/** Suspends a user group, changes its suspension, or ends it. */
 function Suspend({ group, again }: Acting) {
   const { admin, environment, env } = useSession();
   const [texts, setTexts] = useState(NO_SUSPENSION);
@@ -327,7 +324,7 @@ function End({ group, again }: Acting) {
   const revoke = async () => {
     await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    // The next change needs the new etag.
+    // The group has a new etag, and the next change must send it.
     await again();
     return `Revoked the tokens of the user group ${id}.`;
   };

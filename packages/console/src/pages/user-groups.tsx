@@ -18,13 +18,13 @@ import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { fieldsIn, GroupFieldset, NO_TEXTS, optionsFor, WithEnvironmentToken } from "./group-form.tsx";
 
-/** The user groups of an environment, by the prefix of their ids. */
+/** Lists the user groups of an environment. The address may contain a prefix of the ids. */
 export function UserGroupsPage({ params }: { readonly params: Params }) {
   const { admin, isRoot, environment, env } = useSession();
   const prefix = params["prefix"] ?? "";
   const [typed, setTyped] = useTyped(prefix);
   const list = useList<UserGroupInfo>(`groups ${prefix}`, "user group", async (pageToken, signal) => {
-    // The first page appears soon. Further pages are for a user who scrolls through thousands of groups.
+    // The first page is small, so that it appears soon.
     const request = { environment, providedIdPrefix: prefix, pageToken, pageSize: pageToken === "" ? 100 : 1000 };
     const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
     return { items: userGroups, nextPageToken };
@@ -90,7 +90,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
     const { userGroup, newUserGroup } = await userGroups.getUserGroup({
       userGroupId: id,
       ...fieldsIn(texts),
-      // If the name is empty, the id is the name.
+      // If the name is unset, the service uses the id as the name.
       name: texts["name"] || undefined,
     });
     if (!newUserGroup || !userGroup)

@@ -25,14 +25,12 @@ import { WebhookState } from "../webhooks/webhook-state.tsx";
 import { isEnabled, outcomeText, redeliveryText, stateText, testText, undeliveredSince } from "../webhooks/webhooks.ts";
 import { timeIn, timeText } from "../words.ts";
 
-/** The properties of the forms that act on a webhook. */
 interface Acting {
   readonly webhook: Webhook;
-  /** Reads the webhook and its deliveries again. */
   readonly again: () => void;
 }
 
-/** One webhook: its facts and deliveries, and the forms that change, test, rotate and delete it. */
+/** Shows a webhook and its deliveries, and the forms that change, test, rotate and delete it. */
 export function WebhookPage({ params }: { readonly params: Params }) {
   const webhookId = params["id"] ?? "";
   const { admin, environment, env } = useSession();
@@ -113,7 +111,7 @@ export function WebhookPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** Explains why events are not delivered now. */
+/** Explains why events are not delivered at the moment. */
 function Condition({ webhook }: { readonly webhook: Webhook }) {
   const since = undeliveredSince(webhook);
   if (!since) return null;
@@ -132,7 +130,6 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
   );
 }
 
-/** The buttons that act at once. */
 function Actions(acting: Acting) {
   const { admin, environment } = useSession();
   const { webhook, again } = acting;
@@ -171,7 +168,7 @@ function Actions(acting: Acting) {
   );
 }
 
-/** Changes the name, the URL and the event types. A field that was not touched follows the webhook. */
+/** Changes the name, the URL and the event types. A field shows the stored value until the user changes it. */
 function Update({ webhook, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id, displayName, url, eventTypes } = webhook;

@@ -15,7 +15,6 @@ import { fieldsIn, NO_VALUES, WebhookFieldset } from "../webhooks/webhook-form.t
 import { WebhookState } from "../webhooks/webhook-state.tsx";
 import { undeliveredSince } from "../webhooks/webhooks.ts";
 
-/** The webhooks of an environment. */
 export function WebhooksPage() {
   const { admin, environment, env } = useSession();
   const answer = useAnswer("webhooks", (signal) => admin.listWebhooks({ environment }, { signal }));
@@ -59,7 +58,7 @@ export function WebhooksPage() {
   );
 }
 
-/** A dialog that creates a webhook. */
+/** Creates a webhook in a dialog. */
 export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void; readonly onClose: () => void }) {
   const showSecret = useSecret();
   const { admin, environment, env } = useSession();

@@ -4,24 +4,23 @@ import { session } from "../session/session.ts";
 import { countText } from "../words.ts";
 import { announce } from "./live.tsx";
 
-/** The result of a request: a value or an error. */
+/** The state of a request. */
 export interface Answer<T> {
-  /** During a repeated request: the previous value. */
+  /** The value of the last successful request. Undefined before the first success. */
   readonly value: T | undefined;
   readonly error: unknown;
   readonly isBusy: boolean;
-  /** Repeats the request. The promise resolves when the request has succeeded or failed. */
+  /** Repeats the request. The promise resolves after the request has succeeded or failed. */
   readonly again: () => Promise<void>;
 }
 
-/** The answer before the first request. */
 const UNREAD = { value: undefined, error: undefined, isBusy: true };
 
 /**
- * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the
- * value stays, and with it the text that the user typed.
+ * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the old
+ * value stays, so that a form does not lose the typed text.
  *
- * @param ask rejects with the error
+ * @param ask sends the request
  */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [state, setState] = useState<Omit<Answer<T>, "again"> & { readonly of: string }>();
@@ -41,7 +40,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
       if (!signal.aborted) change({ error, isBusy: false });
     }
   };
-  // A component may call `again` long after it was rendered.
+  // A component may call `again` long after the render that created it.
   const latest = useRef(read);
   latest.current = read;
   useEffect(() => {
@@ -51,19 +50,18 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
   return { ...current, again: () => latest.current() };
 }
 
-/** An action of the user. */
 interface Action {
-  /** Runs the action, unless it is running. */
+  /** Starts the action, unless it is still running. */
   readonly run: () => void;
   readonly isBusy: boolean;
-  /** Why the action failed. */
+  /** The error of the last run. Undefined if the run succeeded. */
   readonly error: unknown;
 }
 
 /**
- * An action that does not start again while it runs.
+ * Creates an action that cannot run twice at the same time.
  *
- * @param act rejects with the error. The page announces its result
+ * @param act resolves with the text that the page announces, if any
  */
 export function useAction(act: () => Promise<string | undefined>): Action {
   const [state, setState] = useState<Omit<Action, "run">>({ isBusy: false, error: undefined });
@@ -71,7 +69,7 @@ export function useAction(act: () => Promise<string | undefined>): Action {
   const run = async () => {
     if (isBusy.current) return;
     isBusy.current = true;
-    // This clears the announcement of an earlier action.
+    // Removes the announcement of an earlier action.
     announce("");
     setState({ isBusy: true, error: undefined });
     let error: unknown;
@@ -87,24 +85,24 @@ export function useAction(act: () => Promise<string | undefined>): Action {
   return { run: () => void run(), ...state };
 }
 
-/** A list. The list may have more items than the page has read. */
+/** The part of a list that the page has read. */
 export interface List<T> {
   /** Undefined before the first page. */
   readonly items: readonly T[] | undefined;
   readonly isBusy: boolean;
   readonly error: unknown;
-  /** Repeats the failed request, or the first request if none failed. Undefined if the page cannot repeat it. */
+  /** Repeats the failed request, or the first request if none failed. */
   readonly again?: () => void;
-  /** Shows the next items. Undefined: there are no more. */
+  /** Reads the next items. Undefined if the list has no more items. */
   readonly more?: (() => void) | undefined;
 }
 
 type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
 
-/** The minimum number of items per read, unless the list ends. */
+/** The minimum number of items that a read returns, unless the list ends. */
 const MIN_ITEMS = 50;
 
-/** Reads pages until it has `MIN_ITEMS` items. With a filter, the service may return short or empty pages. */
+/** Reads pages until it has `MIN_ITEMS` items, because a filtered page may be short or empty. */
 async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<Page<T>> {
   const items: T[] = [];
   let nextPageToken = pageToken;
@@ -117,14 +115,14 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 }
 
 /**
- * Reads a list page by page, and again when `key` changes. Announces the number of items after a further page.
+ * Reads the beginning of a list, and again when `key` changes. `more` reads the next items and announces the number of items.
  *
- * @param noun such as `user group`
+ * @param noun the name of an item, such as `user group`
  */
 export function useList<T>(key: string, noun: string, read: Read<T>): List<T> & { readonly again: () => void } {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
   const [further, setFurther] = useState<Page<T> & { readonly of: Page<T> }>();
-  // Further pages of an earlier read are dropped.
+  // If the first page was read again, the pages after the old first page are not shown.
   const shown = further && further.of === first.value ? further : first.value;
   const more = useAction(async () => {
     if (!first.value || !shown) return undefined;

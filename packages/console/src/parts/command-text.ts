@@ -1,20 +1,16 @@
 import { quoted } from "../../../operator/src/input.ts";
 
-/** A command of `ugs`. */
 export interface CommandProps {
-  /** Its words, such as `group rotate`. */
+  /** The words of the command, such as `group rotate`. */
   readonly command: string;
-  /**
-   * Its options by name, which come before the arguments. Options that are empty or false are omitted. An option with several
-   * values is repeated.
-   */
+  /** The options by name. The texts of an array repeat the option. Empty and false values are omitted. */
   readonly options?: { readonly [name: string]: string | boolean | readonly string[] | undefined };
   readonly args?: readonly (string | undefined)[];
-  /** The environment to name. Undefined: the environment of the token. */
+  /** The value of `--env`. Undefined to use the environment of the token. */
   readonly env?: string | undefined;
 }
 
-/** Formats a command for a shell. */
+/** Formats a `ugs` command for a shell. */
 export function commandText({ command, options = {}, args = [], env }: CommandProps): string {
   const given = args.filter((arg) => arg !== undefined && arg !== "") as string[];
   const all: NonNullable<CommandProps["options"]> = { ...options, env };
@@ -23,10 +19,10 @@ export function commandText({ command, options = {}, args = [], env }: CommandPr
     ...Object.entries(all).flatMap(([name, value]) => {
       if (!value) return [];
       if (value === true) return `--${name}`;
-      // With `=`, commander does not read the arguments as further values.
+      // Without `=`, commander would read the arguments as values of the option.
       return typeof value === "string" ? [`--${name}`, value] : value.map((each) => `--${name}=${each}`);
     }),
-    // An id may look like an option.
+    // An argument, such as an id, may begin with `-`.
     ...(given.some((arg) => arg.startsWith("-")) ? ["--"] : []),
     ...given,
   ];

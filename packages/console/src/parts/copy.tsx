@@ -1,11 +1,7 @@
 import { Copy } from "lucide-preact";
 import { announce } from "./live.tsx";
 
-/**
- * Copies a text. Browsers allow it only with `https:` and on localhost.
- *
- * @returns whether the text was copied
- */
+/** Copies a text. Browsers allow this only on `https:` pages and on localhost. @returns whether the text was copied */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
@@ -15,11 +11,7 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/**
- * A button that copies a text.
- *
- * @param what names the text, such as `the command`
- */
+/** @param what the name of the text in messages, such as `the command` */
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const onClick = async () => {
     const isDone = await copyText(text);

@@ -10,13 +10,12 @@ import { announce, LiveRegion } from "./live.tsx";
 import { leave, leaving } from "./unsaved.ts";
 import { Visible } from "./visible.tsx";
 
-/** The properties of a dialog that the user can close. */
 export interface Closable {
-  /** Called when the user wants to close the dialog. */
+  /** Runs when the user wants to close the dialog. */
   readonly onClose: () => void;
 }
 
-/** A dialog over the page. Escape closes it, and the focus returns to the element that opened it. */
+/** Shows a modal dialog. Escape closes it. At the end, the focus returns to the element that opened the dialog. */
 export function Dialog({
   title,
   look,
@@ -24,7 +23,6 @@ export function Dialog({
   children,
 }: {
   readonly title: string;
-  /** A class of the style sheet. */
   readonly look?: string;
   readonly children: ComponentChildren;
 } & Closable) {
@@ -35,7 +33,7 @@ export function Dialog({
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();
-    // Screen readers must not read an announcement of the page in the dialog.
+    // Clears the announcement of the page. Otherwise the region of the dialog would announce it again.
     announce("");
     return () => {
       isShown.current = false;
@@ -53,7 +51,7 @@ export function Dialog({
         onClose();
       }}
       onClose={() => {
-        // On a second Escape, the browser closes a dialog without asking the page.
+        // The browser closes a dialog at a second Escape, even if `onCancel` prevents it.
         if (isShown.current) dialog.current?.showModal();
       }}
     >
@@ -64,26 +62,22 @@ export function Dialog({
   );
 }
 
-/** A change that a dialog requests. */
 interface Change {
   readonly title: string;
-  /** The id that the user has to type before a destructive change. Undefined: the change destroys nothing. */
+  /** The id that the user must type to confirm a destructive change. Undefined if the change is not destructive. */
   readonly id?: string | undefined;
-  /** The consequence, in sentences. */
   readonly consequence?: ComponentChildren;
-  /** The words on the button. */
   readonly button: string;
   readonly command: CommandProps;
   /** Whether the fields contain unsaved text. Default: no. */
   readonly isUnsaved?: boolean;
-  /** The fields. */
   readonly children?: ComponentChildren;
-  /** Makes the change. @returns the announcement. Undefined: none */
+  /** Makes the change. @returns the text to announce, if any */
   readonly onConfirm: () => Promise<string | undefined>;
   readonly onClose: () => void;
 }
 
-/** A dialog with the form of a change. */
+/** Shows a dialog with a form that makes a change. */
 export function ChangeDialog({
   title,
   id,
@@ -99,7 +93,7 @@ export function ChangeDialog({
   const field = `To continue, type ${id}`;
   const close = () => {
     leaving.value = undefined;
-    // The page must not repeat the announcement of the dialog.
+    // Otherwise the region of the page would announce the text of the dialog again.
     announce("");
     onClose();
   };
@@ -133,11 +127,7 @@ export function ChangeDialog({
   );
 }
 
-/**
- * A button that opens a dialog.
- *
- * @param children returns the dialog. It receives the function that closes the dialog
- */
+/** @param children returns the dialog for a function that closes it */
 export function DialogButton({
   label,
   icon: Icon,
@@ -146,7 +136,6 @@ export function DialogButton({
 }: {
   readonly label: ComponentChildren;
   readonly icon?: LucideIcon;
-  /** A class of the style sheet. */
   readonly look?: "main" | "plain";
   readonly children: (close: () => void) => ComponentChildren;
 }) {
@@ -162,7 +151,7 @@ export function DialogButton({
   );
 }
 
-/** A button that opens a `ChangeDialog` without state. */
+/** Shows a button that opens a `ChangeDialog` without fields. */
 export function ChangeButton({
   label,
   icon,

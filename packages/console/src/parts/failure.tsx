@@ -2,10 +2,10 @@ import { failureOf } from "../session/failures.ts";
 import { isAskingAgain, session } from "../session/session.ts";
 
 /**
- * Shows an error, and what to do. If the service rejects the token of the session, it offers to sign in again.
+ * Shows an error with advice. If the service has rejected the token of the session, it offers a new sign-in.
  *
  * @param again repeats a request that only reads data
- * @param isOfSignIn whether the request was a sign-in. Default: no
+ * @param isOfSignIn whether the request was the sign-in. Default: no
  */
 export function FailureBox({
   error,

@@ -5,7 +5,7 @@ import { useAction } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
 import { useUnsaved } from "./unsaved.ts";
 
-/** The error of the form around a field, and the id of its description. */
+/** The error of the form that contains a field, and the id of the element with the error. */
 const FormError = createContext<{ readonly error: unknown; readonly id: string }>({ error: undefined, id: "" });
 
 interface FieldProps {
@@ -14,7 +14,7 @@ interface FieldProps {
   readonly onValue: (value: string) => void;
 }
 
-/** A field for text. @param rows for text of several lines: their number */
+/** @param rows the number of rows. Undefined for a single line */
 export function TextField({
   label,
   hint,
@@ -23,7 +23,6 @@ export function TextField({
   rows,
   ...input
 }: FieldProps & {
-  /** What to write, and what it means. */
   readonly hint?: ComponentChildren;
   readonly rows?: number;
 } & Pick<JSX.IntrinsicElements["input"], "type" | "maxLength">) {
@@ -35,7 +34,7 @@ export function TextField({
     id,
     "aria-describedby": described || undefined,
     "aria-invalid": isInvalid,
-    // The browser neither stores, completes nor changes the text.
+    // The browser must neither store, complete nor correct the text.
     autocomplete: "off",
     autocapitalize: "off",
     spellcheck: false,
@@ -55,7 +54,6 @@ export function TextField({
   );
 }
 
-/** A field that offers a choice of values. */
 export function SelectField({
   label,
   value,
@@ -77,7 +75,6 @@ export function SelectField({
   );
 }
 
-/** A box to tick. */
 export function CheckField({
   label,
   value,
@@ -96,7 +93,7 @@ export function CheckField({
   );
 }
 
-/** A form. Below its fields it shows the error of its action. */
+/** Shows a form. If its action fails, the error is shown below the fields. */
 export function Form({
   label,
   submit,
@@ -108,21 +105,18 @@ export function Form({
   beside,
   children,
 }: {
-  /** The accessible name of the form. */
   readonly label: string;
-  /** The words on its button. */
   readonly submit: string;
   /** Whether the action is destructive. Default: no. */
   readonly isDangerous?: boolean;
-  /** Whether its action signs in. Default: no. */
+  /** Whether the action signs in. Default: no. */
   readonly isOfSignIn?: boolean;
-  /** Whether it contains unsaved text. Default: no. */
+  /** Whether the form contains unsaved text. Default: no. */
   readonly isUnsaved?: boolean;
   /** Whether the button is beside the fields. Default: no. */
   readonly isInLine?: boolean;
-  /** As for `useAction`. */
+  /** The action, as for `useAction`. */
   readonly act: Parameters<typeof useAction>[0];
-  /** Beside the button. */
   readonly beside?: ComponentChildren;
   readonly children: ComponentChildren;
 }) {

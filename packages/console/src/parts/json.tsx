@@ -1,9 +1,9 @@
-/** A token of JSON: a key, a string, a number or keyword, or anything else. */
+/** Matches a key, a text, or a number or keyword, each in its own group. */
 const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*\b|\btrue\b|\bfalse\b|\bnull\b)/;
 
 const CLASSES = ["key", "text", "value"];
 
-/** Splits JSON into tokens with the class of each. Undefined: punctuation and spaces. */
+/** Splits JSON into tokens. `kind` is the class of a token, and undefined for punctuation and spaces. */
 export function jsonTokens(json: string): readonly { readonly text: string; readonly kind: string | undefined }[] {
   const tokens: { text: string; kind: string | undefined }[] = [];
   let rest = json;
@@ -16,7 +16,6 @@ export function jsonTokens(json: string): readonly { readonly text: string; read
   return rest === "" ? tokens : [...tokens, { text: rest, kind: undefined }];
 }
 
-/** JSON with highlighting. */
 export function Json({ text }: { readonly text: string }) {
   return (
     <pre class="json">

@@ -4,21 +4,23 @@ import { useLayoutEffect, useState } from "preact/hooks";
 import { route } from "../routes.ts";
 import { session } from "../session/session.ts";
 
-/** The current page and its session. */
+/** Identifies the current page and session. */
 const place = computed(() => JSON.stringify([session.value?.number, route.value]));
 
-/** The last announcement, and its place. The number distinguishes two announcements of the same text. */
+/** The last announcement. The number distinguishes two announcements of the same text. */
 const said = signal({ text: "", place: "", number: 0 });
 
-/** Announces a text to screen readers, and shows it below the page until the next one, or until the page is left. */
+/** Announces a text to screen readers, and shows it until the next announcement, or until the user leaves the page. */
 export function announce(text: string): void {
   said.value = { text, place: place.value, number: said.value.number + 1 };
 }
 
-/** The mounted regions. Only the last one shows the text, because screen readers ignore everything outside of an open dialog. */
+/**
+ * The mounted regions. Only the last region shows the text, because screen readers ignore everything outside of an open dialog.
+ */
 const regions = signal<readonly symbol[]>([]);
 
-/** The place of the announcements: one in the page, and one in each dialog. */
+/** Shows the announcements. The page and each dialog contain one region. */
 export function LiveRegion() {
   const [self] = useState(() => Symbol());
   useLayoutEffect(() => {

@@ -9,12 +9,11 @@ import { type Column, Facts } from "./table.tsx";
 import { Time } from "./time.tsx";
 import { Id, Visible } from "./visible.tsx";
 
-/** A label with a capital first letter. */
 export function capitalized(label: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
-/** The facts of a message of the API. */
+/** Shows the facts of an API message. */
 export function MessageFacts<S extends DescMessage>({
   schema,
   message,
@@ -23,7 +22,7 @@ export function MessageFacts<S extends DescMessage>({
   readonly message: MessageShape<S>;
 }) {
   const all = factsOf(schema, message);
-  // JSON may be long.
+  // Fields with JSON come last, because they may be long.
   const inOrder = [false, true].flatMap((isJson) => all.filter(({ field }) => isJsonField(field) === isJson));
   const facts = inOrder.map(
     ({ field, label, text, value }) => [capitalized(label), <Value field={field} value={value} text={text} />] as const,
@@ -38,7 +37,6 @@ function Value({ field, value, text }: { readonly field: DescField; readonly val
   return /(^|_)id$|^etag$/.test(field.name) ? <Id id={text} /> : <Visible text={text} />;
 }
 
-/** The state of a user group. */
 export function GroupState({ suspension }: Pick<UserGroupInfo, "suspension">) {
   if (!suspension) return <Badge tone="good">Active</Badge>;
   const { reason } = suspension;
@@ -50,7 +48,7 @@ export function GroupState({ suspension }: Pick<UserGroupInfo, "suspension">) {
   );
 }
 
-/** Columns of a table of messages, by the names of their fields. */
+/** Returns the columns for the named fields of a message. */
 export function columnsFor<S extends DescMessage>(schema: S, names: readonly string[]): Column<MessageShape<S>>[] {
   return names.map((name) => {
     const field = fieldOf(schema, name);

@@ -5,12 +5,12 @@ import { Id } from "./visible.tsx";
 
 const ShowSecret = createContext<(secret: ShownSecret) => void>(() => {});
 
-/** Returns a function that shows a token once, in a dialog. */
+/** Returns a function that shows a secret once, in a dialog. */
 export function useSecret(): (secret: ShownSecret) => void {
   return useContext(ShowSecret);
 }
 
-/** The frame of a page. Its heading gets the focus when the page is shown. */
+/** Shows a page with its heading. When the page appears, the heading gets the focus. */
 export function Page({
   title,
   detail,
@@ -19,11 +19,10 @@ export function Page({
   children,
 }: {
   readonly title: string;
-  /** The subject of the page, such as the id of a user group. */
+  /** The id of the resource that the page shows. */
   readonly detail?: string | undefined;
-  /** Beside the heading: links to related pages, and badges. */
+  /** Links and badges beside the heading. */
   readonly beside?: ComponentChildren;
-  /** The buttons of the page, opposite to the heading. */
   readonly actions?: ComponentChildren;
   readonly children: ComponentChildren;
 }) {
@@ -52,7 +51,7 @@ export function Page({
   );
 }
 
-/** A card with its own heading. @param actions the buttons opposite to the heading */
+/** @param actions the buttons on the right of the heading */
 export function Section({
   title,
   actions,

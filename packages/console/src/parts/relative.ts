@@ -8,7 +8,7 @@ const UNITS = [
 
 const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 
-/** Formats a time relative to another time, such as `3 hours ago`. Both are in milliseconds. */
+/** Formats a time relative to another time, such as `3 hours ago`. Both times are in milliseconds. */
 export function relativeText(atMs: number, fromMs: number): string {
   const seconds = (atMs - fromMs) / 1000;
   const [unit, size] = UNITS.find(([, each]) => Math.abs(seconds) >= each) ?? [];

@@ -6,13 +6,12 @@ import { parseDuration } from "../../../operator/src/times.ts";
 import { ChangeDialog } from "./dialog.tsx";
 import { TextField } from "./field.tsx";
 
-/** The label of the field. */
 const FIELD = "Grace period";
 
-/** The longest grace period, in milliseconds. */
+/** The maximum grace period, in milliseconds. */
 const MAX_GRACE_MS = maxDurationOf(fieldOf(AdminService.method.rotateApiToken.input, "previous_token_ttl")) ?? 0;
 
-/** A dialog that rotates a token. Without a grace period it asks for the id. */
+/** Rotates a token in a dialog. If the grace period is zero, the user must type the id. */
 export function RotationDialog({
   title,
   id,
@@ -24,16 +23,15 @@ export function RotationDialog({
   onClose,
 }: {
   readonly title: string;
-  /** The id that confirms a rotation without a grace period. */
   readonly id: string;
-  /** The initial grace period, such as `1h`. */
+  /** The initial text of the grace period, such as `1h`. */
   readonly grace: string;
-  /** The effect of revoking the old token at once. */
+  /** The consequence of a rotation without a grace period. */
   readonly consequence: string;
-  /** The command of `ugs` for the same rotation. */
+  /** The `ugs` command that does the same. */
   readonly command: string;
   readonly env?: string | undefined;
-  /** Rotates the token. @returns the announcement */
+  /** Rotates the token. @returns the text to announce */
   readonly onRotate: (graceSeconds: number) => Promise<string>;
   readonly onClose: () => void;
 }) {

@@ -5,18 +5,17 @@ import { Dialog } from "./dialog.tsx";
 import { announce } from "./live.tsx";
 import { capitalized } from "./message.tsx";
 
-/** A token, or a secret of a webhook, that is shown once. */
+/** A token, or the secret of a webhook. */
 export interface ShownSecret {
-  /** The purpose of the token. */
   readonly title: string;
   readonly token: string;
-  /** The noun for the token in the texts of the dialog. Default: token. */
+  /** The name of the secret in the texts of the dialog. Default: token. */
   readonly noun?: "token" | "secret";
-  /** What to do if the token is lost. */
+  /** Advice for the case that the user loses the secret. */
   readonly lost: string;
 }
 
-/** A dialog that shows a token once. It stays open until the user confirms that the token is stored. */
+/** Shows a secret once. The dialog stays open until the user confirms that the secret is stored. */
 export function SecretDialog({
   title,
   token,
@@ -28,7 +27,7 @@ export function SecretDialog({
   const field = useRef<HTMLInputElement>(null);
   const onCopy = async () => {
     const isDone = await copyText(token);
-    // The user can copy the selected text by keyboard.
+    // With the selection, the user can copy the secret by keyboard.
     if (!isDone) field.current?.select();
     announce(
       isDone

@@ -4,7 +4,6 @@ import { CopyButton } from "./copy.tsx";
 /** Programs that make the same call, by language. */
 export type Programs = { readonly [language: string]: string };
 
-/** Programs to copy, one language at a time. */
 export function Snippets({ label, programs }: { readonly label: string; readonly programs: Programs }) {
   const languages = Object.keys(programs);
   const [chosen, setChosen] = useState(languages[0] ?? "");

@@ -4,24 +4,23 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { List } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
 
-/** A column of a table. */
 export interface Column<T> {
   readonly name: string;
   readonly of: (item: T) => ComponentChildren;
-  /** Whether it names the row. Default: no. */
+  /** Whether the cells of the column are row headings. Default: no. */
   readonly isHeading?: boolean;
 }
 
-/** The number of rows from which a table renders only the visible ones. */
+/** The maximum number of rows that a table renders completely. A longer table renders only the visible rows. */
 const WHOLE = 200;
 
-/** The number of rows that a long table renders outside its visible part, so that Tab reaches the next row. */
+/** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
 const BEYOND = 20;
 
-/** The width from which a long table shrinks with its page, in pixels. */
+/** The page width from which the columns of a long table can shrink, in pixels. */
 const MIN_WIDTH = 1152;
 
-/** The rows that a table renders, by the position of its body in the window. */
+/** Returns the rows to render, according to the scroll position. */
 function useRowsInSight(count: number) {
   const body = useRef<HTMLTableSectionElement>(null);
   const head = useRef<HTMLTableRowElement>(null);
@@ -34,16 +33,16 @@ function useRowsInSight(count: number) {
     const look = () => {
       const height = body.current?.querySelector("tr[aria-rowindex]")?.getBoundingClientRect().height || rowHeight;
       const above = -(body.current?.getBoundingClientRect().top ?? 0) / height;
-      // The position changes in steps, so that the table does not render for every pixel.
+      // A step of ten rows, so that not every scroll event renders the table.
       const first = Math.max(0, Math.floor(above / 10) * 10 - BEYOND);
       setSight((before) =>
         before.start === first && before.rowHeight === height ? before : { start: first, rowHeight: height },
       );
     };
     look();
-    // With an automatic layout, columns would change their widths whenever other rows are rendered.
+    // Fixes the widths. Otherwise the columns would change their widths with the rendered rows.
     setWidths([...(head.current?.cells ?? [])].map((cell) => cell.getBoundingClientRect().width));
-    // Scroll events do not bubble.
+    // Scroll events do not bubble, so the listener captures them.
     const options = { capture: true, passive: true };
     addEventListener("scroll", look, options);
     addEventListener("resize", look, options);
@@ -59,20 +58,19 @@ function useRowsInSight(count: number) {
   return { body, head, widths, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
 }
 
-/** Shows the whole text of a cell that is too narrow for it. */
+/** Makes the browser show the whole text of a cell on hover if the cell is too narrow for it. */
 function showWhole({ target }: { readonly target: EventTarget | null }): void {
   const cell = (target as Element).closest<HTMLElement>("td, th");
   if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
 }
 
-/** A table. It scrolls if it is wider than the page. A long table renders only the visible rows. */
+/** Shows a table, which can scroll horizontally. If the table is long, only the visible rows are rendered. */
 export function Table<T>({
   caption,
   columns,
   items,
   keyOf,
 }: {
-  /** The name of the content. */
   readonly caption: string;
   readonly columns: readonly Column<T>[];
   readonly items: readonly T[];
@@ -122,7 +120,6 @@ export function Table<T>({
   );
 }
 
-/** A placeholder while data loads. */
 export function Skeleton() {
   return (
     <div class="skeleton">
@@ -134,7 +131,7 @@ export function Skeleton() {
   );
 }
 
-/** An empty state: says what to do. */
+/** Replaces an empty list. The children explain what to do. */
 export function Empty({ children }: { readonly children: ComponentChildren }) {
   return (
     <div class="empty">
@@ -144,7 +141,7 @@ export function Empty({ children }: { readonly children: ComponentChildren }) {
   );
 }
 
-/** A table of a list. @param none for an empty list: says what to do */
+/** Shows a list as a table. @param none the content for an empty list */
 export function ListTable<T>({
   list: { items, isBusy, error, again, more },
   none,
@@ -162,8 +159,7 @@ export function ListTable<T>({
 }
 
 /**
- * A button that shows the next items. It also shows the next items when it scrolls into view, unless the last read
- * failed.
+ * A button that reads the next items. It also reads them when it comes near to the visible part, unless the last read failed.
  */
 function MoreButton({
   isBusy,
@@ -196,7 +192,6 @@ function MoreButton({
   );
 }
 
-/** The facts of one resource. */
 export function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">

@@ -3,13 +3,17 @@ import { signal } from "@preact/signals";
 import { timeText } from "../words.ts";
 import { relativeText } from "./relative.ts";
 
-/** The current time, in milliseconds. It advances every 10 seconds, so that relative times stay right. */
+/** The current time, in milliseconds. It changes every 10 seconds, so that relative times stay correct. */
 const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
 }, 10_000);
 
-/** A relative time. The exact one appears on hover, and screen readers read it. @param isExact whether to show both */
+/**
+ * Shows a relative time. The exact time appears on hover, and screen readers read it.
+ *
+ * @param isExact whether to show both times
+ */
 export function Time({
   time,
   none = "–",

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 /**
- * State for fields whose initial values are in the URL. Another URL resets the fields.
+ * Holds the texts of fields whose initial texts are in the URL. Another URL resets the texts.
  *
  * @param given the value in the URL: a text, or texts by name
  */

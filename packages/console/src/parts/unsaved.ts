@@ -4,12 +4,10 @@ import { useLayoutEffect } from "preact/hooks";
 /** The forms with unsaved text. */
 const unsaved = new Set<symbol>();
 
-/**
- * Leaves the page after the user agrees to lose unsaved text. Undefined if the user has nothing to confirm.
- */
+/** Leaves the page after the user confirms that unsaved text is lost. Undefined if no confirmation is open. */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
-/** Registers a form with unsaved text: `leave` and the browser then ask the user before the text is lost. */
+/** Registers a form with unsaved text. Before this text is lost, the console or the browser prompts the user. */
 export function useUnsaved(isUnsaved: boolean): void {
   useLayoutEffect(() => {
     if (!isUnsaved) return;
@@ -19,7 +17,7 @@ export function useUnsaved(isUnsaved: boolean): void {
   }, [isUnsaved]);
 }
 
-/** Leaves the page. If unsaved text would be lost, the user must confirm first. @param act leaves the page */
+/** Leaves the page. If the page has unsaved text, the user must confirm first. @param act leaves the page */
 export function leave(act: () => void): void {
   if (unsaved.size === 0) act();
   else leaving.value = act;

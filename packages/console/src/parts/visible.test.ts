@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import { cutText, visibleParts } from "./visible.tsx";
 
-/** The text as it is shown, with code points in brackets. */
 const shown = (text: string) =>
   visibleParts(text)
     .map((part) => (part.isCodePoint ? `[${part.text}]` : part.text))

@@ -1,7 +1,10 @@
-/** Invisible characters, and characters that reorder or move others: controls, formats, separators, and spaces at an end. */
+/**
+ * Matches characters that are invisible, or that reorder or move other characters: controls, formats, separators, and a space
+ * at the start or end.
+ */
 const UNSEEN = /([\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|^ | $)/u;
 
-/** Splits a text into readable parts and the code points of invisible characters, such as `U+202E`. */
+/** Splits a text into readable parts and code points such as `U+202E`. A code point replaces an invisible character. */
 export function visibleParts(text: string): readonly { readonly text: string; readonly isCodePoint: boolean }[] {
   return text
     .split(UNSEEN)
@@ -13,24 +16,24 @@ export function visibleParts(text: string): readonly { readonly text: string; re
     .filter((part) => part.text !== "");
 }
 
-/** A text whose invisible characters are written as code points, for places that show plain text. */
+/** Replaces invisible characters with their code points, for places that show plain text. */
 export function visibleText(text: string): string {
   return visibleParts(text)
     .map((part) => part.text)
     .join("");
 }
 
-/** The maximum length of a shown id, in characters. A longer id is cut to this length. */
+/** The maximum length of a shown id, in characters. */
 const MAX_SHOWN = 40;
 
-/** Cuts a long id in the middle. Both ends stay, because ids often differ at the end. */
+/** Cuts a long id in the middle, because ids often differ only at the end. */
 export function cutText(id: string): string {
   const all = [...id];
   if (all.length <= MAX_SHOWN) return id;
   return `${all.slice(0, MAX_SHOWN - 16).join("")}…${all.slice(-15).join("")}`;
 }
 
-/** Shows a text that somebody else chose. Characters that change the look of the text appear as code points. */
+/** Shows a text of unknown origin. Characters that change the look of the text appear as code points. */
 export function Visible({ text }: { readonly text: string }) {
   return (
     <>
@@ -48,8 +51,9 @@ export function Visible({ text }: { readonly text: string }) {
 }
 
 /**
- * Shows an id, cut if it is long. The whole id appears on hover, and screen readers read the whole id. @param href the
- * address of its page
+ * Shows an id. A long id is cut, but the whole id appears on hover, and screen readers read the whole id.
+ *
+ * @param href the address of the page about the resource
  */
 export function Id({ id, href }: { readonly id: string; readonly href?: string | undefined }) {
   const cut = cutText(id);

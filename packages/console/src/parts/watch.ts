@@ -1,13 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** The state of a value that the page reads repeatedly. */
+/** The state of a value that is read repeatedly. */
 export interface Watched<T> {
-  /** Undefined before the first successful read. */
+  /** The value of the last successful read. Undefined before the first one. */
   readonly value: T | undefined;
-  /** Why the last read failed. */
+  /** The error of the last read. Undefined if the read succeeded. */
   readonly error: unknown;
   readonly isPaused: boolean;
-  /** Whether no further read follows. */
+  /** Whether the reads have stopped permanently. */
   readonly hasEnded: boolean;
 }
 
@@ -15,8 +15,8 @@ export interface Watched<T> {
  * Reads a value repeatedly while the component is mounted and the page is visible.
  *
  * @param read receives the previous state, and resolves with the new value
- * @param pauseAfter returns the pause until the next read, in milliseconds, by the number of consecutive failures and
- *   the last error. Undefined: no further read
+ * @param pauseAfter returns the pause before the next read, in milliseconds, or undefined to stop. It receives the number of
+ * consecutive failures and the last error
  */
 export function useWatched<T>(
   read: (before: Watched<T>, signal: AbortSignal) => Promise<T>,
@@ -62,7 +62,7 @@ export function useWatched<T>(
   return state;
 }
 
-/** Resolves once the page becomes visible or hidden, or the signal aborts. */
+/** Resolves when the page becomes visible or hidden, or when the signal aborts. */
 function visible(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     document.addEventListener("visibilitychange", () => resolve(), { signal, once: true });
@@ -70,7 +70,7 @@ function visible(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Resolves after a time in milliseconds, or once the signal aborts. */
+/** Resolves after a time in milliseconds, or when the signal aborts. */
 function passed(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {

@@ -5,29 +5,23 @@ import { formatEnvironmentName } from "../../../operator/src/environment-name.ts
 import { itemsOf } from "../../../operator/src/pages.ts";
 import type { Session } from "../session/session.ts";
 
-/** The maximum number of results of each kind. */
 const MAX_RESULTS = 10;
 
-/** The maximum number of calls for one text. A filter by name can return empty pages. */
+/** The maximum number of calls for one text. Pages that are filtered by name may be empty. */
 const MAX_PAGES = 20;
 
-/** The pause before a search, in milliseconds. Further typing during this pause replaces the search. */
+/** The pause before a search, in milliseconds. If the user types again during the pause, the search does not start. */
 const PAUSE_MS = 150;
 
 type Request = { readonly environment: Session["caller"]["environment"]; readonly text: string };
 
-/** User groups that match a text. */
 export interface FoundGroups {
   readonly groups: readonly UserGroupInfo[];
   /** Whether the search stopped before it had compared the names of all user groups. */
   readonly isCut: boolean;
 }
 
-/**
- * Finds user groups by their id, a prefix of their id, or a part of their name, in this order.
- *
- * @throws ConnectError
- */
+/** Finds user groups by their id, then by a prefix of their id, then by a part of their name. @throws ConnectError */
 export async function findGroups(
   admin: Session["admin"],
   { environment, text }: Request,
@@ -46,7 +40,6 @@ export async function findGroups(
   return { groups: groups.slice(0, MAX_RESULTS), isCut: named.isCut };
 }
 
-/** The user group with an id, if it exists. */
 async function groupOf(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
   try {
     const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: text }, { signal });
@@ -57,7 +50,6 @@ async function groupOf(admin: Session["admin"], { environment, text }: Request, 
   }
 }
 
-/** The first user groups whose names contain a text. */
 async function namedGroups(admin: Session["admin"], { environment, text }: Request, signal: AbortSignal) {
   const groups: UserGroupInfo[] = [];
   let pageToken = "";
@@ -71,7 +63,6 @@ async function namedGroups(admin: Session["admin"], { environment, text }: Reque
   return { groups, isCut: true };
 }
 
-/** Reads all environments. @throws ConnectError */
 export function allEnvironments(
   admin: Pick<Session["admin"], "listEnvironments">,
   signal: AbortSignal,
@@ -82,7 +73,7 @@ export function allEnvironments(
   });
 }
 
-/** The environments whose names contain a text. The case is ignored. */
+/** Returns the environments whose names contain a text. Ignores the case of letters. */
 export function environmentsWith(environments: readonly Environment[], text: string): readonly Environment[] {
   const wanted = text.toLowerCase();
   const isFound = (each: Environment) => formatEnvironmentName(each).toLowerCase().includes(wanted);

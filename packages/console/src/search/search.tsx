@@ -17,13 +17,15 @@ import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
 import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 
-/** The kinds of results of the open search. Undefined: the search is closed. */
+/** The kinds of results of the open search. Undefined if the search is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
-/** Whether `/` opens the search. Users of speech input turn this key off (WCAG 2.1.4). */
+/**
+ * Whether the key `/` opens the search. Speech input may press this key by mistake, so the user can turn it off (WCAG 2.1.4).
+ */
 const hasSlashKey = signal(true);
 
-/** Opens the search with Ctrl-K, and with `/` outside of fields. */
+/** Opens the search at Ctrl-K, and at `/` outside of text fields. */
 export function useSearchKeys(): void {
   useEffect(() => {
     const open = (event: KeyboardEvent) => {
@@ -43,14 +45,13 @@ export function useSearchKeys(): void {
   }, []);
 }
 
-/** A search result: the page that it opens. */
 interface Target {
   readonly href: string;
   readonly icon: LucideIcon | undefined;
   readonly content: ComponentChildren;
 }
 
-/** A dialog that finds user groups of the environment, environments and pages. */
+/** Finds user groups of the environment, environments and pages in a dialog. */
 export function Search() {
   const { admin, isRoot, environment, env } = useSession();
   const isOfAll = searching.value === "everything";
@@ -81,7 +82,7 @@ export function Search() {
     })),
     ...environmentsWith(all.value ?? [], wanted).map((each) => {
       const name = formatEnvironmentName(each);
-      // The result opens the same list for the other environment.
+      // An environment opens the same list that the current page shows.
       const shown = isOfEnvironment && link !== undefined && path !== undefined ? path : "groups";
       return { href: hrefOf(shown, { env: name }), icon: Building2, content: <>Environment {name}</> };
     }),

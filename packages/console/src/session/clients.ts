@@ -5,19 +5,17 @@ import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_servic
 import { withRequestIds } from "../../../client/src/request-id.ts";
 import { newRequestId } from "./request-id.ts";
 
-/** The timeout of a call, in milliseconds. */
 const TIMEOUT_MS = 15_000;
 
-/** Clients of the service. */
 export interface Clients {
   readonly admin: Client<typeof AdminService>;
   readonly userGroups: Client<typeof UserGroupService>;
 }
 
 /**
- * Creates clients of the service that served the page, also behind a path of a proxy.
+ * Creates clients of the service that served the page. The service may be behind a path of a proxy.
  *
- * @param token sent with every call; it is stored nowhere else
+ * @param token sent with every call, and stored nowhere else
  * @param signal aborts the calls in flight
  */
 export function openClients(token: string, signal: AbortSignal): Clients {

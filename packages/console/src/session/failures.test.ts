@@ -4,7 +4,6 @@ import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts"
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { failureOf } from "./failures.ts";
 
-/** An error of the service. */
 function answered(code: Code, reason: string, { outcome, retryAfter }: { outcome?: string; retryAfter?: string } = {}) {
   const error = new ConnectError("it says why", code, retryAfter ? { "retry-after": retryAfter } : {});
   const metadata = outcome === undefined ? {} : { outcome };

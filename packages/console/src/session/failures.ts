@@ -4,22 +4,22 @@ import { type FailureDetails, failureDetails, requestIdOf } from "../../../clien
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { countText } from "../words.ts";
 
-/** An error for the user. */
+/** The description of an error. */
 export interface Failure {
   readonly message: string;
-  /** What to do. */
+  /** Advice for the user. */
   readonly hint: string | undefined;
-  /** What to do if the call was a change. Undefined: the hint says it. */
+  /** Advice for a change whose outcome is unknown. Undefined if `hint` contains it. */
   readonly doubt?: string;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
-  /** Code and reason of the API. Undefined: not from the service. */
+  /** The code and the reason of the API. Undefined if the error is not from the service. */
   readonly kind: string | undefined;
   readonly requestId: string | undefined;
   readonly violations: FailureDetails["violations"];
 }
 
-/** What the user should do, by error reason. */
+/** Advice for the user, by error reason. */
 const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_UNKNOWN: "Check that you typed the whole token of this service, and that it was not revoked.",
   API_TOKEN_MALFORMED: "Check that you typed the whole token, and nothing else.",
@@ -45,10 +45,10 @@ const HINTS: { readonly [reason: string]: string } = {
   INTERNAL: "Ask the operator of the service to find the request id in its log.",
 };
 
-/** Reasons of temporary errors: the service did nothing, and a later call may succeed. */
+/** Reasons of refused calls. The service did nothing, and a later call may succeed. */
 const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
 
-/** Describes an error. */
+/** Describes an error for the user. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof InvalidInput)
     return { message: error.message, hint: undefined, kind: undefined, requestId: undefined, violations: [] };
@@ -68,12 +68,11 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
-/** The hint for reasons in `LATER`. */
 function laterHint(error: ConnectError): string {
   return `Nothing was done, and what you typed is still here. ${againText(error)}`;
 }
 
-/** When to try again, by the `Retry-After` of the answer. */
+/** Formats the time of a retry according to `Retry-After`. */
 function againText({ metadata }: ConnectError): string {
   const seconds = metadata.get("retry-after") ?? "";
   return /^\d{1,6}$/.test(seconds) && seconds !== "0"
@@ -81,7 +80,7 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** The hint for reasons that are not in `HINTS`. */
+/** Returns the hint for a reason that is not in `HINTS`. */
 function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string | undefined {
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "Nothing was changed, and what you typed is still here. Try again.";
@@ -89,10 +88,10 @@ function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string |
   return "Try again.";
 }
 
-/** The hint for a change without a response. */
+/** The hint for a change that got no response. */
 const DOUBT = "The change may still have been made: check before you repeat it. What you typed is still here.";
 
-/** Describes a call without a response from the service. */
+/** Describes an error of a call that got no response from the service. */
 function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
   const { code, rawMessage } = error;
   const doubt = DOUBT;
@@ -116,7 +115,7 @@ function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "do
       hint: againText(error),
       doubt,
     };
-  // The message of the browser helps to find the cause.
+  // The message of the browser is shown, because it helps to find the cause.
   return {
     message: `The service could not be reached: ${rawMessage}.`,
     hint: "It may be restarting, or the network may be down. Check that it is running, then try again later.",

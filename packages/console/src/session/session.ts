@@ -7,53 +7,49 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { ENVIRONMENT_PARAM, route, stay } from "../routes.ts";
 import { type Clients, openClients } from "./clients.ts";
 
-/** The caller, and clients that send its token. Only the clients contain the token. */
+/** The signed-in caller, and clients that send its token. No other object contains the token. */
 export interface Session extends Clients {
-  /** The number of the session, counted since the page was loaded. */
+  /** The number of this session since the page was loaded. */
   readonly number: number;
   readonly caller: GetCallerResponse;
-  /**
-   * Whether the token is `ADMIN_TOKEN`. `ADMIN_TOKEN` can use every environment, so each request names an environment.
-   */
+  /** Whether the token is `ADMIN_TOKEN`. With `ADMIN_TOKEN`, each request must name an environment. */
   readonly isRoot: boolean;
-  /** Aborts the calls of the session. */
   readonly end: () => void;
 }
 
-/** The session. Undefined: nobody is signed in. */
+/** The session. Undefined if nobody is signed in. */
 export const session = signal<Session | undefined>(undefined);
 
-/** Why the last session ended. The sign-in shows it, unless it is empty. */
+/** The reason for which the last session ended, for the sign-in page. Empty if there is none. */
 export const endedBecause = signal("");
 
-/** The text in the token field of the sign-in. */
 export const typedToken = signal("");
 
-/** Whether a dialog asks for another token. */
+/** Whether the dialog for a new sign-in is open. */
 export const isAskingAgain = signal(false);
 
-/** The number of sessions since the page was loaded. */
 let sessions = 0;
 
-/** Aborts the sign-in, or ends its session. */
+/** Aborts a sign-in in progress, or ends its session. */
 let ending = new AbortController();
 
-/** How long a session lasts without activity, in milliseconds. */
+/** The maximum time without activity, in milliseconds. */
 const IDLE_MS = 15 * 60_000;
 
 /**
  * Signs in with a token, and replaces the current session.
  *
- * @throws ConnectError of GetCaller; InvalidInput if the role of the token is too low
+ * @throws ConnectError of GetCaller
+ * @throws InvalidInput if the token has invalid characters, or a role that is too low
  */
 export async function signIn(token: string): Promise<void> {
-  // No token has other characters, and a header would refuse other characters.
+  // A token never has other characters, and a header would reject them.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token has no spaces, and ASCII characters only.");
   const mine = new AbortController();
   ending = mine;
   const clients = openClients(token, mine.signal);
   const caller = await clients.admin.getCaller({});
-  // The user may have left the page.
+  // The user may have left the page during the call.
   mine.signal.throwIfAborted();
   if (caller.role !== "root" && caller.role !== "admin")
     throw new InvalidInput(
@@ -70,7 +66,7 @@ export async function signIn(token: string): Promise<void> {
 }
 
 /**
- * Ends the session or the sign-in. Removes every token, including a typed one, and all shown data.
+ * Ends the session or a sign-in in progress. Drops all tokens, also a typed one, and all shown data.
  *
  * @param because the reason, shown on the sign-in page
  */
@@ -85,7 +81,7 @@ export function signOut(because = "You are signed out. The token is forgotten.")
   endedBecause.value = because;
 }
 
-/** The time of the person's last action, by the wall clock, which advances while the machine sleeps. */
+/** The time of the user's last action. The wall clock advances even while the machine sleeps. */
 let lastAct = Date.now();
 
 function requireActs(): void {
@@ -93,32 +89,30 @@ function requireActs(): void {
     signOut("You were signed out after 15 minutes without activity. The token is forgotten.");
 }
 
-/** Ends the session after `IDLE_MS` without activity, and when the user leaves the page. */
+/** Ends the session after `IDLE_MS` without activity, or when the user leaves the page. */
 export function watchActs(): void {
   for (const type of ["keydown", "pointerdown", "wheel", "focusin"])
     addEventListener(
       type,
       () => {
-        // After a machine wakes up, events of the user can arrive before its timers run.
+        // After the machine wakes up, this event may arrive before the timer runs.
         requireActs();
         lastAct = Date.now();
       },
       { capture: true, passive: true },
     );
   document.addEventListener("visibilitychange", requireActs);
-  // A browser may keep a page after the user leaves it, and show it again.
+  // A browser may keep the page, and show it again later.
   addEventListener("pagehide", () => signOut("You were signed out because the page was left."));
   setInterval(requireActs, 1000);
 }
 
-/** The session of the current page. */
 export const PageSession = createContext<Session | undefined>(undefined);
 
 /**
- * The session of the current page, with two more fields:
- *
- * - `environment`: the environment of the API token. For `ADMIN_TOKEN`, the one in the address, or undefined.
- * - `env`: the name of the environment for addresses and commands. Undefined for an API token, which implies it.
+ * Returns the session of the current page, with the environment of the page. For `ADMIN_TOKEN`, the environment comes from the
+ * address and may be undefined. `env` is its name for addresses and commands. For an API token, `env` is undefined, because the
+ * token implies the environment.
  */
 export function useSession() {
   const current = useContext(PageSession);

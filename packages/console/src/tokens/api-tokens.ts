@@ -10,30 +10,29 @@ export const ROLES: { readonly [role: string]: string } = {
   admin: "also administer its environment",
 };
 
-/** A time in milliseconds. @param none the value for an unset time */
 function msOf(time: Timestamp | undefined, none: number): number {
   return time ? timestampMs(time) : none;
 }
 
-/** The orders in which API tokens can be listed. */
+/** The orders of the list of API tokens. */
 export const ORDERS = {
   expires: { words: "First to expire", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
   unused: { words: "Never used, then least recently used", of: unusedSince },
   newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
 
-/** Sorts unused API tokens first, the oldest before the others. */
+/** Returns the key of an order that begins with unused API tokens, the oldest first. */
 function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }
 
-/** Sorts API tokens. @param order one of `ORDERS`; any other text: the first to expire */
+/** Sorts API tokens. @param order a key of `ORDERS`. Any other text stands for `expires` */
 export function inOrder(tokens: readonly ApiToken[], order: string): ApiToken[] {
   const { of } = Object.hasOwn(ORDERS, order) ? ORDERS[order as keyof typeof ORDERS] : ORDERS.expires;
   return [...tokens].sort((a, b) => of(a) - of(b) || (a.id < b.id ? -1 : 1));
 }
 
-/** Summarizes API tokens: their number, the first to expire, and the number of unused ones. */
+/** Summarizes API tokens: their number, the token that expires first, and the number of unused tokens. */
 export function summaryOf(tokens: readonly ApiToken[]): string {
   const count = countText(tokens.length, "API token");
   const [first] = inOrder(tokens, "expires");

@@ -5,7 +5,6 @@ import { itemsOf } from "../../../operator/src/pages.ts";
 import { CommandLine } from "../parts/command.tsx";
 import type { Session } from "../session/session.ts";
 
-/** Reads all API tokens of an environment. */
 export function readApiTokens(
   admin: Session["admin"],
   filter: { readonly environment: EnvironmentName | undefined; readonly role?: Role },
@@ -17,9 +16,11 @@ export function readApiTokens(
   });
 }
 
-/** Explains which user group tokens a leaked API token exposed. They stay valid if the API token is revoked. */
+/**
+ * Explains which user group tokens the bearer of a leaked API token could read. Revoking the API token does not revoke them.
+ */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
-  // A token of role resolve reads no user group.
+  // The role resolve cannot read user groups.
   if (role === Role.RESOLVE) return null;
   return (
     <>

@@ -4,20 +4,18 @@ import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { CheckField, TextField } from "../parts/field.tsx";
 
-/** The values of the form. */
 export interface WebhookValues {
   readonly displayName: string;
   readonly url: string;
-  /** Whether the webhook receives all types, including those of later releases. */
+  /** Whether the webhook receives all event types, also types of later releases. */
   readonly isOfAllTypes: boolean;
-  /** The chosen types. This list is kept while all types are selected. */
+  /** The selected event types. They are kept while `isOfAllTypes` is set. */
   readonly eventTypes: readonly string[];
 }
 
-/** An empty form. */
 export const NO_VALUES: WebhookValues = { displayName: "", url: "", isOfAllTypes: true, eventTypes: [] };
 
-/** The fields of a request. @throws InvalidInput that names the field */
+/** Converts the values of the form to the fields of a request. @throws InvalidInput with the name of the field */
 export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: WebhookValues) {
   if (displayName.trim() === "")
     throw new InvalidInput("Give it a name, such as the system that receives the events.", "Name");
@@ -27,7 +25,6 @@ export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: Webhook
   return { displayName, url: url.trim(), eventTypes: isOfAllTypes ? [] : [...eventTypes] };
 }
 
-/** The input fields for a webhook. */
 export function WebhookFieldset({
   values,
   onValues,
@@ -36,7 +33,7 @@ export function WebhookFieldset({
   readonly onValues: (values: WebhookValues) => void;
 }) {
   const { displayName, url, isOfAllTypes, eventTypes } = values;
-  // A webhook may have types of a later release.
+  // The webhook may have event types of a later release.
   const types = [...new Set([...EVENT_TYPES, ...eventTypes])];
   const choose = (type: string, isChosen: boolean) =>
     onValues({

@@ -2,7 +2,6 @@ import { WebhookState as State, type Webhook } from "../../../../gen/usergroup/a
 import { Badge } from "../parts/badge.tsx";
 import { stateText } from "./webhooks.ts";
 
-/** The state of a webhook. */
 export function WebhookState({ webhook }: { readonly webhook: Webhook }) {
   const { state, failedAttempts } = webhook;
   const isFailing = state === State.FAILED || state === State.SECRET_UNREADABLE || failedAttempts > 0;

@@ -6,12 +6,11 @@ import {
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { countText, timeText } from "../words.ts";
 
-/** Whether an operator has enabled a webhook, and the service has not disabled it. */
+/** Returns whether a webhook is enabled, even if its secret cannot be decrypted. */
 export function isEnabled({ state }: Pick<Webhook, "state">): boolean {
   return state === State.ENABLED || state === State.SECRET_UNREADABLE;
 }
 
-/** Describes the state of a webhook. */
 export function stateText({ state, failedAttempts }: Webhook): string {
   if (state === State.FAILED) return "disabled by the service after three days of failures";
   if (state === State.DISABLED) return "disabled";
@@ -19,12 +18,15 @@ export function stateText({ state, failedAttempts }: Webhook): string {
   return failedAttempts > 0 ? `enabled, ${countText(failedAttempts, "failed attempt")}` : "enabled";
 }
 
-/** The time from which events may be undelivered, because the webhook is disabled or its deliveries fail. Undefined: neither. */
+/**
+ * Returns the time from which events may be undelivered. Returns undefined if the webhook is enabled and its deliveries
+ * succeed.
+ */
 export function undeliveredSince({ state, failureStartTime, deliveredTime }: Webhook): Webhook["deliveredTime"] {
   return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
 }
 
-/** The cause of a failed attempt, and what to do. An attempt with an HTTP status has its status in the text. */
+/** The cause of a failed attempt, and advice. If the attempt has an HTTP status, the status follows the cause. */
 const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToDo: string] } = {
   [Outcome.STATUS]: ["the endpoint answered", "See the log of the endpoint."],
   [Outcome.REDIRECT]: ["the endpoint answered with the redirect", "Set the URL to the target of the redirect."],
@@ -42,10 +44,9 @@ const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToD
   [Outcome.TLS]: ["its certificate is not valid for the host", "Renew the certificate, or check the URL."],
 };
 
-/** The result of an attempt or a test. */
 export interface Attempted {
   readonly outcome: Outcome;
-  /** 0: no answer. */
+  /** 0 if there was no response. */
   readonly httpStatus: number;
   readonly duration?: Duration | undefined;
 }
@@ -53,11 +54,11 @@ export interface Attempted {
 /** Describes the result of an attempt, without advice. */
 export function outcomeText({ outcome, httpStatus }: Attempted): string {
   const status = httpStatus === 0 ? "" : ` ${httpStatus}`;
-  // A later release may have further outcomes.
+  // A later release may have additional outcomes.
   return outcome === Outcome.DELIVERED ? `delivered,${status}` : `${FAILURES[outcome]?.[0] ?? "failed"}${status}`;
 }
 
-/** Describes the result of a test, and what to do if it failed. */
+/** Describes the result of a test. If the test failed, the text contains advice. */
 export function testText(result: Attempted): string {
   const { outcome, httpStatus, duration } = result;
   if (outcome === Outcome.DELIVERED)
@@ -65,7 +66,7 @@ export function testText(result: Attempted): string {
   return `The test was not delivered: ${outcomeText(result)}. ${FAILURES[outcome]?.[1] ?? "See the documentation of webhooks."}`;
 }
 
-/** Describes the effect of RedeliverWebhook. @param start the requested time */
+/** Describes the effect of RedeliverWebhook. @param start the requested start time */
 export function redeliveryText(webhook: Webhook, start: NonNullable<Webhook["deliveredTime"]>): string {
   const { deliveredTime } = webhook;
   const isAhead = deliveredTime !== undefined && timestampMs(deliveredTime) < timestampMs(start);
