@@ -158,7 +158,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("link", "All API tokens");
     // An entry of API_TOKENS can be changed only in the settings.
     await enter(field, server.tokens.customer);
-    await page.getByText("Remove it from the settings of the service.").waitFor();
+    await page.getByText("Remove this API token from the settings of the service.").waitFor();
     await leave();
   });
 

@@ -52,7 +52,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await enter("URL", "https://10.0.0.1/");
     await alerts("unless WEBHOOK_ALLOW contains it");
     await type("URL", receiver.url("/hook"));
-    await check("All event types, also those of later releases");
+    await check("All event types, also types of later releases");
     await press("button", "Create");
     await alerts("Choose at least one event type");
     await check("user_group.updated");
@@ -68,7 +68,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await says("Created the webhook billing.");
     const secret = await page.getByLabel("Secret", { exact: true }).inputValue();
     expect(secret).toMatch(/^whsec_/);
-    await page.getByText("It is not shown again.").waitFor();
+    await page.getByText("The secret is not shown again.").waitFor();
     await checkViews("the secret of a webhook");
     await press("button", "Copy the secret");
     await page.locator(".live", { hasText: /^Copied the secret|^The browser does not allow/ }).waitFor();
@@ -178,7 +178,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
 
     await press("button", "Disable");
     await says(`Disabled the webhook ${id}.`);
-    await page.getByText("They wait until you enable it").waitFor();
+    await page.getByText("These events wait until you enable the webhook").waitFor();
     await press("link", "All webhooks");
     const row = page.getByRole("row").filter({ hasText: `invoices ${id}` });
     await row.filter({ hasText: /disabled.*\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/ }).waitFor();

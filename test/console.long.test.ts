@@ -242,7 +242,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const { groups: others } = grpcClients(server, bearer);
     await others.updateUserGroup({ userGroupId: "it's acme", name: "Acme Inc.", properties: { plan: "tin" } });
     await press("button", "Save");
-    await alerts("Somebody else changed it in the meantime.");
+    await alerts("Somebody else changed the user group in the meantime.");
     await page.getByRole("dialog").getByRole("definition").filter({ hasText: "Acme Inc." }).waitFor();
     await checkViews("a change by somebody else");
     await press("button", "Save");
@@ -442,7 +442,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const token = await page.getByLabel("Token", { exact: true }).inputValue();
     await press("button", "I have stored it: forget it here");
     const isDone = (text: string) => readUntil(page, "steps", page.getByRole("status").filter({ hasText: text }));
-    await isDone("It exists. Nobody has used it.");
+    await isDone("The API token exists, but no back end has used it.");
     // Each shown program must run unchanged.
     const run = async (step: string) => {
       const program = await page.getByRole("listitem").filter({ hasText: step }).locator("pre").innerText();
@@ -450,7 +450,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     };
     expect((await run("Create a user group")).stdout).toBe("200\n");
     await isDone("The user group acme exists.");
-    await isDone("The service has accepted it.");
+    await isDone("The service has accepted this token.");
     await run("Create a viewer session");
     await isDone("A viewer session was created.");
     await press("button", "New webhook");
@@ -458,7 +458,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await type("URL", receiver.url("/hook"));
     await press("button", "Create");
     await press("button", "I have stored it: forget it here");
-    await isDone("The webhook exists. It has delivered nothing.");
+    await isDone("The webhook exists, but has delivered nothing.");
     await picture("get started");
     await grpcClients(own, token).groups.updateUserGroup({ userGroupId: "acme", name: "Acme Ltd." });
     await isDone("A message was delivered.");

@@ -189,7 +189,7 @@ function CurrentPage() {
     return (
       <Page title={found.link ?? "Environment"}>
         <p class="note">
-          ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> first.
+          ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose an environment</a> first.
         </p>
       </Page>
     );

@@ -32,8 +32,8 @@ export function SignInAgain() {
   return (
     <Dialog title="Sign in again" onClose={close}>
       <p>
-        The page keeps what you typed if the token has the same environment and role. Then repeat the action that
-        failed.
+        If the token has the same environment and role, the page keeps what you typed. Repeat the failed action after
+        the sign-in.
       </p>
       <TokenForm label="Sign in again" done="You are signed in again." onCancel={close} />
     </Dialog>
@@ -63,7 +63,7 @@ function TokenForm({
     <Form label={label} submit="Sign in" isOfSignIn act={submit} beside={cancel}>
       <TextField
         label="ADMIN_TOKEN, or an API token of role admin"
-        hint="The token stays in the memory of this page. The page forgets it when you sign out, leave or reload the page, or are inactive for 15 minutes."
+        hint="The token stays in the memory of this page. The page forgets the token when you sign out, leave or reload the page, or are inactive for 15 minutes."
         type="password"
         value={typedToken.value}
         onValue={(token) => {

@@ -47,7 +47,9 @@ export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
       }
     >
       <p class="small">{about}</p>
-      {!hasLines && <p class="chart-none">{ends.length > 0 ? none : "The first sample follows within ten seconds."}</p>}
+      {!hasLines && (
+        <p class="chart-none">{ends.length > 0 ? none : "The service takes the first sample within ten seconds."}</p>
+      )}
       {hasLines && <Plot {...chart} title={title} key={lines.map(({ name }) => name).join("\n")} />}
       {hasLines && isTable && (
         <div class="chart-table">

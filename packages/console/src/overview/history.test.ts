@@ -35,10 +35,10 @@ function response(samples: MetricsSample[], instance = "one") {
   return create(GetMetricsHistoryResponseSchema, { samples, instance });
 }
 
-describe("the hour of samples", () => {
+describe("mergeHour", () => {
   const callsIn = ({ samples }: { readonly samples: readonly MetricsSample[] }) => samples.map(({ calls }) => calls);
 
-  it("replaces samples that the service has completed since, and drops those before the hour", () => {
+  it("replaces samples that have changed, and drops samples older than an hour", () => {
     const first = mergeHour(undefined, response([1, 2, 3].map((i) => sample(i, { calls: i }))), false);
     const latest = response([sample(3, { calls: 30 }), sample(4, { calls: 4 })]);
     const second = mergeHour(first, latest, false);
@@ -48,21 +48,21 @@ describe("the hour of samples", () => {
     expect(callsIn(mergeHour(second, response([sample(363, { calls: 363 })]), false))).toEqual([4, 363]);
   });
 
-  it("starts again with the samples of another process", () => {
+  it("keeps only the samples of the new process if another process responds", () => {
     const first = mergeHour(undefined, response([sample(1, { calls: 1 })]), false);
     const other = mergeHour(first, response([sample(2, { calls: 2 })], "other"), true);
     expect([callsIn(other), other.isOther]).toEqual([[2], true]);
   });
 });
 
-describe("the lines of charts", () => {
+describe("the lines of a chart", () => {
   const samples = [
     sample(1, { calls: 20, errors: { A: 10, B: 1 }, p99: 4 }),
     sample(2, {}),
     sample(3, { calls: 5, errors: { B: 20 }, p99: 12.5 }),
   ];
 
-  it("have rates, durations with gaps, and one line for each reason", () => {
+  it("contain rates, durations with gaps, and one line for each reason", () => {
     expect(rateLine("calls", samples, ({ calls }) => calls).values).toEqual([2, 0, 0.5]);
     expect(durationLine("p99", samples, ({ p99 }) => p99).values).toEqual([4, null, 12.5]);
     expect(linesByName(samples, ({ errors }) => errors)).toEqual([
@@ -72,7 +72,7 @@ describe("the lines of charts", () => {
     expect(linesByName(samples, () => undefined)).toEqual([]);
   });
 
-  it("sum the less frequent names in one line", () => {
+  it("contain one line for the sum of the less frequent names", () => {
     const errors = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`R${i}`, 90 - i * 10]));
     const lines = linesByName([sample(1, { errors })], (each) => each.errors);
     expect(lines.map(({ name }) => name)).toEqual(["R0", "R1", "R2", "R3", "R4", "4 others"]);
@@ -81,7 +81,7 @@ describe("the lines of charts", () => {
     expect(linesByName([sample(1, { errors: six })], (each) => each.errors)).toHaveLength(6);
   });
 
-  it("have a table of the means of minutes, the latest first", () => {
+  it("have a table with the mean of each minute, the latest minute first", () => {
     const many = Array.from({ length: 8 }, (_, i) => sample(i + 1, { calls: i < 6 ? 60 : 120 }));
     const lines = [rateLine("calls", many, ({ calls }) => calls), durationLine("p99", many, ({ p99 }) => p99)];
     const minutes = minutesOf(many.map(endOf), lines);
@@ -92,7 +92,7 @@ describe("the lines of charts", () => {
   });
 });
 
-it("sums the last minute", () => {
+it("lastMinute summarizes the last six samples", () => {
   const samples = Array.from({ length: 9 }, (_, i) =>
     sample(i, { calls: i < 3 ? 1000 : 10, errors: i === 8 ? { A: 6 } : {}, p99: i === 4 ? 50 : 5 }),
   );

@@ -69,8 +69,8 @@ function Selected({ selection, onHour }: { readonly selection: Selection; readon
       <FailureBox error={error} />
       {hour?.isOther && (
         <p class="note">
-          Another process answers now: the service restarted, or several processes share this address. The charts show
-          its samples alone. Use a monitoring system for all of them.
+          Another process has answered: the service was restarted, or several processes share this address. The charts
+          show only the samples of this process. To see all processes, use a monitoring system.
         </p>
       )}
       {!hour && error === undefined && (
@@ -197,7 +197,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
             <Chart
               {...frame}
               title="Queue and refusals"
-              about="Calls that wait for a busy worker, and calls a second that have waited or were refused."
+              about="Calls in the queue of a busy worker, and calls a second that had to wait or were refused."
               lines={lines.queue}
               textOf={numberText}
             />

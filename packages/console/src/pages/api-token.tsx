@@ -64,7 +64,8 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
       {!answer.value && answer.isBusy && <Skeleton />}
       {answer.value && !apiToken && (
         <p class="note">
-          No API token of this environment has this id. It was revoked, has expired, or is set by API_TOKENS.
+          No API token of this environment has this id. The API token was revoked, has expired, or is a setting in
+          API_TOKENS.
         </p>
       )}
       {acting && (
@@ -152,17 +153,17 @@ function Rotate({ apiToken: { id }, again, onClose }: Acting & Closable) {
     showSecret({
       title: `The new secret of the API token ${id}`,
       token,
-      lost: "The service does not store it. If it is lost, rotate the API token again.",
+      lost: "The service does not store the secret. If you lose it, rotate the API token again.",
     });
     again();
-    return `Rotated the API token ${id}. Its new secret is shown only once.`;
+    return `Rotated the API token ${id}. The new secret is shown only once.`;
   };
   return (
     <RotationDialog
       title="Rotate the API token"
       id={id}
       grace="0s"
-      consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use it can no longer call the service.`}
+      consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use the old secret can no longer call the service.`}
       command="token rotate"
       env={env}
       onRotate={rotate}
@@ -198,7 +199,7 @@ function Revoke({ apiToken: { id, displayName, role } }: Acting) {
     >
       <LeakNote role={role} env={env} />
       <CheckField
-        label="Also revoke the API tokens that it created or rotated, directly or indirectly"
+        label="Also revoke all API tokens that this API token created or rotated, directly or indirectly"
         value={issued}
         onValue={setIssued}
       />

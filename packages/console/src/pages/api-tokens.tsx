@@ -121,7 +121,8 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
   const [role, setRole] = useState("manage");
   const [expires, setExpires] = useState("");
   const create = async () => {
-    if (name.trim() === "") throw new InvalidInput("Give it a name, such as the back end that will use it.", "Name");
+    if (name.trim() === "")
+      throw new InvalidInput("Give the API token a name, such as the back end that will use it.", "Name");
     const { apiToken, token } = await admin.createApiToken({
       environment,
       displayName: name,
@@ -131,10 +132,10 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
     showSecret({
       title: `The API token ${name}`,
       token,
-      lost: `The service does not store it. If it is lost, rotate ${apiToken?.id}.`,
+      lost: `The service does not store the secret. If you lose it, rotate ${apiToken?.id}.`,
     });
     onMade();
-    return `Created the API token ${name}. Its secret is shown only once.`;
+    return `Created the API token ${name}. The secret is shown only once.`;
   };
   return (
     <ChangeDialog
@@ -160,7 +161,7 @@ export function CreateApiToken({ onMade, onClose }: { readonly onMade: () => voi
       />
       <TextField
         label="Expires"
-        hint="A time, a date, or a duration from now such as 90d. Empty: when the token you signed in with expires."
+        hint="A time, a date, or a duration from now such as 90d. Empty: the expiry time of the token that you signed in with."
         value={expires}
         onValue={setExpires}
       />
@@ -192,7 +193,7 @@ function Lookup() {
       <Form label="Look up an API token" submit="Look up" act={lookUp}>
         <TextField
           label="An API token, or its id"
-          hint="Finds the API token that a leaked text belongs to, also one of the settings. The text is neither logged nor stored."
+          hint="Finds the API token to which a leaked text belongs. It may be an API token of the settings. The text is neither logged nor stored."
           type="password"
           value={text}
           onValue={setText}
@@ -218,7 +219,8 @@ function Found({ found }: { readonly found: LookupApiTokenResponse }) {
         </p>
       ) : (
         <p class="note">
-          Remove it from the settings of the service. The service reloads a settings file; a variable needs a restart.
+          Remove this API token from the settings of the service. The service reloads a settings file; a variable needs
+          a restart.
         </p>
       )}
       {apiToken && <LeakNote role={apiToken.role} env={env} />}

@@ -24,7 +24,7 @@ import { countText, timeIn } from "../words.ts";
 
 /** The filters, by their names in the address. `ugs audit` has options with the same names. */
 const FILTERS = {
-  group: { field: "user_group_id", label: "User group", hint: "Its id. The group may be deleted." },
+  group: { field: "user_group_id", label: "User group", hint: "The id of a user group. The group may be deleted." },
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },
   method: { field: "method", label: "Method", hint: "The RPC, such as UpdateUserGroup." },
   since: { field: "start_time", label: "Since", hint: "A time, a date, or a duration ago such as 1h." },
@@ -159,7 +159,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
       <p class="small">
         {isPaused
           ? "Paused while the page is hidden."
-          : "New events appear at the top until the session ends. It also ends after 15 minutes without activity."}
+          : "New events appear at the top until your session ends. A session ends after 15 minutes without activity."}
       </p>
       <FailureBox error={error} />
       {error !== undefined && (

@@ -99,11 +99,11 @@ const MAP_HINT = (
 );
 
 const TIME_HINT =
-  "The group is suspended from then on: a time, a date, or a duration from now such as 14d. Empty: it does not expire.";
+  "The group is suspended from this time on: a time, a date, or a duration from now such as 14d. Empty: the group does not expire.";
 
 const JSON_HINT = (
   <>
-    A JSON object, such as <code>{'{"plan": "gold"}'}</code>. Empty: none.
+    A JSON object, such as <code>{'{"plan": "gold"}'}</code>. Empty: no properties.
   </>
 );
 

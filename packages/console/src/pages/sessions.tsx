@@ -26,7 +26,7 @@ export function SessionsPage({ params }: { readonly params: Params }) {
   );
 }
 
-const UNTIL = "A back end that verifies sessions by itself accepts each until it expires.";
+const UNTIL = "A back end that verifies sessions by itself accepts each session until the session expires.";
 
 function Ending({ params }: { readonly params: Params }) {
   const { admin, environment, env } = useSession();
@@ -125,7 +125,7 @@ function Rotate({ again }: { readonly again: () => void }) {
   const end = async () => {
     await admin.rotateSigningKey({ environment, endSessions: true });
     again();
-    return `Revoked the viewer sessions of ${id}. A back end that verifies sessions by itself accepts them until it reads the new keys, 10 minutes at most.`;
+    return `Revoked the viewer sessions of ${id}. A back end that verifies sessions by itself accepts these sessions until it reads the new keys, 10 minutes at most.`;
   };
   return (
     <>

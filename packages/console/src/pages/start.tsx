@@ -86,7 +86,7 @@ export function StartPage() {
             done={value.environment && `The environment ${value.environment} exists.`}
             waiting={isRoot ? "Create an environment, or choose one in the side bar." : ""}
           >
-            <p>An environment holds user groups and API tokens. Production and tests have one each.</p>
+            <p>An environment holds user groups and API tokens. Use one for production, and another one for tests.</p>
             {isRoot && (
               <DialogButton label="New environment" icon={Plus}>
                 {(close) => <CreateEnvironment onDone={(name) => go(hrefOf("start", { env: name }))} onClose={close} />}
@@ -99,7 +99,9 @@ export function StartPage() {
                 title="Create an API token for your back end"
                 done={
                   value.tokens > 0 &&
-                  (value.isTokenUsed ? "The service has accepted it." : "It exists. Nobody has used it.")
+                  (value.isTokenUsed
+                    ? "The service has accepted this token."
+                    : "The API token exists, but no back end has used it.")
                 }
                 waiting="No API token exists."
               >
@@ -122,7 +124,9 @@ export function StartPage() {
                 }
                 waiting="No user group exists."
               >
-                <p>A user group is one of your customers. Your back end creates it, with the id that it uses itself.</p>
+                <p>
+                  A user group is one of your customers. Your back end creates it, with the id that your back end uses.
+                </p>
                 <Snippets label="Create a user group" programs={groupPrograms("acme")} />
               </Step>
               <Step
@@ -130,13 +134,15 @@ export function StartPage() {
                 done={value.hasSession && "A viewer session was created."}
                 waiting="No viewer session was created."
               >
-                <p>A viewer session is for one person who is logged in. The page holds it instead of a token.</p>
+                <p>
+                  A viewer session is for one person who is logged in. The page holds the session instead of a token.
+                </p>
                 <Snippets label="Create a viewer session" programs={sessionPrograms(value.group ?? "acme")} />
               </Step>
               <Step
                 title="Receive events with a webhook"
                 done={value.isDelivered && "A message was delivered."}
-                waiting={value.webhook ? "The webhook exists. It has delivered nothing." : "No webhook exists."}
+                waiting={value.webhook ? "The webhook exists, but has delivered nothing." : "No webhook exists."}
               >
                 <p>The service posts each change to an HTTPS URL of yours.</p>
                 {value.webhook ? (

@@ -96,7 +96,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
               actions={<a href={hrefOf("sessions", { env, group: id })}>Revoke its viewer sessions</a>}
             >
               <p>
-                Your back end creates a session for each viewer. The page holds it instead of a token. Set{" "}
+                Your back end creates a session for each viewer. The page holds the session instead of a token. Set{" "}
                 <code>API_TOKEN</code> to an API token of role manage.
               </p>
               <Snippets label="Create a viewer session" programs={sessionPrograms(id)} />
@@ -169,7 +169,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
     if (others.length > 0) {
       setReplaced(present);
       throw new InvalidInput(
-        `Somebody else changed ${others.join(", ")} in the meantime. Check the new values. Saving again replaces them.`,
+        `Somebody else changed ${others.join(", ")} in the meantime. Check the new values. If you save again, you replace these values.`,
       );
     }
     const fields = fieldsIn(texts);
@@ -201,7 +201,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
       <GroupFieldset texts={texts} onText={onText} />
       {changedByOthers.length > 0 && (
         <div class="note">
-          <p>Somebody else changed these values since you opened this dialog. They are now:</p>
+          <p>Somebody else changed these values since you opened this dialog. The new values:</p>
           <Facts facts={changedByOthers.map((field) => [field, <pre>{present[field]}</pre>])} />
         </div>
       )}
@@ -230,7 +230,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
     showSecret({
       title: `The new token of the user group ${id}`,
       token,
-      lost: "If it is lost, rotate the token again.",
+      lost: "If you lose it, rotate the token again.",
     });
     await again();
     return `Rotated the token of the user group ${id}.`;
@@ -240,7 +240,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
       title="Rotate the token"
       id={id}
       grace={durationText(Number(caller.rotationGrace?.seconds ?? 0n) * 1000)}
-      consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use it show nothing until they have the new token.`}
+      consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use the old token show nothing until they have the new token.`}
       command="group rotate"
       onRotate={rotate}
       onClose={onClose}
@@ -282,7 +282,7 @@ function Suspend({ group, again }: Acting) {
         label={suspension ? "Change its suspension" : "Suspend"}
         title="Suspend a user group"
         id={id}
-        consequence={`Dashboards of the user group ${id} show nothing from now on. Its token and all its values stay as they are.`}
+        consequence={`Dashboards of the user group ${id} show nothing from now on. The token and all values of the group stay as they are.`}
         button="Suspend it"
         command={{ command: "group suspend", options: { reason, message, until }, args: [id], env }}
         onConfirm={suspend}
@@ -297,7 +297,7 @@ function Suspend({ group, again }: Acting) {
         <TextField label="Message" hint="For the page." {...field("message")} maxLength={limit("message")} />
         <TextField
           label={UNTIL}
-          hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes it."
+          hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes the group."
           {...field("until")}
         />
       </ChangeButton>
@@ -340,7 +340,7 @@ function End({ group, again }: Acting) {
         label="Revoke its tokens"
         title="Revoke the tokens of a user group"
         id={id}
-        consequence={`This revokes all tokens of the user group ${id} at once, also one in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create one, rotate the token of the group, or run ugs group create.`}
+        consequence={`This revokes all tokens of the user group ${id} at once, also a token in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create one, rotate the token of the group, or run ugs group create.`}
         button="Revoke them"
         command={{ command: "group revoke", args: [id], env }}
         onConfirm={revoke}

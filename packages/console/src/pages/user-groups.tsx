@@ -56,7 +56,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
               <p>No user group has an id that starts with {prefix}.</p>
             ) : (
               <>
-                <p>There are no user groups yet. Your back end creates one for each of your customers.</p>
+                <p>There are no user groups yet. Your back end creates a user group for each of your customers.</p>
                 {!isRoot && create}
               </>
             )
@@ -97,7 +97,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
       throw new InvalidInput(`The user group ${id} exists already. It was not changed.`, "Id");
     const { token, suspension } = userGroup;
     if (!suspension)
-      showSecret({ title: `The token of the user group ${id}`, token, lost: "If it is lost, rotate the token." });
+      showSecret({ title: `The token of the user group ${id}`, token, lost: "If you lose it, rotate the token." });
     onMade();
     return suspension ? `Created the user group ${id}. It has expired already.` : `Created the user group ${id}.`;
   };

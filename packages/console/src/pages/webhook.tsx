@@ -119,7 +119,7 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
   return (
     <p class="note">
       The webhook is {stateText(webhook)}. Events since {timeText(since)} may be undelivered.{" "}
-      {state === State.DISABLED && "They wait until you enable it, for AUDIT_RETENTION at most."}
+      {state === State.DISABLED && "These events wait until you enable the webhook, for AUDIT_RETENTION at most."}
       {state === State.FAILED &&
         "Repair the endpoint, send a test, then enable the webhook: its events are delivered, unless they are older than AUDIT_RETENTION."}
       {state === State.SECRET_UNREADABLE &&
@@ -259,17 +259,17 @@ function RotateSecret({ webhook: { id }, again }: Acting) {
       title: `The new secret of the webhook ${id}`,
       token: secret,
       noun: "secret",
-      lost: "Messages have signatures of the former secret, too, for 24 hours. The new one is not shown again. If it is lost, rotate it again.",
+      lost: "For 24 hours, messages are signed with both the old and the new secret. The new secret is not shown again. If you lose it, rotate the secret again.",
     });
     again();
-    return `Rotated the secret of the webhook ${id}. The new one is shown only once.`;
+    return `Rotated the secret of the webhook ${id}. The new secret is shown only once.`;
   };
   return (
     <ChangeButton
       icon={RefreshCw}
       label="Rotate the secret"
       title="Rotate the secret"
-      consequence="The former secret also signs for 24 hours. Deploy the new one in that time. If a secret has leaked, delete the webhook and create another one."
+      consequence="For 24 hours, messages are signed with both the old and the new secret. Deploy the new secret in this time. If a secret has leaked, delete the webhook and create another webhook."
       button="Rotate"
       command={{ command: "webhook rotate-secret", args: [id], env }}
       onConfirm={rotate}

@@ -70,10 +70,10 @@ export function CreateWebhook({ onDone, onClose }: { readonly onDone: () => void
       title: `The secret of the webhook ${displayName}`,
       token: secret,
       noun: "secret",
-      lost: `The receiver verifies messages with it. It is not shown again. If it is lost, rotate the secret of ${webhook?.id}.`,
+      lost: `The receiver verifies messages with this secret. The secret is not shown again. If you lose it, rotate the secret of ${webhook?.id}.`,
     });
     onDone();
-    return `Created the webhook ${displayName}. Its secret is shown only once.`;
+    return `Created the webhook ${displayName}. The secret is shown only once.`;
   };
   return (
     <ChangeDialog

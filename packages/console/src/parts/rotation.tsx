@@ -55,7 +55,7 @@ export function RotationDialog({
     >
       <TextField
         label={FIELD}
-        hint="How long the old token stays valid, such as 1h. 0s: the old token is revoked at once."
+        hint="How long the old token stays valid, such as 1h. With 0s, the old token is revoked at once."
         value={typed}
         onValue={setTyped}
       />

@@ -15,7 +15,7 @@ it("shows invisible and reordering characters as code points, and all other char
   expect(shown("Zürich 東京 علي 👍")).toBe("Zürich 東京 علي 👍");
 });
 
-it("cuts a long id in the middle, between characters", () => {
+it("cuts a long id in the middle, but splits no character", () => {
   expect(cutText("a".repeat(40))).toBe("a".repeat(40));
   const cut = cutText(`${"👍".repeat(30)}${"b".repeat(30)}`);
   expect(cut).toBe(`${"👍".repeat(24)}…${"b".repeat(15)}`);

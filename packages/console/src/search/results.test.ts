@@ -5,7 +5,7 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { EnvironmentNameSchema, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 
-it("finds an environment on the last page of the list", async () => {
+it("the search finds an environment on the last page of the list", async () => {
   const names = Array.from({ length: 2500 }, (_, i) => `customer-${i}`);
   const transport = createRouterTransport(({ rpc }) => {
     rpc(AdminService.method.listEnvironments, ({ pageSize, pageToken }) => {
@@ -23,7 +23,7 @@ it("finds an environment on the last page of the list", async () => {
 it.each([
   [20, false],
   [21, true],
-])("reports that it has not searched all names after 20 of %i pages", async (pages, isCut) => {
+])("searches at most 20 pages of names, so with %i pages the result is incomplete: %s", async (pages, isCut) => {
   const transport = createRouterTransport(({ rpc }) => {
     rpc(AdminService.method.lookupUserGroup, () => ({ userGroup: { providedId: "acme" } }));
     rpc(AdminService.method.listUserGroups, ({ nameContains, pageToken }) => {

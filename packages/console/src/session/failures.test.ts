@@ -11,7 +11,7 @@ function answered(code: Code, reason: string, { outcome, retryAfter }: { outcome
   return error;
 }
 
-it("says when to try again if the service refuses calls temporarily, and that no change was made", () => {
+it("failureOf describes a temporary refusal with the time of a retry, and as a call that changed nothing", () => {
   const limited = answered(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "12" });
   expect(failureOf(limited)).toMatchObject({
     message: "it says why",
@@ -22,7 +22,7 @@ it("says when to try again if the service refuses calls temporarily, and that no
   expect(failureOf(answered(Code.ResourceExhausted, "OVERLOADED")).hint).toMatch(/Try again later\.$/);
 });
 
-it("distinguishes a rejected token from a proxy that requires its own sign-in", () => {
+it("failureOf distinguishes a rejected token from a proxy that requires its own sign-in", () => {
   expect(failureOf(answered(Code.Unauthenticated, "API_TOKEN_UNKNOWN")).isTokenRefused).toBe(true);
   const proxy = failureOf(new ConnectError("HTTP 401", Code.Unauthenticated));
   expect(proxy).toMatchObject({ message: expect.stringContaining("proxy"), kind: undefined });
@@ -30,7 +30,7 @@ it("distinguishes a rejected token from a proxy that requires its own sign-in", 
   expect(proxy.hint).toMatch(/sign in there/);
 });
 
-it("says that a change may have been made if there was no response or the service did not complete it", () => {
+it("failureOf warns of a possible change if no response arrived, or if the service does not know the outcome", () => {
   for (const [error, words] of [
     [new ConnectError("Failed to fetch"), "could not be reached: Failed to fetch."],
     [new ConnectError("late", Code.DeadlineExceeded), "did not answer in time"],
@@ -47,6 +47,6 @@ it("says that a change may have been made if there was no response or the servic
   expect(failureOf(notMade).hint).toMatch(/^Nothing was changed/);
 });
 
-it("shows messages of the console itself unchanged", () => {
+it("failureOf keeps the messages of the console itself", () => {
   expect(failureOf(new InvalidInput("Give it a name."))).toMatchObject({ message: "Give it a name.", hint: undefined });
 });

@@ -21,7 +21,7 @@ export interface Failure {
 
 /** Advice for the user, by error reason. */
 const HINTS: { readonly [reason: string]: string } = {
-  API_TOKEN_UNKNOWN: "Check that you typed the whole token of this service, and that it was not revoked.",
+  API_TOKEN_UNKNOWN: "Check that you typed the whole token, that this service issued it, and that it was not revoked.",
   API_TOKEN_MALFORMED: "Check that you typed the whole token, and nothing else.",
   ROLE_TOO_LOW: "Sign in with a token of that role.",
   ENVIRONMENT_TOKEN_REQUIRED: "Sign in with an API token of role admin of this environment.",
@@ -33,14 +33,15 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_NOT_FOUND: "It may have been revoked or have expired. See the list of API tokens.",
   WEBHOOK_NOT_FOUND: "It may have been deleted. See the list of webhooks.",
   TOO_MANY_WEBHOOKS: "Delete webhooks that are no longer used.",
-  ENVIRONMENT_NOT_EMPTY: "Select the option that also deletes its user groups.",
+  ENVIRONMENT_NOT_EMPTY: "Select the option that also deletes the user groups of the environment.",
   ENVIRONMENT_BEING_DELETED: "Finish its deletion. Then you can create it again.",
-  ETAG_MISMATCH: "Somebody else changed it in the meantime. Check its new values, then save again.",
-  API_TOKEN_CHANGED: "API tokens of the environment were just revoked, maybe yours. Try again in 5 seconds.",
-  API_TOKEN_OUTLIVES_CALLER: "Revoke it, or sign in with a token that expires no earlier than it does.",
+  ETAG_MISMATCH: "Somebody else changed the user group in the meantime. Check the new values, then save again.",
+  API_TOKEN_CHANGED:
+    "API tokens of the environment were just revoked, maybe the token of this session. Try again in 5 seconds.",
+  API_TOKEN_OUTLIVES_CALLER: "Revoke the API token, or sign in with a token that expires at the same time or later.",
   TOO_MANY_API_TOKENS: "Revoke API tokens that are no longer used.",
   TOO_FEW_REPLICAS:
-    "The change was made, but a failover may lose it. Check it after a failover, and repeat it if it is missing.",
+    "The change was made, but a failover may lose it. Check after a failover, and repeat the change if it is missing.",
   RECORD_UNREADABLE: "Ask the operator of the service to check TOKEN_KEYS and the stored data.",
   INTERNAL: "Ask the operator of the service to find the request id in its log.",
 };

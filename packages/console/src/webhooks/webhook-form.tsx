@@ -18,7 +18,7 @@ export const NO_VALUES: WebhookValues = { displayName: "", url: "", isOfAllTypes
 /** Converts the values of the form to the fields of a request. @throws InvalidInput with the name of the field */
 export function fieldsIn({ displayName, url, isOfAllTypes, eventTypes }: WebhookValues) {
   if (displayName.trim() === "")
-    throw new InvalidInput("Give it a name, such as the system that receives the events.", "Name");
+    throw new InvalidInput("Give the webhook a name, such as the system that receives the events.", "Name");
   if (url.trim() === "") throw new InvalidInput("Give the URL that receives the events.", "URL");
   if (!isOfAllTypes && eventTypes.length === 0)
     throw new InvalidInput("Choose at least one event type, or all event types.");
@@ -51,13 +51,13 @@ export function WebhookFieldset({
       />
       <TextField
         label="URL"
-        hint="It starts with https://, and its host has a public address. Callers of role admin can read it, so it must not contain a secret."
+        hint="The URL starts with https://, and its host has a public address. Callers of role admin can read the URL, so it must not contain a secret."
         value={url}
         onValue={(value) => onValues({ ...values, url: value })}
         maxLength={limitOf(AdminService.method.createWebhook, "url")}
       />
       <CheckField
-        label="All event types, also those of later releases"
+        label="All event types, also types of later releases"
         value={isOfAllTypes}
         onValue={(value) => onValues({ ...values, isOfAllTypes: value })}
       />

@@ -18,7 +18,7 @@ function webhook(values: { readonly state: State; readonly failedAttempts?: numb
   return create(WebhookSchema, { ...values, deliveredTime: time(2), ...(failureStartTime && { failureStartTime }) });
 }
 
-it("shows undelivered events of a webhook that is disabled or fails, but not of a working one", () => {
+it("only a disabled or failing webhook has undelivered events", () => {
   const working = webhook({ state: State.ENABLED });
   expect([stateText(working), undeliveredSince(working)]).toEqual(["enabled", undefined]);
   for (const [each, text] of [
@@ -30,7 +30,7 @@ it("shows undelivered events of a webhook that is disabled or fails, but not of 
     expect([stateText(each), undeliveredSince(each)]).toEqual([text, time(2)]);
 });
 
-it("says what to do after every outcome of a test", () => {
+it("the result of a failed test contains advice for every outcome", () => {
   const duration = durationFromMs(12);
   expect(testText({ outcome: Outcome.DELIVERED, httpStatus: 204, duration })).toBe(
     "Delivered the test: the endpoint answered 204 after 12 ms.",
@@ -47,12 +47,12 @@ it("says what to do after every outcome of a test", () => {
   expect(testText(later)).toMatch(/failed.*See the documentation of webhooks\.$/);
 });
 
-it("shows the HTTP status of an attempt if there was an answer", () => {
+it("the text of an attempt contains the HTTP status if the endpoint responded", () => {
   expect(outcomeText({ outcome: Outcome.DELIVERED, httpStatus: 200 })).toBe("delivered, 200");
   expect(outcomeText({ outcome: Outcome.TIMEOUT, httpStatus: 0 })).toBe("no answer within 10 seconds");
 });
 
-it("distinguishes events that are delivered again from undelivered ones", () => {
+it("the text of a redelivery distinguishes delivered events from undelivered events", () => {
   const enabled = webhook({ state: State.ENABLED });
   expect(redeliveryText(enabled, time(2))).toBe("The events since 1970-01-01 02:00:00Z are delivered again, in order.");
   expect(redeliveryText(enabled, time(5))).toBe("The events since 1970-01-01 02:00:00Z are delivered, in order.");
