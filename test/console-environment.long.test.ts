@@ -47,7 +47,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
 
     await press("button", "New API token");
     await press("button", "Create");
-    await alerts("Give it a name");
+    await alerts("Give the API token a name");
     await type("Name", "a back end");
     await enter("Expires", "soon");
     await alerts("Expires must be a time such as");
@@ -133,7 +133,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     });
     const leaked = await newApiToken("leaked", "read");
     await signIn(ADMIN_TOKEN);
-    await page.getByText("choose one").waitFor();
+    await page.getByText("choose an environment").waitFor();
     const field = "An API token, or its id";
     await enter(field, "ugk_nobodys");
     await alerts("not_found, API_TOKEN_NOT_FOUND");
@@ -382,7 +382,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), instance: crypto.randomUUID() } });
     });
-    await page.getByText("Another process answers now").waitFor();
+    await page.getByText("Another process has answered").waitFor();
     await page.route("**/GetMetricsHistory", (route) => route.abort());
     await page.getByRole("alert").waitFor();
     expect(await charts.count()).toBeGreaterThan(0);

@@ -43,7 +43,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await page.getByText("There are no webhooks yet.").waitFor();
     await press("button", "New webhook");
     await press("button", "Create");
-    await alerts("Give it a name");
+    await alerts("Give the webhook a name");
     await enter("Name", "billing");
     await alerts("Give the URL");
     await enter("URL", "http://example.com/");
@@ -215,8 +215,8 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     const admin = adminOf(server.url);
     const environment = customerOf(server);
     await signIn(ADMIN_TOKEN);
-    await page.getByText("choose one").waitFor();
-    await press("link", "choose one");
+    await page.getByText("choose an environment").waitFor();
+    await press("link", "choose an environment");
     await press("link", `${environment.name}/Customer`);
     await press("link", "Webhooks");
     await press("button", "New webhook");

@@ -31,8 +31,8 @@ export function ApiTokensPage({ params }: { readonly params: Params }) {
   return (
     <Page title="API tokens">
       <p class="note">
-        ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> to list and create
-        its API tokens.
+        ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose an environment</a> to list
+        and create its API tokens.
       </p>
       <Lookup />
     </Page>
