@@ -41,7 +41,7 @@ function isProfile(of: Option | Argument | undefined, command: Command): boolean
   return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
 }
 
-/** Finds the place of the next word: the command, the number of arguments before it, and an option that needs it as a value. */
+/** Returns the command, the number of its arguments so far, and the last option if the option needs a value. */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;
   let position = 0;

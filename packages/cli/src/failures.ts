@@ -10,7 +10,7 @@ export const EXIT = {
   notFound: 3,
   /** The service rejected the token, or the role of the token is too low. */
   denied: 4,
-  /** The state of a resource forbids the change: it already exists, was changed, or is not empty. */
+  /** The state of a resource forbids the change: the resource already exists, was changed, or is not empty. */
   conflict: 5,
   /** The service cannot be reached, is overloaded, or did not respond in time. */
   unavailable: 6,
@@ -64,5 +64,5 @@ export function inputFailure<T>(parse: () => T): T {
   }
 }
 
-/** The error of a write after a program such as `head` has closed the pipe from standard output. */
+/** The error of a write to standard output after the reader, such as `head`, has closed the pipe. */
 export class OutputClosed extends Error {}

@@ -96,7 +96,7 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
     throw usageFailure(`${path} already exists`, "give another file, or --force to replace it");
 }
 
-/** Checks that a file can be written. Call it before a secret is created. @throws Failure */
+/** Checks that a file can be written. Must run before a secret is created. @throws Failure */
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);
   const trial = `${path}.${randomUUID()}`;

@@ -7,15 +7,15 @@ interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
   /** Receives a message when the service becomes unavailable, and when the service is available again. */
   readonly warn: (text: string) => void;
-  /** The pause between two reads, in milliseconds. It doubles up to 30 s while the service is unavailable. Default: 2000. */
+  /** The pause between two reads, in milliseconds. Doubles up to 30 s while the service is unavailable. Default: 2000. */
   readonly intervalMs?: number;
 }
 
 /**
- * Yields the last events, the oldest first, and then each new event once, until the signal aborts. Retries while the service is
- * unavailable.
+ * Yields the last events, the oldest first, and then each new event once. Retries while the service is unavailable.
  *
  * @throws Failure if the first read fails, or if a later read fails although the service is available
+ * @throws the reason of the signal when the signal aborts
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
   const { signal, warn, intervalMs } = options;

@@ -17,7 +17,7 @@ export interface GlobalOptions {
   readonly json?: boolean;
 }
 
-/** The URL of a service, and the settings for connections to it. */
+/** The URL of a service, and the settings for connections to the service. */
 export interface Connection {
   readonly url: URL;
   /** CA certificates in PEM. Undefined to use the CA certificates of Node. */
@@ -29,11 +29,11 @@ export interface Connection {
   readonly serverName: string | undefined;
   /** The timeout of a call, including retries, in milliseconds. */
   readonly timeoutMs: number;
-  /** The environment variable that configures a proxy, if Node does not use it. */
+  /** The environment variable with a proxy that Node does not use. */
   readonly unusedProxy: string | undefined;
 }
 
-/** Returns the environment variable that configures a proxy, if Node does not use it. Otherwise returns undefined. */
+/** Returns the environment variable with a proxy that Node does not use, or undefined if there is none. */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
   if (isUsed) return undefined;
@@ -168,7 +168,10 @@ export function parseUrl(source: string, text: string): URL {
   if (!url || !/^https?:$/.test(url.protocol))
     throw usageFailure(`${source} must be an http or https URL`, `write it with its scheme, ${example}`);
   if (url.username !== "" || url.password !== "")
-    throw usageFailure(`${source} must not contain a user or a password`, "the token authenticates: ugs login");
+    throw usageFailure(
+      `${source} must not contain a user or a password`,
+      "ugs authenticates with a token; to store a token, run: ugs login",
+    );
   if (url.search !== "" || url.hash !== "")
     throw usageFailure(`${source} must not have a query or fragment`, `write it ${example}`);
   return url;

@@ -6,7 +6,7 @@ export interface Shell {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & TerminalSize;
   readonly stderr: Writable & TerminalSize;
-  /** Aborts at SIGINT or SIGTERM. Its reason is an `Interrupted`. */
+  /** Aborts at SIGINT or SIGTERM. The reason is an `Interrupted`. */
   readonly signal: AbortSignal;
 }
 

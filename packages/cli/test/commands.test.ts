@@ -198,7 +198,7 @@ describe("ugs", () => {
     expect([made.code, made.stdout, made.stderr]).toEqual([
       0,
       "",
-      expect.stringContaining(`Its secret is written to ${file}.`),
+      expect.stringContaining(`The secret is written to ${file}.`),
     ]);
     const token = readFileSync(file, "utf8");
     expect(token).toMatch(/^ugk_\w{40}\n$/);

@@ -90,7 +90,7 @@ describe.each(NAMES)("completion in %s", (name) => {
         expect(readFileSync(join(shell.cwd, "precious"), "utf8"), `Tab behind ${word}${end}`).toBe("precious\n");
       }
     }
-    // After the first line, the quote is open: the shell waits, and completes only the second line.
+    // The first line opens a quote, so the shell waits for the next line, and completes only that line.
     await shell.typeUntil(`${KILL_LINE}ugs group get 'a\rb;touch hit' \t\tnQ`, "Q");
     expect(readdirSync(shell.cwd), "Tab in the second line").toEqual(["precious"]);
     expect(shell.requested()).toMatch(/^group\nget\n\$\(touch hit\)\n--en$/m);

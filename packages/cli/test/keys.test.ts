@@ -49,7 +49,7 @@ describeWithRedis("ugs keys", () => {
       const [checkValue] = (await operator.hget("ug:token-keys", "old"))?.split(" ") ?? [];
       await operator.hset("ug:token-keys", "old", `${checkValue} ${time}`);
     };
-    // A key that was in use a moment ago cannot be retired, because a worker may still encrypt with it.
+    // A key that was in use a moment ago cannot be retired, because a worker may still encrypt with this key.
     await noteUse(Date.now());
     const early = await ugs(["keys", "rotate"], { env });
     expect(early.stdout).toBe("Read 30 user groups, and encrypted 30 with new.\n");

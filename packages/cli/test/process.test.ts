@@ -27,7 +27,7 @@ describe("the built ugs", () => {
     await adminOf(server.url).importUserGroups(request);
   });
 
-  /** Runs a bash command line. Its function `ugs` runs the built program. */
+  /** Runs a bash command line, in which `ugs` is the built program. */
   function bash(command: string) {
     const functions = `ugs() { '${process.execPath}' '${UGS}' "$@"; }; set -o pipefail; `;
     return runProgram(["bash", "--norc", "-c", functions + command], { env: env() });
@@ -44,7 +44,7 @@ describe("the built ugs", () => {
   it("explains what to do if a new token could not be written", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
     expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*is lost\n {2}run: ugs token rotate \w+/)]);
-    // The group exists, so no token is lost: the same command shows it again.
+    // The group exists, so no token is lost: the same command shows the token again.
     const shown = await bash(
       `unset UGS_ENV; UGS_TOKEN=${server.tokens.customer} ugs group create group-0001 > /dev/full`,
     );
@@ -112,7 +112,7 @@ describe("the built ugs", () => {
     it("warns that a shown token stays in the scrollback of the terminal", async () => {
       const session = terminal("token create --role read --name shown", env());
       expect(await session.exited()).toBe(0);
-      expect(session.screen()).toMatch(/cannot be shown again. Its secret:\nugk_\w{40}\nThe scrollback/);
+      expect(session.screen()).toMatch(/cannot be shown again. The secret:\nugk_\w{40}\nThe scrollback/);
     });
 
     it("deletes nothing if the user presses Ctrl-C instead of typing the id", async () => {

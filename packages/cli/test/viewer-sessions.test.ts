@@ -35,7 +35,7 @@ describe("viewer sessions and the keys that sign them", () => {
     const session = made.stdout.trim();
     expect(made.stderr).toMatch(
       new RegExp(
-        `^Created the viewer session [\\w-]+ for dashboards\\. It expires at ${TIME}; create the next one at ${TIME}\\. .*\n$`,
+        `^Created the viewer session [\\w-]+ for dashboards\\. It expires at ${TIME}; create the next session at ${TIME}\\. .*\n$`,
       ),
     );
     const resolved = await admin("viewer resolve", { input: session });

@@ -13,7 +13,7 @@ export interface Route {
 /** The parameter with the environment of a page, in the form `NAME/TAG`. */
 export const ENVIRONMENT_PARAM = "env";
 
-/** The address of the shown page, from `#` on. While the user must confirm a change of the page, `location.hash` differs. */
+/** The address of the shown page, from `#` on. While a confirmation is open, `location.hash` may differ. */
 const hash = signal(location.hash);
 addEventListener("hashchange", follow);
 

@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** The number of events that `ugs audit` shows by default: without `--follow`, and with `--follow` before the new events. */
+/** The number of events that `ugs audit` shows by default, and with `--follow` the number before the new events. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 

@@ -6,7 +6,7 @@ import type { Shell } from "../shell.ts";
 /** Adds the arguments, options and action to a command, or adds its subcommands. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
-/** Defines a command with subcommands. @param what their subject in the description, such as `environments` */
+/** Defines a command with subcommands. @param what the subject of the subcommands, such as `environments` */
 export function commandGroup(what: string, commands: { readonly [name: string]: DefineCommand }): DefineCommand {
   return (parent, shell) => {
     parent.description(`${what}: ${Object.keys(commands).join(", ")}`);

@@ -56,7 +56,7 @@ async function deleteAll(
       if (done) return;
       progress(remainingUserGroups);
     } catch (error) {
-      // The call before may have deleted the environment, although its response was lost.
+      // The previous call may have deleted the environment, even if its response was lost.
       if (calls > 1 && isNotFound(error)) return;
       throw error;
     }

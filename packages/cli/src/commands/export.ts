@@ -8,9 +8,14 @@ export const exportCommand: DefineCommand = (command, shell) => {
     .argument("[file]", "default: standard output, or -")
     .description("export user groups for ugs import; run it again to continue after an interruption")
     .addOption(environmentOption())
-    .addOption(new Option("--format <format>", "default: by the file name, or jsonl").choices(["jsonl", "csv"]))
+    .addOption(
+      new Option("--format <format>", "default: the format of the file name, otherwise jsonl").choices([
+        "jsonl",
+        "csv",
+      ]),
+    )
     .option("--prefix <prefix>", "only ids that start with this text")
-    .option("--include-tokens", "include the tokens; the audit trail records it")
+    .option("--include-tokens", "include the tokens; the audit trail records such an export")
     .option("--force", "replace the file if it exists")
     .option("--restart", "start again instead of continuing an interrupted export");
   runs(command, shell, (session, file: string | undefined, flags: ExportFlags) => exportGroups(session, file, flags));

@@ -39,7 +39,7 @@ const REQUEST_ID = new FieldOption(
   "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
 );
 
-/** @param done a clause about the completed call, for the message @throws Failure if the group is suspended */
+/** @param done the completed change, as the first clause of the message @throws Failure if the group is suspended */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
   if (!suspension) return token;
   throw new Failure(`${done}, but the user group ${providedId} is suspended, so its token is not shown`, {
@@ -112,7 +112,7 @@ export const groupCommands = commandGroup("user groups", {
   ),
   suspend: rpcCommand(
     suspendUserGroup,
-    "suspend a user group, or change its suspension: its dashboards show nothing until it is resumed",
+    "suspend a user group, or change its suspension: dashboards show nothing until the group is resumed",
     {
       fields: {
         reason: new FieldOption("--reason <text>", "the reason for operators, at most 256 characters"),
@@ -138,7 +138,7 @@ export const groupCommands = commandGroup("user groups", {
   revoke: (command, shell) => {
     command
       .description("revoke the tokens of one user group, or of many; `group create` shows the new token of a group")
-      .argument("[id]", "the user group; or --all, or --prefix")
+      .argument("[id]", "the id of the user group; otherwise give --all or --prefix")
       .option("--all", "all user groups of the environment")
       .option("--prefix <text>", "the user groups whose ids start with this text")
       .option(

@@ -9,7 +9,10 @@ export const importCommand: DefineCommand = (command, shell) => {
     .description("import user groups with their tokens; run it again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(
-      new Option("--format <format>", "default: by the file name, or the first byte").choices(["jsonl", "csv"]),
+      new Option("--format <format>", "default: the format of the file name, otherwise of the first byte").choices([
+        "jsonl",
+        "csv",
+      ]),
     )
     .option("--upsert", "update existing groups; default: existing groups that differ are rejected")
     .option(

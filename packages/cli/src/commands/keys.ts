@@ -77,7 +77,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
         await admin.retireTokenKey({ tokenKeyId: id, reencryptStartTime: readTime });
         retired.push(id);
         await say(
-          `No token needs the key ${id}: remove it from TOKEN_KEYS of every worker. Older backups of Redis still need it.`,
+          `No token needs the key ${id}: remove it from TOKEN_KEYS of every worker. Older backups of Redis still need this key.`,
         );
       } catch (error) {
         if (!(error instanceof Failure) || error.detail.reason !== "TOKEN_KEY_IN_USE") throw error;

@@ -13,8 +13,8 @@ export const loginCommand: DefineCommand = (command, shell) => {
   command.description("store the URL of a service and a token for it as a profile").addHelpText(
     "after",
     `
-The token comes from --token-file, UGS_TOKEN or standard input, or ugs asks for it. ugs stores it in a file that only you
-can read, after the service has accepted it.`,
+The token comes from --token-file, UGS_TOKEN, standard input or a prompt. After the service has accepted the token, ugs
+stores it in a file that only you can read.`,
   );
   command.addOption(yesOption());
   runs(command, shell, async (session, { yes }: Options) => {
@@ -49,7 +49,7 @@ export const logoutCommand: DefineCommand = (command, shell) => {
     const name = await settings.profileName();
     if (!(await settings.profiles.remove(name)))
       throw usageFailure(`the profile ${name} does not exist`, "run: ugs profile list");
-    out.note(`Deleted the profile ${name}. Its token is still valid; to revoke it, run: ugs token revoke`);
+    out.note(`Deleted the profile ${name}. Its token is still valid; to revoke the token, run: ugs token revoke`);
   });
 };
 

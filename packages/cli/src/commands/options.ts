@@ -30,7 +30,7 @@ export function environmentOption(): Option {
   return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
-/** Returns undefined for the environment of the token. @throws Failure if the name is not valid */
+/** Returns the environment to use, or undefined for that of the token. @throws Failure if the name is not valid */
 export function environmentOf({ shell }: Session, { env }: Options): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);
@@ -64,7 +64,7 @@ export async function outFileOf({ out, force = false }: Options): Promise<string
   return out;
 }
 
-/** Returns the text of an option. @throws Failure if it is empty */
+/** Returns the text of an option. @throws Failure if the text is empty */
 export function nonEmpty(option: string, text: string): string {
   if (text.trim() === "") throw usageFailure(`${option} must not be empty`);
   return text;

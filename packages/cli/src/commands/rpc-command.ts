@@ -36,9 +36,9 @@ interface Traits {
   readonly isFilled?: boolean;
   /** For a time field: whether a duration is added to the current time (1) or subtracted from it (-1). Default: 1. */
   readonly sign?: 1 | -1;
-  /** For a credential: its name in the prompt. The option names a file with the credential, or is `-` for standard input. */
+  /** For a credential: the name in the prompt. The option names a file with the credential, or is `-` for standard input. */
   readonly secret?: string;
-  /** For a credential: whether to read it from the terminal or standard input if no option gives it. Default: no. */
+  /** For a credential: whether to read the credential from the terminal or standard input without an option. Default: no. */
   readonly isAsked?: boolean;
 }
 
@@ -66,7 +66,7 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly none?: string;
   /** Returns the confirmation that a destructive call needs, or undefined. */
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
-  /** For a response with a credential: returns the texts that go with the credential. */
+  /** For a response with a credential: returns the texts that are shown with the credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
   /** Returns the text that is shown instead of the response, except with `--json`. */
   readonly done?: (request: MessageShape<I>, response: MessageShape<O>) => string;
@@ -226,7 +226,7 @@ async function parse(session: Session, { field, label, value, isFilled, sign = 1
   if (field.name === "environment") {
     const environment = environmentOf(session, { env: value as string | undefined });
     if (environment || !isRequiredField(field)) return environment;
-    throw usageFailure("no environment is named", "give --env NAME, NAME/Customer or NAME/Testing");
+    throw usageFailure("the environment is missing", "give --env NAME, NAME/Customer or NAME/Testing");
   }
   if (field.name === "request_id") return value ?? randomUUID();
   if (value === null) return undefined;

@@ -13,7 +13,7 @@ const AT_ONCE = 8;
 const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 
 /**
- * Shows each user group that has a token or viewer session, and the command that revokes it. An imported token may belong to
+ * Shows each user group that has a token or viewer session, and a command for the revocation. An imported token may belong to
  * groups in several environments.
  */
 export async function showGroupsOf(

@@ -40,7 +40,7 @@ export const tokenCommands = commandGroup("API tokens", {
     },
     secret: ({ apiToken, token }) => ({
       token,
-      sentence: `${describe(apiToken)}. It cannot be shown again. Its secret`,
+      sentence: `${describe(apiToken)}. The secret cannot be shown again. The secret`,
       ifLost: rotateAgain(apiToken?.id ?? ""),
     }),
   }),

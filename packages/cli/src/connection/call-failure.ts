@@ -51,7 +51,7 @@ const HINTS: { readonly [reason: string]: string } = {
   ENVIRONMENT_NOT_EMPTY: "give --force to delete the user groups of the environment as well",
   ENVIRONMENT_BEING_DELETED:
     "run ugs env delete NAME --force to complete the deletion, then create the environment again",
-  ETAG_MISMATCH: "ugs group get ID shows its current etag",
+  ETAG_MISMATCH: "ugs group get ID shows the current etag of the group",
   API_TOKEN_CHANGED: "API tokens of the environment were just revoked, maybe the token in use; try again in 5 seconds",
   API_TOKEN_OUTLIVES_CALLER: "revoke the API token, or use a token that expires at the same time or later",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows when each was last used",
@@ -67,7 +67,7 @@ const HINTS: { readonly [reason: string]: string } = {
 };
 
 /**
- * Converts the error of a call.
+ * Converts the error of a call to a `Failure`.
  *
  * @param options `mayRepeat`: whether a retry is safe even after the service executed the call
  */
@@ -145,7 +145,7 @@ const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, C
 /**
  * Explains why a connection failed. Returns undefined if the connection was established.
  *
- * @param unusedProxy the environment variable that configures a proxy, if Node does not use it
+ * @param unusedProxy the environment variable with a proxy that Node does not use
  */
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);

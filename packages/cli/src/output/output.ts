@@ -116,7 +116,7 @@ export class Output {
     });
     if (this.isTerminal)
       this.note(
-        "The scrollback of this terminal contains the secret: clear it, or write secrets to a file with --out FILE.",
+        "The scrollback of this terminal contains the secret: clear the scrollback, or write secrets to a file with --out FILE.",
       );
   }
 

@@ -26,7 +26,7 @@ export function unexpected(error: unknown): Failure {
   const text = error instanceof Error ? error.message : String(error);
   return new Failure(text, {
     exitCode: EXIT.failed,
-    hint: "this is a bug: please report it, with the command",
+    hint: "this is a bug: please report it together with the command",
     cause: error,
   });
 }

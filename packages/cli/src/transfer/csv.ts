@@ -94,7 +94,7 @@ function shown(text: string): string {
 
 const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with a quote";
 
-/** Reads the lines of the next record, until all quotes are closed. Before the record, it skips blank lines and remarks. */
+/** Reads the lines of the next record, until all quotes are closed. Skips blank lines and remarks before the record. */
 async function nextRecord(next: () => Promise<Line | undefined>): Promise<readonly Line[]> {
   const taken: Line[] = [];
   let [quotes, bytes] = [0, 0];

@@ -4,7 +4,7 @@ import { unwritable } from "../files.ts";
 
 const RESTART = "give --restart to start again";
 
-/** A file that a run appends to, and that a later run can continue. Only its owner can read it. */
+/** A file to which a run appends, and which a later run can continue. Only the owner can read the file. */
 export class GrowingFile {
   readonly path: string;
   readonly #then: string;

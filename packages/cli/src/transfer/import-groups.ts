@@ -183,8 +183,8 @@ function snapshotTimeOf(text: string, isOfFile: boolean): Timestamp {
   const time = parseTime(text);
   if (time) return time;
   throw usageFailure(
-    isOfFile ? "the snapshot_time in the first line of the file is no time" : "--snapshot-time is no time",
-    "write it with its offset from UTC, such as 2026-01-31T08:00:00Z",
+    isOfFile ? "the snapshot_time in the first line of the file is not a time" : "--snapshot-time is not a time",
+    "write the time with its offset from UTC, such as 2026-01-31T08:00:00Z",
   );
 }
 

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 
 export interface Line {
-  /** Counted from 1. */
+  /** The line number. The first line has the number 1. */
   readonly number: number;
   /** The line without its line ending. Empty if the line is too long. */
   readonly bytes: Buffer;

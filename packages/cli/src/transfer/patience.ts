@@ -6,7 +6,7 @@ const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
 
-/** Codes of errors that a retry does not remove. */
+/** Codes of errors for which a retry does not help. */
 const FINAL: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.NotFound,
@@ -19,7 +19,7 @@ const FINAL: ReadonlySet<Code> = new Set([
   Code.Unauthenticated,
 ]);
 
-/** Reasons of RESOURCE_EXHAUSTED errors that a retry does not remove. */
+/** Reasons of RESOURCE_EXHAUSTED errors for which a retry does not help. */
 const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
 
 export interface PatienceOptions {

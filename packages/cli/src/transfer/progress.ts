@@ -63,7 +63,7 @@ export class Progress {
     if (fraction !== undefined) {
       parts.push(`${Math.floor(Math.min(1, fraction) * 100)} %`);
       const gained = fraction - (this.#beganAt ?? 0);
-      // Before this time, an estimate would be too inaccurate.
+      // During the first two seconds, an estimate is too inaccurate.
       if (gained > 0 && seconds > 2) parts.push(`${duration(((1 - fraction) / gained) * seconds)} left`);
     }
     return parts.join(", ") + this.#note;

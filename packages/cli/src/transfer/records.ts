@@ -30,7 +30,7 @@ export interface GroupSource {
   readonly identity?: string | undefined;
   /** Returns the part of the input that has been read, from 0 to 1. Returns undefined if the size is unknown. */
   readonly fraction: () => number | undefined;
-  /** Returns the warnings. Call it after the last record. */
+  /** Returns the warnings after the last record. */
   readonly warnings?: () => readonly string[];
   /** Returns whether the file has changed since it was opened. */
   readonly hasChanged?: () => Promise<boolean>;

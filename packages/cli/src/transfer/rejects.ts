@@ -7,8 +7,8 @@ import { REMARK } from "./header.ts";
 import type { GroupRecord } from "./records.ts";
 
 /**
- * The file of rejected records: the first lines of the input, then for each record a remark with the line number and the
- * reason, and the record itself. A user can correct the file and import it. The first rejected record creates the file.
+ * The file of rejected records. After the first lines of the input, it contains each record with a remark before it: the line
+ * number and the reason. A user can correct the file and import it. The first rejected record creates the file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];

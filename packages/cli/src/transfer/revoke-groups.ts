@@ -27,9 +27,7 @@ const AT_ONCE = 8;
 
 const MAX_NAMED = 10;
 
-/**
- * Revokes the tokens of many groups that were created before a time. To continue an interrupted run, pass the time of that run.
- */
+/** For many groups, revokes the tokens that were created before a time. To continue an interrupted run, pass its time again. */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
   const { prefix = "", grace } = given;
@@ -47,8 +45,8 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
-   * The service does not store the creation time of a token in its grace period. If the rest of the grace period is at most the
-   * given one, an interrupted run may have started it, so the group is not due.
+   * The service does not store the creation time of a token in its grace period. If the rest of the grace period is at most
+   * `grace`, an interrupted run may have started this period, so the group is not due.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||

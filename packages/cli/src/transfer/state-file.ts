@@ -31,7 +31,7 @@ export class StateFile<T extends State> {
   readonly #run = randomUUID();
   #state: T | undefined;
 
-  /** @param sync flushes the other files of the transfer to disk. It is called before each write of the state */
+  /** @param sync flushes the other files of the transfer to disk. Runs before each write of the state */
   constructor(path: string, sync: () => Promise<void>) {
     this.path = path;
     this.#sync = sync;
@@ -70,7 +70,7 @@ export class StateFile<T extends State> {
     if (!this.#state) await this.remove();
   }
 
-  /** Requires that the file still belongs to this run. @throws Failure if another run has claimed it */
+  /** Requires that the file still belongs to this run. @throws Failure if another run has claimed the file */
   async requireOwn(): Promise<void> {
     if (await this.#isOwn()) return;
     throw new Failure(`another run of the same command has claimed ${this.path}`, {

@@ -63,7 +63,7 @@ export async function* groupPages({ admin, environment, patience }: Target, pref
   for await (const { userGroups } of pages(list, request)) yield userGroups;
 }
 
-/** Runs a task, and clears its progress at the end. If the task fails, the failure contains the advice to continue it. */
+/** Runs a task, and clears its progress at the end. If the task fails, the failure contains advice on how to continue. */
 export async function continuable<T>(
   { out, shell }: Session,
   { connection, progress }: Task,

@@ -78,7 +78,7 @@ export function startUgs(args: readonly string[], env: RunOptions["env"]): Runni
   return newProcess(startProcess([UGS, ...args], { env: { XDG_CONFIG_HOME: newFolder(), ...env } }));
 }
 
-/** Returns functions that run `ugs` with a token. They take a command line and split it at spaces. */
+/** Returns functions that run `ugs` with a token. A function splits its command line at spaces. */
 export function usersOf(server: { readonly url: string }) {
   const as =
     (token: string) =>

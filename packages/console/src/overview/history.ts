@@ -30,9 +30,7 @@ export function endOf({ endTime }: MetricsSample): number {
   return endTime ? timestampMs(endTime) : 0;
 }
 
-/**
- * Adds the latest samples to the samples of the last hour. If they are from another process, they replace all earlier samples.
- */
+/** Adds the latest samples to the samples of the last hour. Samples of another process replace all earlier samples. */
 export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
   const { instance, methods, environments, samples: latest } = response;
   const [first] = latest;

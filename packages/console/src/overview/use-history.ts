@@ -24,7 +24,7 @@ export function useHistory({ method = "", environment }: Selection): Watched<Hou
       const response = await admin.getMetricsHistory({ ...request, startTime }, { signal });
       if (!before || before.instance === response.instance)
         return mergeHour(before, response, before?.isOther ?? false);
-      // The samples of another process must not be mixed with the earlier ones, so the whole hour is read again.
+      // The samples of two processes must not be mixed, so the whole hour is read again.
       return mergeHour(undefined, await admin.getMetricsHistory(request, { signal }), true);
     },
     () => INTERVAL_MS,

@@ -192,7 +192,7 @@ function Revoke({ apiToken: { id, displayName, role } }: Acting) {
       label="Revoke"
       title="Revoke an API token"
       id={id}
-      consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with it." : ""}`}
+      consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with this API token." : ""}`}
       button="Revoke it"
       command={{ command: "token revoke", options: { issued }, args: [id], env }}
       onConfirm={revoke}

@@ -17,7 +17,7 @@ interface Call {
 
 /** Returns programs that make a call. They read the API token from the environment variable `API_TOKEN`. */
 function programsOf({ path, body, options = "", typescript, python, go }: Call): Programs {
-  // The base URL of the service. A proxy may serve the console at a longer path.
+  // The parent folder of the console is the base URL of the service, even if a proxy adds a path.
   const url = new URL("..", document.baseURI).href.replace(/\/$/, "");
   return {
     curl: `curl -sS ${quoted(`${url}/${path}`)} \\

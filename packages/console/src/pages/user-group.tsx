@@ -112,7 +112,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
 /** The maximum number of shown events. */
 const EVENTS = 20;
 
-/** Shows the last events of a user group. A change of the group makes it read the events again. */
+/** Shows the last events of a user group. After a change of the group, the events are read again. */
 function Timeline({ group: { providedId: id, etag } }: { readonly group: UserGroupInfo }) {
   const { admin, environment, env } = useSession();
   const { value, error, again } = useAnswer(`events ${id} ${etag}`, async (signal) => {
@@ -324,7 +324,7 @@ function End({ group, again }: Acting) {
   const revoke = async () => {
     await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    // The group has a new etag, and the next change must send it.
+    // The group has a new etag, which the next change must send.
     await again();
     return `Revoked the tokens of the user group ${id}.`;
   };

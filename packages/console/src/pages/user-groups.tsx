@@ -94,12 +94,14 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
       name: texts["name"] || undefined,
     });
     if (!newUserGroup || !userGroup)
-      throw new InvalidInput(`The user group ${id} exists already. It was not changed.`, "Id");
+      throw new InvalidInput(`The user group ${id} exists already. This group was not changed.`, "Id");
     const { token, suspension } = userGroup;
     if (!suspension)
       showSecret({ title: `The token of the user group ${id}`, token, lost: "If you lose it, rotate the token." });
     onMade();
-    return suspension ? `Created the user group ${id}. It has expired already.` : `Created the user group ${id}.`;
+    return suspension
+      ? `Created the user group ${id}. This group has expired already.`
+      : `Created the user group ${id}.`;
   };
   return (
     <ChangeDialog
@@ -112,7 +114,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
     >
       <TextField
         label="Id"
-        hint="The id of the user group in your back end. It cannot be changed."
+        hint="The id of the user group in your back end. This id cannot be changed."
         value={id}
         onValue={setId}
         maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}

@@ -33,7 +33,7 @@ export function Dialog({
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();
-    // Clears the announcement of the page. Otherwise the region of the dialog would announce it again.
+    // Clears the announcement of the page. Otherwise the region of the dialog would announce the same text again.
     announce("");
     return () => {
       isShown.current = false;
@@ -51,7 +51,7 @@ export function Dialog({
         onClose();
       }}
       onClose={() => {
-        // The browser closes a dialog at a second Escape, even if `onCancel` prevents it.
+        // The browser closes a dialog at a second Escape, even if `onCancel` prevents this.
         if (isShown.current) dialog.current?.showModal();
       }}
     >

@@ -2,7 +2,7 @@ import { failureOf } from "../session/failures.ts";
 import { isAskingAgain, session } from "../session/session.ts";
 
 /**
- * Shows an error with advice. If the service has rejected the token of the session, it offers a new sign-in.
+ * Shows an error with advice. If the service has rejected the token of the session, the box offers a new sign-in.
  *
  * @param again repeats a request that only reads data
  * @param isOfSignIn whether the request was the sign-in. Default: no

@@ -28,7 +28,7 @@ export function RotationDialog({
   readonly grace: string;
   /** The consequence of a rotation without a grace period. */
   readonly consequence: string;
-  /** The `ugs` command that does the same. */
+  /** The `ugs` command for the rotation. */
   readonly command: string;
   readonly env?: string | undefined;
   /** Rotates the token. @returns the text to announce */

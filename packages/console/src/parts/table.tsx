@@ -159,7 +159,8 @@ export function ListTable<T>({
 }
 
 /**
- * A button that reads the next items. It also reads them when it comes near to the visible part, unless the last read failed.
+ * A button that reads the next items. The items are also read when the button comes near the visible part of the page, unless
+ * the last read failed.
  */
 function MoreButton({
   isBusy,

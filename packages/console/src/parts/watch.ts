@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 /** The state of a value that is read repeatedly. */
 export interface Watched<T> {
-  /** The value of the last successful read. Undefined before the first one. */
+  /** The value of the last successful read. Undefined before the first successful read. */
   readonly value: T | undefined;
   /** The error of the last read. Undefined if the read succeeded. */
   readonly error: unknown;

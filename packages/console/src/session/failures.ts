@@ -26,15 +26,15 @@ const HINTS: { readonly [reason: string]: string } = {
   ROLE_TOO_LOW: "Sign in with a token of that role.",
   ENVIRONMENT_TOKEN_REQUIRED: "Sign in with an API token of role admin of this environment.",
   OTHER_ENVIRONMENT: "This token may act on its own environment only.",
-  USER_GROUP_NOT_FOUND: "It may have been deleted. See the list of user groups.",
-  USER_GROUP_EXPIRED: "Edit the group: set a later expiry time, or clear it.",
-  ENVIRONMENT_NOT_FOUND: "It may have been deleted. See the list of environments.",
+  USER_GROUP_NOT_FOUND: "The user group may have been deleted. See the list of user groups.",
+  USER_GROUP_EXPIRED: "Edit the group: set a later expiry time, or clear the expiry time.",
+  ENVIRONMENT_NOT_FOUND: "The environment may have been deleted. See the list of environments.",
   ENVIRONMENT_EXISTS: "Choose another name or tag.",
-  API_TOKEN_NOT_FOUND: "It may have been revoked or have expired. See the list of API tokens.",
-  WEBHOOK_NOT_FOUND: "It may have been deleted. See the list of webhooks.",
+  API_TOKEN_NOT_FOUND: "The API token may have been revoked or have expired. See the list of API tokens.",
+  WEBHOOK_NOT_FOUND: "The webhook may have been deleted. See the list of webhooks.",
   TOO_MANY_WEBHOOKS: "Delete webhooks that are no longer used.",
   ENVIRONMENT_NOT_EMPTY: "Select the option that also deletes the user groups of the environment.",
-  ENVIRONMENT_BEING_DELETED: "Finish its deletion. Then you can create it again.",
+  ENVIRONMENT_BEING_DELETED: "Finish the deletion. Then you can create the environment again.",
   ETAG_MISMATCH: "Somebody else changed the user group in the meantime. Check the new values, then save again.",
   API_TOKEN_CHANGED:
     "API tokens of the environment were just revoked, maybe the token of this session. Try again in 5 seconds.",
@@ -119,7 +119,7 @@ function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "do
   // The message of the browser is shown, because it helps to find the cause.
   return {
     message: `The service could not be reached: ${rawMessage}.`,
-    hint: "It may be restarting, or the network may be down. Check that it is running, then try again later.",
+    hint: "The service may be restarting, or the network may be down. Check that the service is running, then try again later.",
     doubt,
   };
 }

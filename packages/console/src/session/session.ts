@@ -110,9 +110,9 @@ export function watchActs(): void {
 export const PageSession = createContext<Session | undefined>(undefined);
 
 /**
- * Returns the session of the current page, with the environment of the page. For `ADMIN_TOKEN`, the environment comes from the
- * address and may be undefined. `env` is its name for addresses and commands. For an API token, `env` is undefined, because the
- * token implies the environment.
+ * Returns the session of the current page, with two fields about the environment of the page. For `ADMIN_TOKEN`, `environment`
+ * comes from the address and may be undefined. `env` is its name for addresses and commands, and undefined for an API token,
+ * which implies the environment.
  */
 export function useSession() {
   const current = useContext(PageSession);

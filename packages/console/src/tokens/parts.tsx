@@ -16,9 +16,7 @@ export function readApiTokens(
   });
 }
 
-/**
- * Explains which user group tokens the bearer of a leaked API token could read. Revoking the API token does not revoke them.
- */
+/** Explains which user group tokens the bearer of a leaked API token could read. They stay valid after its revocation. */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
   // The role resolve cannot read user groups.
   if (role === Role.RESOLVE) return null;

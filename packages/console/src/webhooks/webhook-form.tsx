@@ -9,7 +9,7 @@ export interface WebhookValues {
   readonly url: string;
   /** Whether the webhook receives all event types, also types of later releases. */
   readonly isOfAllTypes: boolean;
-  /** The selected event types. They are kept while `isOfAllTypes` is set. */
+  /** The selected event types. The form keeps these types while `isOfAllTypes` is set. */
   readonly eventTypes: readonly string[];
 }
 
