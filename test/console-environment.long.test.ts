@@ -263,7 +263,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await page.unroute("**/UpdateUserGroup");
     await page.route("**/UpdateUserGroup", (route) => route.abort());
     await press("button", "Save");
-    await alert("The service could not be reached").filter({ hasText: "What you typed is still here." }).waitFor();
+    await alert("The service could not be reached").filter({ hasText: "Your input is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
     // Another user revokes the token. The dialog reports the revocation, and opens a dialog to sign in again.

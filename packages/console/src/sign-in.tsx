@@ -32,8 +32,8 @@ export function SignInAgain() {
   return (
     <Dialog title="Sign in again" onClose={close}>
       <p>
-        If the token has the same environment and role, the page keeps what you typed. Repeat the failed action after
-        the sign-in.
+        If the token has the same environment and role, the page keeps your input. Repeat the failed action after the
+        sign-in.
       </p>
       <TokenForm label="Sign in again" done="You are signed in again." onCancel={close} />
     </Dialog>

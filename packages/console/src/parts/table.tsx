@@ -17,7 +17,7 @@ const WHOLE = 200;
 /** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
 const BEYOND = 20;
 
-/** The page width from which the columns of a long table can shrink, in pixels. */
+/** A long table shrinks with its page down to this width, in pixels. */
 const MIN_WIDTH = 1152;
 
 /** Returns the rows to render, according to the scroll position. */

@@ -15,7 +15,7 @@ it("failureOf describes a temporary refusal with the time of a retry, and as a c
   const limited = answered(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "12" });
   expect(failureOf(limited)).toMatchObject({
     message: "it says why",
-    hint: "Nothing was done, and what you typed is still here. Try again in 12 seconds.",
+    hint: "Nothing was done, and your input is still here. Try again in 12 seconds.",
     kind: "resource_exhausted, RATE_LIMITED",
   });
   expect(failureOf(limited).doubt).toBeUndefined();

@@ -70,7 +70,7 @@ export function failureOf(error: unknown): Failure {
 }
 
 function laterHint(error: ConnectError): string {
-  return `Nothing was done, and what you typed is still here. ${againText(error)}`;
+  return `Nothing was done, and your input is still here. ${againText(error)}`;
 }
 
 /** Formats the time of a retry according to `Retry-After`. */
@@ -84,13 +84,13 @@ function againText({ metadata }: ConnectError): string {
 /** Returns the hint for a reason that is not in `HINTS`. */
 function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string | undefined {
   if (code !== Code.Unavailable) return undefined;
-  if (outcome === "not_made") return "Nothing was changed, and what you typed is still here. Try again.";
+  if (outcome === "not_made") return "Nothing was changed, and your input is still here. Try again.";
   if (outcome === "unknown") return "The change may have been made: check before you repeat it.";
   return "Try again.";
 }
 
 /** The hint for a change that got no response. */
-const DOUBT = "The change may still have been made: check before you repeat it. What you typed is still here.";
+const DOUBT = "The change may still have been made: check before you repeat it. Your input is still here.";
 
 /** Describes an error of a call that got no response from the service. */
 function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
@@ -102,7 +102,7 @@ function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "do
   if (code === Code.Unimplemented)
     return {
       message: "The service does not have this call.",
-      hint: "The service may have been replaced by another release. Copy what you typed, then reload the page.",
+      hint: "The service may have been replaced by another release. Copy your input, then reload the page.",
     };
   const [, status] = /^HTTP (\d{3})$/.exec(rawMessage) ?? [];
   if (status === "401" || status === "403")
