@@ -66,7 +66,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     const seconds = (ended - began) / 1000;
     // A worker that encrypts with the old key records the time every ten seconds. It may use this key for another half
     // a minute after its last record.
-    const isInUse = resumed.output().includes("a worker encrypted with it at");
+    const isInUse = resumed.output().includes("a worker encrypted with the key at");
     expect(code).toBe(isInUse ? 5 : 0);
     expect(isInUse || ended - swapped > 15_000).toBe(true);
     const reencrypted = Number(/encrypted (\d+) with new/.exec(resumed.output())?.[1]);

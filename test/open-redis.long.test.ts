@@ -60,7 +60,7 @@ describeWithRedis("a Redis of another kind", () => {
   it("is reported if REDIS_URL names a Cluster", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
-      /^misconfigured: .*begin it with redis:\/\//,
+      /^misconfigured: .*begin REDIS_URL with redis:\/\//,
     );
   });
 

@@ -55,7 +55,7 @@ describeWithRedis("ugs keys", () => {
     expect(early.stdout).toBe("Read 30 user groups, and encrypted 30 with new.\n");
     expect([early.code, early.stderr]).toEqual([
       5,
-      expect.stringMatching(/a worker encrypted with it at 20.* after 20/),
+      expect.stringMatching(/a worker encrypted with the key at 20.* after 20/),
     ]);
     await noteUse(Date.now() - 60_000);
     const rotated = await ugs(["keys", "rotate"], { env });
@@ -104,7 +104,7 @@ describeWithRedis("ugs keys", () => {
     const lacking = newServerProcess({ redisUrl: redis.url, env: { TOKEN_KEYS: NEW } });
     expect(await lacking.exited()).toBe(1);
     expect(lacking.output()).toMatch(
-      /cannot use Redis: TOKEN_KEYS lacks old, which \S+ needs; add it after the other keys/,
+      /cannot use Redis: TOKEN_KEYS lacks old, which \S+ needs; add the key after the other keys/,
     );
   });
 });

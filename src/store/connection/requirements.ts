@@ -115,7 +115,7 @@ function unlessDenied(rights: readonly string[]) {
     if (errorCodeOf(error) === "NOPERM") return [...rights];
     if (isNoCluster(error)) {
       throw new StoreMisconfigured(
-        "REDIS_URL begins with redis-cluster://, but this Redis is not a Cluster: begin it with redis://",
+        "REDIS_URL begins with redis-cluster://, but this Redis is not a Cluster: begin REDIS_URL with redis://",
       );
     }
     // Redis checks the rights first. So with any other error, the user has the rights.

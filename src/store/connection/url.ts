@@ -58,7 +58,7 @@ export function readRedisUrl(
   }
   if (!/^\d{0,5}$/.test(path)) faults.push(`must end with a database number, as in ${form}`);
   else if (topology === "cluster" && Number(path) !== 0)
-    faults.push("has a database number, but a Cluster has only database 0; leave it out");
+    faults.push("has a database number, but a Cluster has only database 0; remove the number");
   if (topology === "sentinel" && !/^[A-Za-z0-9._-]+$/.test(fragment ?? ""))
     faults.push("must end with the name of the master at the Sentinels, such as #mymaster");
   if (topology !== "sentinel" && fragment !== undefined) faults.push(NO_QUERY);

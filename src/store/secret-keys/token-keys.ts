@@ -103,7 +103,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     if (keyId === this.#deps.cipher.currentKeyId)
       throw new TokenKeyInUse("it is the first key of TOKEN_KEYS, which encrypts tokens");
     const { use } = await this.#findUse([keyId]);
-    if (use) throw new TokenKeyInUse(`${use.path} needs it; re-encrypt every environment`);
+    if (use) throw new TokenKeyInUse(`${use.path} needs the key; re-encrypt every environment`);
     await this.#remove(keyId, since);
   }
 
@@ -119,7 +119,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     if (!isComplete) {
       const lacks = use ? `${use.keyId}, which ${use.path} needs` : `${keyIds.join(", ")}, which environments may need`;
       throw new StoreMisconfigured(
-        `TOKEN_KEYS lacks ${lacks}; add it after the other keys. Remove it after 'ugs keys rotate' has reported that no token needs it. If the key is lost, its tokens are lost; to start without it, run: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
+        `TOKEN_KEYS lacks ${lacks}; add the key after the other keys. Remove the key after 'ugs keys rotate' has reported that no token needs the key. If the key is lost, its tokens are lost; to start without the key, run: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
       );
     }
     const { readTime } = await this.list();
@@ -127,7 +127,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       await this.#remove(id, readTime).catch((error: unknown) => {
         if (!(error instanceof TokenKeyInUse)) throw error;
         throw new StoreMisconfigured(
-          `TOKEN_KEYS lacks ${id}, which another worker uses or used in the last ${UNRECORDED_MS / 1000} s; add it after the other keys`,
+          `TOKEN_KEYS lacks ${id}, which another worker uses or used in the last ${UNRECORDED_MS / 1000} s; add the key after the other keys`,
         );
       });
     }
@@ -141,7 +141,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     if (state !== "used") return;
     const from = new Date(Number(used) + UNRECORDED_MS).toISOString();
     throw new TokenKeyInUse(
-      `a worker encrypted with it at ${new Date(Number(used)).toISOString()}: put another key first in TOKEN_KEYS of every worker, and re-encrypt again after ${from}`,
+      `a worker encrypted with the key at ${new Date(Number(used)).toISOString()}: put another key first in TOKEN_KEYS of every worker, and re-encrypt again after ${from}`,
     );
   }
 

@@ -141,7 +141,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       await noteKeyUse(client(), NEXT);
       const keys = keysFor([NEXT, OLD], environment);
       await fails(keys.retire("k2", now()), TokenKeyInUse);
-      await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs it`);
+      await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs the key`);
       await pass(environment);
       await fails(keys.retire("k1", now()), TokenKeyInUse);
       expect(await recorded()).toEqual(["k1", "k2"]);
@@ -164,7 +164,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       const all = { after: "", size: 7 };
       expect(await keysOn(held, [NEXT, OLD], []).reencrypt(environment, all, false)).toMatchObject({ count: 0 });
       const keys = keysFor([NEXT, OLD], environment);
-      await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs it`);
+      await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs the key`);
       expect(await pass(environment)).toMatchObject({ count: 1 });
       await keys.retire("k1", now() + MINUTE);
       const { group } = await store({ ring: [NEXT] }).getOrCreate(environment, newGroup("a"));
@@ -181,7 +181,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       const keys = keysFor([NEXT], environment);
       await fails(keys.requireUnneeded(lacking), StoreMisconfigured);
       await expect(keys.requireUnneeded(lacking)).rejects.toThrow(
-        `TOKEN_KEYS lacks k1, which ${environmentPath(environment)} needs; add it`,
+        `TOKEN_KEYS lacks k1, which ${environmentPath(environment)} needs; add the key`,
       );
       await pass(environment);
       await noteKeyUse(client(), OLD);
