@@ -102,7 +102,7 @@ export class EndpointRoute implements Route {
       // In a 304, `content-length` would be the length of the client's copy (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // A short response is never compressed, so it needs no `vary` if no cache stores it (RFC 9110, 12.5.5).
+      // A short response that no cache stores needs no `vary`: short responses are never compressed (RFC 9110, 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
@@ -136,7 +136,7 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
   });
 }
 
-/** Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError if it is too long or invalid. */
+/** Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError for a long or invalid body. */
 function decompressBody(
   { headers, body }: HttpRequest,
   maxBytes: number,

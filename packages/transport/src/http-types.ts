@@ -25,13 +25,13 @@ export interface RequestHead {
    * one for each stopped connection. Does nothing over HTTP/1.1, which serves one request at a time.
    *
    * @param isFirst whether no connection is stopped for the caller yet. If so, also stops all connections that were
-   * stopped for the caller before, so that this turn of the event loop does not read them
+   * stopped for the caller before, so that this turn of the event loop does not read these connections
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
 
 export interface HttpRequest extends RequestHead {
-  /** The body; empty until it has been read. For endpoints, it is decompressed. */
+  /** The body; empty until it has been read. Endpoints receive the decompressed body. */
   body: Buffer;
 }
 

@@ -37,7 +37,9 @@ export const DEFAULT_LIMITS = {
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
-/** Returns node:http's limit for a whole request, in milliseconds. It must not be below the limit for headers. */
+/**
+ * Returns node:http's limit for a whole request, in milliseconds. This limit must not be below the limit for headers.
+ */
 export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
   return Math.max(headerTimeoutMs, arrivalTimeoutMs);
 }
@@ -48,8 +50,8 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 /**
  * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces this limit, and
  * further calls wait at the client. An open stream uses memory and CPU before its call can be refused, so a higher
- * limit would lower the rate of a busy worker. RFC 9113, 6.5.2 recommends at least 100. Until many clients and proxies
- * have read the frame, they assume 100, and fail further calls.
+ * limit would lower the rate of a busy worker. RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies assume
+ * 100 until they have read the frame, and fail further calls.
  *
  * Do not lower this limit on an open connection: clients on grpc-core then stop sending.
  */

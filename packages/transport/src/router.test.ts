@@ -24,7 +24,7 @@ function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Autho
   };
 }
 
-/** Creates a router with one method, which awaits the promises in `waiting`. `seen` contains its calls. */
+/** Creates a router with one method, which awaits the promises in `waiting`. `seen` contains the calls. */
 function routerWith(options: Partial<RouterOptions> = {}) {
   const seen: string[] = [];
   const waiting: Promise<unknown>[] = [];

@@ -75,7 +75,7 @@ it("frees the memory of an answered request without a body while the connection 
   const requests = [
     "GET / HTTP/1.1",
     `POST ${path}/Say HTTP/1.1\r\ncontent-type: application/json`,
-    // Connect's handler responds to these without reading the body.
+    // Connect's handler responds to these requests without reading the body.
     `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-timeout-ms: x`,
     `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-content-encoding: nope`,
   ];

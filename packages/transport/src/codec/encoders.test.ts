@@ -33,10 +33,10 @@ const texts = fc.oneof(
   fc.string({ unit: "binary" }),
   fc.string({ minLength: 20, maxLength: 50, unit: "binary" }),
   fc.string({ maxLength: 2000 }),
-  // The last two contain lone surrogates.
+  // The last two strings contain lone surrogates.
   fc.constantFrom("__proto__", "constructor", "toJSON", "\ud83d", "a\udc00b"),
 );
-/** Nanoseconds of times. The JSON encoder supports only whole milliseconds. */
+/** Nanoseconds of Timestamps. The JSON encoder supports only whole milliseconds. */
 const nanos = fc.constantFrom(0, 1_000_000, 999_000_000, 123_000_000);
 const PLAIN = { texts, nanos };
 

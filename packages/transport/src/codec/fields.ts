@@ -10,7 +10,7 @@ export function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }
 
-/** Returns whether a field contains plain JSON objects. Every Struct does, except the Struct in a Value. */
+/** Returns whether protobuf-es stores JSON objects in a field: in each Struct field, except the one of a Value. */
 export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }

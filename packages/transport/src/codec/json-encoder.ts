@@ -41,7 +41,7 @@ function compileMessage(desc: DescMessage, known: Map<DescMessage, ToText>): ToT
       const value = presentValue(message, presence);
       if (value !== undefined) text += key + valueToText(value as never);
     }
-    // Every key begins with a comma.
+    // The text of each field begins with a comma.
     return `{${text.slice(1)}}`;
   };
   known.set(desc, toText);

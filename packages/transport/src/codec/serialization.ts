@@ -120,13 +120,13 @@ type MutableFields = { [localName: string]: unknown };
 
 /** A JSON string in ASCII without escapes. */
 const TEXT = '"[ !#-[\\]-~]*"';
-/** An object of such strings, without white space between keys and values. */
+/** A JSON object whose keys and values match `TEXT`, without white space around keys and values. */
 const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
 /** The maximum length of plain JSON, in bytes. On very long JSON, the regular expression overflows the stack. */
 const MAX_JSON_BYTES = 1024;
 
-/** The maximum length that takes one byte in the binary format. */
+/** The maximum string length that is encoded in one byte. */
 const MAX_TEXT_BYTES = 0x7f;
 
 /**

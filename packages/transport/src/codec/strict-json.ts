@@ -48,7 +48,7 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // The names are often equal. Without the Set, the time would be exponential in the depth.
+    // The two names are often equal. Without the Set, the time would be exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

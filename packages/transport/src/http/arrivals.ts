@@ -34,7 +34,7 @@ export class Arrivals {
     while (this.#served < PER_TURN) {
       const next = this.#waiting.shift();
       if (!next) return;
-      // Otherwise, a client that opens and closes connections would delay all other new connections.
+      // Skip closed connections: a client that opens and closes connections must not delay other new connections.
       if (next.socket.destroyed) continue;
       this.#served += next.weight;
       if (!this.#isScheduled) afterReading(this.#endTurn);

@@ -5,7 +5,7 @@ import { MAX_DISCARDED_BYTES } from "../limits.ts";
 const MIN_BUFFER_BYTES = 4096;
 
 /**
- * Appends a chunk to the part of a body that has arrived. Returns both in one buffer.
+ * Appends a chunk to the part of a body that has arrived, in one buffer.
  *
  * @param isCopy whether `append` or `copyOf` returned `body`, so that its buffer may have free capacity
  */

@@ -9,13 +9,13 @@ export interface Holding {
   evict(reason: EvictionReason): void;
   /** Returns whether evicting the holding does no harm. Idle holdings are evicted first. Default: false. */
   isIdle?(): boolean;
-  /** Returns whether the holding has finished. An eviction then only releases its charge. Default: false. */
+  /** Returns whether the holding has finished. An eviction then only releases the charge. Default: false. */
   isOver?(): boolean;
 }
 
 /** The charge to a client for one holding. The owner of the holding must release the charge. */
 export interface Charge {
-  /** Changes the number of charged bytes, unless the charge is released. May evict this holding or others. */
+  /** Changes the number of charged bytes, unless the charge is released. May evict this holding or other holdings. */
   resize(bytes: number): void;
   /** Ends the charge. Returns false if the charge is already released. */
   release(): boolean;
@@ -51,7 +51,7 @@ const SEARCHED = 32;
 /**
  * A budget that all clients share. Each client is charged for its holdings.
  *
- * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest.
+ * If the budget is exhausted, the client with the most units loses a holding: an idle holding, or otherwise the oldest.
  * Exception: if the charged client would then have at least as many units as that client, the charged client loses one
  * of its own idle holdings. Without an idle holding, the charge is refused. So a client with few units is never refused
  * because of other clients.
@@ -63,7 +63,7 @@ export class ClientBudget {
   readonly #clients = new Map<string | undefined, Client>();
   /** The clients by their number of units. Excludes proxies, which lose no holdings to other clients. */
   readonly #byUnits = new Map<number, Set<Client>>();
-  /** An upper bound of the units of any client. `#largest` lowers it. */
+  /** An upper bound of the units of any client. `#largest` lowers this bound. */
   #mostUnits = 0;
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -179,7 +179,7 @@ export class ClientBudget {
   }
 }
 
-/** Returns an idle holding of a client. Moves the busy holdings that it has checked to the end, for the next search. */
+/** Returns an idle holding of a client. Moves the checked busy holdings to the end, for the next search. */
 function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {

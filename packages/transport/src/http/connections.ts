@@ -99,7 +99,7 @@ export class Connections {
     return true;
   }
 
-  /** Records the protocol of a connection: with a session HTTP/2, otherwise HTTP/1.1. */
+  /** Records the protocol of a connection: HTTP/2 if `session` is given, otherwise HTTP/1.1. */
   identify(socket: Socket, session?: Http2Session): void {
     const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
     if (connection) {
@@ -155,7 +155,7 @@ const http1Connections = new WeakMap<Socket, Http1Connection>();
 /** An HTTP/1.1 connection. Serves one request at a time, and responds to requests that node:http refuses. */
 export class Http1Connection {
   readonly #socket: ParsedSocket;
-  /** The latest response, until it is written and its request is complete. */
+  /** The latest response, until the response is written and its request is complete. */
   #latest: ServerResponse | undefined;
   /** The original `onIncoming`, which passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;
@@ -216,7 +216,7 @@ export class Http1Connection {
     };
   }
 
-  /** Serves the next request in the next turn of the event loop, so that other connections are read before. */
+  /** Serves the next request in the next turn of the event loop, so that other connections are read first. */
   readonly #serveLater = () => void setImmediate(this.#serveNext);
 
   readonly #serveNext = () => {
@@ -236,9 +236,9 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. The connection closes after the last pipelined request that may wait. It also
-   * closes after a request for another protocol, because the parser drops the rest of the packet. The client repeats
-   * ignored requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether to serve a request. The connection closes after the last pipelined request that may wait, and after
+   * a request for another protocol, because the parser drops the rest of the packet. The client repeats ignored
+   * requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -266,7 +266,7 @@ export class Http1Connection {
   /** Closes the connection after the waiting pipelined requests or, if none waits, after the next response. */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // If the headers are sent, they have announced that the connection stays open.
+    // Headers that are already sent have announced that the connection stays open.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 

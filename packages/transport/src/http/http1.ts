@@ -51,8 +51,8 @@ function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)(.*)/i;
 
 /**
- * Converts a request target in absolute form to origin form. Clients of proxies send the absolute form. Its host
- * replaces the `Host` header (RFC 9112, 3.2.2). Returns false if the host is invalid.
+ * Converts a request target in absolute form to origin form. Clients of proxies send the absolute form. The host of the
+ * target replaces the `Host` header (RFC 9112, 3.2.2). Returns false if the host is invalid.
  */
 function toOriginForm(req: IncomingMessage): boolean {
   const [isAbsolute, authority = "", target = ""] = ABSOLUTE_FORM.exec(req.url ?? "/") ?? [];

@@ -82,9 +82,9 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
 
 /**
  * Ends an HTTP/2 session that does not answer a PING within a minute. Either the session is broken, or its client is
- * gone, does not read, or sends an endless header, which the answer cannot interrupt. On Node 20, a protocol error or
- * many fast resets break a session. A broken session stops reading, emits no event, and stays open even if the client
- * closes the connection.
+ * gone, does not read, or sends an endless header. The answer to a PING cannot interrupt a header. On Node 20, a
+ * protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays open
+ * even if the client closes the connection.
  *
  * Sends a PING if the session has sent no data since the last check.
  */

@@ -67,7 +67,7 @@ function joinFields(rawHeaders: readonly string[]): HeaderRecord {
   return joined;
 }
 
-/** The only supported value of `Expect`, in any case (RFC 9110, 10.1.1). */
+/** The only supported value of `Expect`; case-insensitive (RFC 9110, 10.1.1). */
 const CONTINUE = "100-continue";
 
 class Http2Request extends ServerRequest<ServerHttp2Stream> {
@@ -215,7 +215,7 @@ const DESTROYED = new Error("The stream is destroyed.");
 /**
  * Sets the error of a destroyed stream before its last write ends. Otherwise Node creates an error with a stack trace,
  * although no code receives the error. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of
- * the CPU of their calls.
+ * the CPU of such calls.
  */
 function skipError(stream: ServerHttp2Stream): void {
   Object.assign((stream as unknown as { readonly _writableState: object })._writableState, { errored: DESTROYED });

@@ -119,7 +119,7 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
  * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if `tls` is set.
  *
  * The HTTP/1.1 server listens. It passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an HTTP/2
- * server. On Deno the HTTP/1.1 server must listen, because it drops the connections of another listener after one
+ * server. On Deno the HTTP/1.1 server must listen, because Deno drops the connections of another listener after one
  * request. The option `allowHTTP1` of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
@@ -238,7 +238,7 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
         ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: true }),
       })
     : createServer(options);
-  // By default, node:http responds to a failed handshake as if it were a malformed request.
+  // By default, node:http responds to a failed handshake as to a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
   // `maxHeaderSize` limits the headers. By default, node:http silently drops header fields beyond a number.
   server.maxHeadersCount = 0;

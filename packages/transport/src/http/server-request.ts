@@ -45,7 +45,7 @@ export function ignore(): void {}
 
 /**
  * A request of node:http or node:http2, and its response. If the body or the response takes longer than its turn of the
- * event loop, the client is charged for it: see `Turn`.
+ * event loop, the client is charged: see `Turn`.
  */
 export abstract class ServerRequest<NodeResponse extends ServerResponse | ServerHttp2Stream = ServerHttp2Stream>
   implements HttpRequest, Holding, Unfinished
@@ -98,7 +98,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.isWritten;
   }
 
-  /** Finds the route, reads the body if necessary, and responds. Never throws, because this would end the process. */
+  /** Finds the route, reads the body if necessary, and responds. Never throws: an exception would end the process. */
   serve(route?: Route | StreamRoute): void {
     try {
       const found = route ?? this.context.find(this);
@@ -128,7 +128,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       void this.answer();
     };
     source.on("data", (chunk: Buffer) => {
-      // If the body is too long or abandoned, its rest is discarded.
+      // If the body is too long or abandoned, the rest is discarded.
       if (!this.arriving) return;
       const isFirst = this.body.byteLength === 0;
       this.body = isFirst ? chunk : append(this.body, chunk, this.isCopy);
@@ -147,7 +147,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     const { streams, limits, refuse, onError } = this.context;
     const { lifetimeMs = Infinity } = limits.streams;
     const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
-    // The deadline ends the stream. If the client does not read, the timeout of the charge ends it.
+    // The deadline ends the stream. If the client does not read, the timeout of the charge ends the stream.
     const timeoutMs = lifetimeMs + Math.min(UNREAD_MS, lifetimeMs);
     const charge = streams.charge(this.client, { evict }, { timeoutMs });
     if (!charge) {
@@ -208,8 +208,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Charges the client for the response: a long response at once, because one turn of the event loop could create many;
-   * a short response if it is still unsent after its turn.
+   * Charges the client for a long response at once, because one turn of the event loop could create many. Charges the
+   * client for a short response if the response is unsent after its turn.
    */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;

@@ -2,14 +2,14 @@
 export interface Unfinished {
   /** The number of additions of this entry in this turn and the previous turn. */
   turns: number;
-  /** Charges the client for this entry, unless it has finished. */
+  /** Charges the client for this entry, unless the entry has finished. */
   outliveTurn(): void;
 }
 
 /**
  * The bodies and responses that were added in this turn of the event loop and in the previous turn. An entry that is
- * unfinished at the end of the next turn is charged. Nearly all entries finish before. A request is added once for its
- * body and once for its response. If both entries are in the list, only the second one checks the request.
+ * unfinished at the end of the next turn is charged. Nearly all entries finish earlier. A request is added once for its
+ * body and once for its response. If both entries are in the list, the request is checked only once.
  */
 export class Turn {
   #added: Unfinished[] = [];

@@ -38,7 +38,7 @@ export class Admission implements CallGate {
     this.contextValues = options.contextValues;
   }
 
-  /** Authorizes a call when it may begin. Never rejects. */
+  /** Authorizes a call when the call may begin. Never rejects. */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
     const isOpen = this.openMethods.has(method);
     const isQueued = method.methodKind === "unary" && !isOpen;

@@ -247,7 +247,7 @@ it("resumes a paused connection although other calls of the caller keep arriving
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, wait } = busyQueue();
   let paused = 0;
-  // HTTP/1.1 connections cannot be paused. Each of them sends its next call after a response.
+  // HTTP/1.1 connections cannot be paused. Each connection sends its next call after a response.
   const flood = (): unknown => wait("flood").then(flood);
   for (let i = 0; i < 300; i++) flood();
   void wait("flood", { pauseConnections: () => [() => paused--] });

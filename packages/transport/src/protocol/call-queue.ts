@@ -201,8 +201,8 @@ export class CallQueue {
    * are more likely to wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call
-   * @param line the line of the new call. Including the new call, this line loses a call unless another group or line
-   * is larger
+   * @param line the line of the new call. This line loses a call if, with the new call, no other group or line is
+   * larger
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;

@@ -52,7 +52,7 @@ export class Call implements CallHead {
   readonly headers: HeaderRecord;
   readonly contextValues: ContextValues;
   readonly isOpen: boolean;
-  /** Undefined before `enter`. */
+  /** The response headers; undefined before `enter`. */
   responseHeader!: Headers;
   responseTrailer!: Headers;
   /** The error with which `invoke` rejected. */
@@ -101,7 +101,7 @@ export class Call implements CallHead {
     this.responseTrailer = new RecordHeaders(trailer, true);
   }
 
-  /** Ends an answered or abandoned call: it no longer counts, its timer stops, and its signal aborts. Idempotent. */
+  /** Ends a call. The call no longer counts as in flight, its timer stops, and its signal aborts. Idempotent. */
   leave(): void {
     if (this.isCounted) this.gate.queue.inFlight--;
     this.isCounted = false;
@@ -178,7 +178,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   readonly header: Headers;
   readonly contextValues: ContextValues;
   readonly message: Message;
-  /** No getter, so that a spread copy of the request also contains the call. */
+  /** Not a getter, so that a spread copy of the request also contains the call. */
   readonly call: Call;
 
   constructor(call: Call, { desc }: UnaryMethod, message: Message) {

@@ -23,7 +23,7 @@ export interface UnaryMethod {
   readonly options: UniversalHandlerOptions;
   /** The implementation with its interceptors. Set at the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /** Created at the first call in the format, because creating all serializations would delay the start. */
+  /** The serialization, created at the first call in the format: creating all of them would delay the start. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -31,7 +31,7 @@ export interface UnaryMethod {
 
 export interface Rpc {
   readonly handler: UniversalHandler;
-  /** Undefined for a streaming method. */
+  /** The unary method; undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
   /** The maximum size of a request message, in bytes. */
   readonly readMaxBytes: number;

@@ -43,7 +43,7 @@ export type Refusal =
 
 export interface RefusedRequest {
   readonly method?: DescMethod | undefined;
-  /** The protocol of the call, such as `grpc` or that of an endpoint; undefined if the request is not a call. */
+  /** The protocol of the call, such as `grpc` or `rest`; undefined if the request is not a call. */
   readonly protocolName?: string | undefined;
   /** The known headers of the request, by lower-case name. */
   readonly headers: HeaderRecord;

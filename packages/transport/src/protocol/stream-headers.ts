@@ -7,7 +7,7 @@ import { formatOf, headerValue } from "./headers.ts";
 /** The smallest number of milliseconds that exceeds the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/** Request headers that Connect repeats in the response if it refuses them. Repeated 24 KiB could not be sent. */
+/** Request headers that Connect repeats in the response to refuse their values. 24 KiB could not be repeated. */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",

@@ -5,7 +5,7 @@ import { formatOf } from "./headers.ts";
 
 /*
  * gRPC-Web text is gRPC-Web with base64 bodies, which may consist of several padded pieces
- * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not support it.
+ * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not support gRPC-Web text.
  */
 
 const SPACES = /[\t\n\r ]+/g;
