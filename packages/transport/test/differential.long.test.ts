@@ -47,7 +47,7 @@ function spread(fields: readonly DescField[], count: number): Talk[] {
 
 it("the messages of these tests set every kind of field", () => {
   const unset = TalkSchema.fields.filter((field) => !EVERY_FIELD.some((message) => isFieldSet(message, field)));
-  // If an enum has one value, that value is its default.
+  // An enum with only one value always has its default value.
   expect(unset.map(({ name }) => name).sort()).toEqual(["null_value", "script"]);
 });
 

@@ -6,7 +6,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-/** Returns the frames that reset a stream, except after an early answer, which has the code NO_ERROR. */
+/** Returns the frames that reset a stream. A reset after an early answer (NO_ERROR) does not count. */
 const resetsOf = (raw: Wire) =>
   raw
     .frames()
@@ -78,7 +78,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
 
   it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // At most 64 half bodies take 64 MiB. Their buffers take up to half as much again.
+    // 64 half bodies take 64 MiB, and their buffers take up to half as much again.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
     await waitFor("the server refuses the other bodies", () => refused() > 20);
@@ -127,14 +127,14 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     const few = await dial();
     few.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);
-    // The client gets half of all streams. One more is refused.
+    // The client gets half of all streams. One more stream is refused.
     await waitFor("the server refuses the last stream", () => statusOn(few, STREAMS + 1) === "429");
     expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);
     const resets = () => many.flatMap((raw) => resetsOf(raw));
     await waitFor("the server has reset as many streams of the other client", () => resets().length === STREAMS / 2);
     for (const { payload } of resets()) expect(payload.readUInt32BE()).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    // The clients reset all streams, so that they are free again.
+    // The clients reset all streams, so that the budget is free again.
     for (const raw of [...many, few]) {
       raw.push(Buffer.concat(streamIds(STREAMS / 2 + 1).map((stream) => numberFrame(FRAME.reset, stream, 8))));
       await pinged(raw);

@@ -37,7 +37,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     const other = await dial();
     other.push(request(2));
     await waitFor("a later request is answered", () => answers(other) === 1);
-    // Only the request on the other connection.
+    // Only the request on the other connection is served.
     expect((await memory()).served - served).toBe(1);
   });
 

@@ -56,7 +56,7 @@ describeAttacks("connections", [
       const wires: Wire[] = [];
       for (let i = 0; i < 600; i++) wires.push(await tcp());
       const open = () => wires.filter(({ isClosed }) => !isClosed).length;
-      await waitFor("the server closes those beyond the limit", () => open() <= 200, 8000);
+      await waitFor("the server closes the connections beyond the limit", () => open() <= 200, 8000);
       return { requests: 600, connections: 600, outcome: `${open()} left open` };
     },
   },
@@ -71,7 +71,7 @@ describeAttacks("connections", [
         wire.socket.end();
         wires.push(wire);
       }
-      await waitFor("the server closes them", () => wires.every(({ isClosed }) => isClosed), 60_000);
+      await waitFor("the server closes the connections", () => wires.every(({ isClosed }) => isClosed), 60_000);
       return { requests: 300, connections: 300, outcome: "closed" };
     },
   },

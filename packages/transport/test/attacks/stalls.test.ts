@@ -92,11 +92,15 @@ const broken: Attack = {
       const http2 = await target.http2();
       if (i % 2) await http2.request(callFields(target), { isEnd: false });
       await http2.wire.send(BREAKING[i % BREAKING.length] as Buffer);
-      await waitFor("the server has noticed", () => http2.wire.isClosed || http2.isGoingAway);
+      await waitFor("the server has noticed the violations", () => http2.wire.isClosed || http2.isGoingAway);
       http2.wire.close();
     }
     // The bystander itself holds some descriptors.
-    await waitFor("the server frees their descriptors", () => descriptorsOf(pid) <= before + 10, PATIENCE_MS);
+    await waitFor(
+      "the server frees the descriptors of the connections",
+      () => descriptorsOf(pid) <= before + 10,
+      PATIENCE_MS,
+    );
     return { requests: 300, connections: 300, outcome: "closed" };
   },
 };

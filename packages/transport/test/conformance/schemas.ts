@@ -11,7 +11,7 @@ import { type Any, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 
 export type Header = Message<"connectrpc.conformance.v1.Header"> & { name: string; value: string[] };
 
-/** An error that the server must return. Codes are Connect's. */
+/** An error that the server must return. The codes are those of Connect. */
 export type ErrorDefinition = Message<"connectrpc.conformance.v1.Error"> & {
   code: number;
   message?: string;

@@ -3,7 +3,7 @@ import type { Outcome, Pair } from "./differential-servers.ts";
 import type { RawRequest } from "./differential-wire.ts";
 import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
-/** In milliseconds. Each server measures a deadline from the time at which it reads the request. */
+/** The tolerance in milliseconds: each server measures a deadline from the time at which it reads the request. */
 const TIMEOUT_TOLERANCE_MS = 4000;
 
 /** Returns the differences between two outcomes; undefined if the outcomes are equal. */

@@ -7,7 +7,7 @@ export interface TalkPortOptions extends Pick<OwnPortOptions, "tls" | "maxConnec
   readonly authorization: string;
 }
 
-/** Constant, so that a fuzzer's seed determines every byte. */
+/** A constant, so that a fuzzer's seed determines every byte. */
 export const AUTHORIZATION = "Bearer talk-0123456789abcdef";
 
 export const PATHS = {
