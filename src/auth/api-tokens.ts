@@ -76,14 +76,16 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** The environments of the tokens in the settings, except environments of tokens without a cached owner. */
+  /** The environments of the settings' tokens. A token without a cached owner has no environment here. */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
     return [...new Map(found.map((environment) => [environment.number, environment])).values()];
   }
 
-  /** Removes the cached owners of the tokens of the settings in an environment. @returns whether an owner was cached */
+  /**
+   * Removes the owners in an environment from the cache of the settings' tokens. @returns whether an owner was cached
+   */
   forget(environmentNumber: number): boolean {
     let wasCached = false;
     for (const each of this.#static?.values() ?? []) {
@@ -94,7 +96,7 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** Returns the cached owner of a token, even of a token that was revoked since; undefined if no owner is cached. */
+  /** Returns the cached owner of a token, even if the token was revoked since; undefined if no owner is cached. */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
