@@ -140,7 +140,7 @@ export type DeleteEnvironmentRequest = Message<"usergroup.admin.v1.DeleteEnviron
   environment?: EnvironmentName | undefined;
 
   /**
-   * If true, also deletes the user groups of the environment.
+   * If true, the call also deletes user groups of the environment.
    *
    * @generated from field: bool force = 2;
    */
@@ -386,7 +386,8 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
   pageSize: number;
 
   /**
-   * `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
+   * `next_page_token` of the previous page, which must have the same environment and filters
+   * (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -1117,8 +1118,8 @@ export type RevokeUserGroupTokensRequest = Message<"usergroup.admin.v1.RevokeUse
   userGroupId: string;
 
   /**
-   * Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
-   * last 24 hours, this call revokes nothing.
+   * Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
+   * this call revokes nothing.
    *
    * @generated from field: string request_id = 3;
    */
@@ -1223,7 +1224,7 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   userGroups: ImportedUserGroup[];
 
   /**
-   * Decides whether the import changes existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+   * Mode of the import, for groups that already exist. Default: IMPORT_MODE_CREATE_ONLY.
    *
    * @generated from field: usergroup.admin.v1.ImportMode mode = 3;
    */
@@ -1871,7 +1872,7 @@ export type RotateSigningKeyRequest = Message<"usergroup.admin.v1.RotateSigningK
   environment?: EnvironmentName | undefined;
 
   /**
-   * If true, replaces all keys at once, which revokes every viewer session of the environment. Set this field if a key
+   * If true, the call replaces all keys, which revokes every viewer session of the environment. Set this field if a key
    * has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
    * until the host reads the new keys.
    *

@@ -57,7 +57,7 @@ export const GetMetricsHistoryRequestSchema: GenMessage<GetMetricsHistoryRequest
  */
 export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHistoryResponse"> & {
   /**
-   * Samples of ten seconds each, the oldest first. No sample is older than the start of the service. A busy worker may
+   * Samples of ten seconds each, the oldest first. The service has no samples from before its start. A busy worker may
    * add calls to a sample for up to 30 seconds.
    *
    * @generated from field: repeated usergroup.admin.v1.MetricsSample samples = 1;

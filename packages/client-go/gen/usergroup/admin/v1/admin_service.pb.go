@@ -394,7 +394,7 @@ type DeleteEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name and tag of the environment. Required.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// If true, also deletes the user groups of the environment.
+	// If true, the call also deletes user groups of the environment.
 	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -866,7 +866,8 @@ type ListApiTokensRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
+	// `next_page_token` of the previous page, which must have the same environment and filters
+	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
 	Creator string `protobuf:"bytes,4,opt,name=creator,proto3" json:"creator,omitempty"`
@@ -2193,8 +2194,8 @@ type RevokeUserGroupTokensRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the user group.
 	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
-	// last 24 hours, this call revokes nothing.
+	// Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
+	// this call revokes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Grace period of the current token, at most 30 days. Default: 0, which revokes the token at once.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
@@ -2410,7 +2411,7 @@ type ImportUserGroupsRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// 1 to 500 user groups. Ids and tokens must be unique within the request.
 	UserGroups []*ImportedUserGroup `protobuf:"bytes,2,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	// Decides whether the import changes existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+	// Mode of the import, for groups that already exist. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
 	// Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
 	// the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
@@ -3533,7 +3534,7 @@ type RotateSigningKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name and tag of the environment. Required.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// If true, replaces all keys at once, which revokes every viewer session of the environment. Set this field if a key
+	// If true, the call replaces all keys, which revokes every viewer session of the environment. Set this field if a key
 	// has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
 	// until the host reads the new keys.
 	EndSessions   bool `protobuf:"varint,2,opt,name=end_sessions,json=endSessions,proto3" json:"end_sessions,omitempty"`

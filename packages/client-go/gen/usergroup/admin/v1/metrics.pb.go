@@ -90,7 +90,7 @@ func (x *GetMetricsHistoryRequest) GetStartTime() *timestamppb.Timestamp {
 
 type GetMetricsHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Samples of ten seconds each, the oldest first. No sample is older than the start of the service. A busy worker may
+	// Samples of ten seconds each, the oldest first. The service has no samples from before its start. A busy worker may
 	// add calls to a sample for up to 30 seconds.
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.

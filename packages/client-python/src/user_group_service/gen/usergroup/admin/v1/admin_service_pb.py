@@ -187,7 +187,7 @@ class DeleteEnvironmentRequest(Message[_DeleteEnvironmentRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         force:
-            If true, also deletes the user groups of the environment.
+            If true, the call also deletes user groups of the environment.
 
             ```proto
             bool force = 2;
@@ -527,7 +527,8 @@ class ListApiTokensRequest(Message[_ListApiTokensRequestFields]):
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the previous page (https://google.aip.dev/158). Default: the first page.
+            `next_page_token` of the previous page, which must have the same environment and filters
+            (https://google.aip.dev/158). Default: the first page.
 
             ```proto
             string page_token = 3;
@@ -1523,8 +1524,8 @@ class RevokeUserGroupTokensRequest(Message[_RevokeUserGroupTokensRequestFields])
             string user_group_id = 2;
             ```
         request_id:
-            Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
-            last 24 hours, this call revokes nothing.
+            Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
+            this call revokes nothing.
 
             ```proto
             string request_id = 3;
@@ -1672,7 +1673,7 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             repeated usergroup.admin.v1.ImportedUserGroup user_groups = 2;
             ```
         mode:
-            Decides whether the import changes existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+            Mode of the import, for groups that already exist. Default: IMPORT_MODE_CREATE_ONLY.
 
             ```proto
             usergroup.admin.v1.ImportMode mode = 3;
@@ -2516,7 +2517,7 @@ class RotateSigningKeyRequest(Message[_RotateSigningKeyRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         end_sessions:
-            If true, replaces all keys at once, which revokes every viewer session of the environment. Set this field if a key
+            If true, the call replaces all keys, which revokes every viewer session of the environment. Set this field if a key
             has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
             until the host reads the new keys.
 

@@ -83,7 +83,7 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
 
     Attributes:
         samples:
-            Samples of ten seconds each, the oldest first. No sample is older than the start of the service. A busy worker may
+            Samples of ten seconds each, the oldest first. The service has no samples from before its start. A busy worker may
             add calls to a sample for up to 30 seconds.
 
             ```proto
