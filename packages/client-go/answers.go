@@ -18,7 +18,7 @@ const maxAnswerBytes = 64 << 20
 type wholeAnswers struct{ client connect.HTTPClient }
 
 func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
-	// If the caller sets no Accept-Encoding, net/http requests compression and decompresses the response.
+	// Without Accept-Encoding in the request, net/http requests compression and decompresses the response.
 	request.Header.Del("Accept-Encoding")
 	response, err := w.client.Do(request)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	// Maximum pause between two attempts to open a stream.
 	maxStreamPause = 30 * time.Second
 	// The service sends a response at least every 15 seconds. If no response arrives for this time, the connection is
 	// lost.
@@ -29,9 +28,8 @@ const (
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
 //
 // Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
-// start. Responses without content only move the cursor. The iteration ends after the first error. This is the error of
-// ctx, or a permanent failure such as EVENT_CURSOR_EXPIRED or a revoked API token. WatchEvents does not change the
-// request.
+// start. Responses without content only move the cursor. The iteration ends after the first error: the error of ctx, or
+// a permanent failure such as EVENT_CURSOR_EXPIRED or a revoked API token. WatchEvents does not change the request.
 func WatchEvents(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, request *adminv1.WatchEventsRequest,
 ) iter.Seq2[*adminv1.WatchEventsResponse, error] {
@@ -107,7 +105,6 @@ func watchOnce(
 	return received, true, err
 }
 
-// isTemporary returns whether another attempt may succeed.
 func isTemporary(err error) bool {
 	if errors.As(err, new(*tls.CertificateVerificationError)) {
 		return false

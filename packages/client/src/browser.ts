@@ -5,10 +5,7 @@ const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
 
-/**
- * Maximum pause after the first failed renewal, in milliseconds. The maximum doubles with each failure, up to
- * `MAX_PAUSE_MS`.
- */
+/** Maximum pause after the first failed renewal. The maximum doubles with each failure, up to `MAX_PAUSE_MS`. */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
 
@@ -177,10 +174,7 @@ class Source implements ViewerSessionSource {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /**
-   * Renews an old session when the page becomes visible, because timers stop while the machine sleeps or the page is
-   * hidden.
-   */
+  /** Renews an old session, because timers stop while the machine sleeps or the page is hidden. */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();
@@ -285,8 +279,7 @@ function age({ requested }: Held): number {
 }
 
 /**
- * Resolves with the result of the action. Rejects with the reason of the signal if the signal is aborted, even if the
- * action ignores the signal.
+ * Resolves with the result of the action. Rejects when the signal is aborted, even if the action ignores the signal.
  */
 function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -28,10 +28,7 @@ export interface ClientOptions {
   readonly url: string | URL;
   /** The API token, or a function that returns the token. */
   readonly token: TokenSource;
-  /**
-   * Time limit of a call with its retries and pauses, in milliseconds. The option `timeoutMs` of a call overrides this
-   * limit. Default: 10,000.
-   */
+  /** Time limit of a call with its retries, in milliseconds. A call can override this limit. Default: 10,000. */
   readonly timeoutMs?: number;
   /** Whether to repeat failed calls that are safe to repeat. Default: true. */
   readonly retry?: boolean;

@@ -9,17 +9,11 @@ import {
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/**
- * Maximum pause before the second attempt, in milliseconds. The maximum doubles with each further attempt, up to
- * `MAX_PAUSE_MS`.
- */
+/** Maximum pause before the second attempt. The maximum doubles with each further attempt, up to `MAX_PAUSE_MS`. */
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
-/**
- * The service sends a response at least every 15 seconds. If no response arrives for this time, in milliseconds, the
- * connection is lost.
- */
+/** The service sends a response at least every 15 seconds. Without a response for this time, the connection is lost. */
 const SILENCE_MS = 60_000;
 
 const TEMPORARY: ReadonlySet<Code> = new Set([
@@ -36,10 +30,7 @@ const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unk
 export interface WatchOptions {
   /** A signal that ends the iteration without an error. Default: none. */
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Called before each pause after a temporary failure, such as for a log. An error of this function ends the
-   * iteration. Default: none.
-   */
+  /** Called before each pause after a failure. An error of this function ends the iteration. Default: none. */
   readonly onRetry?: (failure: ConnectError, pauseMs: number) => void;
 }
 
@@ -61,7 +52,6 @@ export async function* watchEvents(
   let next = request;
   for (let failures = 0; ; ) {
     let hasResponse = false;
-    // Aborts this attempt after `SILENCE_MS` without a response.
     const silence = new AbortController();
     const limit = () => setTimeout(() => silence.abort(), SILENCE_MS);
     let timer = limit();

@@ -12,10 +12,7 @@ const ERROR_DOMAIN = "user-group-service";
 export interface FailureDetails {
   /** The reason, a stable constant. A newer service may return reasons that are not in `Reason`. */
   readonly reason: string;
-  /**
-   * Whether the service may have made the change. Undefined if the method changes nothing, or if the service refused
-   * the call.
-   */
+  /** The outcome of the change. Undefined if the method changes nothing, or if the service refused the call. */
   readonly outcome: "not_made" | "unknown" | undefined;
   /** The message for the page of a suspended user group, which can be empty. Undefined for other errors. */
   readonly suspensionMessage: string | undefined;

@@ -1,8 +1,8 @@
 import type { CallOptions } from "@connectrpc/connect";
 
 /**
- * Returns the pages of a list. Requests the next page after the caller has processed a page: `for await (const {
- * userGroups } of pages(admin.listUserGroups, { environment })) …`
+ * Returns the pages of a list. Requests the next page after the caller has processed a page:
+ * `for await (const { userGroups } of pages(admin.listUserGroups, { environment })) …`
  *
  * @param list a method with `pageToken` in its request and `nextPageToken` in its response
  * @param request the request of the first page, with or without `pageToken`

@@ -2,8 +2,7 @@ import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
- * Sets a request id for each call that has no id, and adds the request id to errors. The log of the service contains
- * this id.
+ * Sets a request id for each call that has no id, and adds to errors the request id that the service logs.
  *
  * @param newId returns a new id
  */

@@ -5,10 +5,7 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/**
- * Maximum pause before the second attempt, in milliseconds. The maximum doubles with each further attempt, up to
- * `MAX_BACKOFF_MS`.
- */
+/** Maximum pause before the second attempt. The maximum doubles with each further attempt, up to `MAX_BACKOFF_MS`. */
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 

@@ -39,10 +39,7 @@ export type SessionRefusal =
   | "expired"
   | "too-early";
 
-/**
- * The viewer session is invalid, or belongs to another issuer or audience. Respond with 401: the page needs another
- * session.
- */
+/** The viewer session is invalid, or belongs to another issuer or audience. Respond with 401. */
 export class ViewerSessionError extends Error {
   override readonly name = "ViewerSessionError";
   readonly refusal: SessionRefusal;
