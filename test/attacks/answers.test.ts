@@ -27,7 +27,7 @@ describeAttacks("expensive responses", [
   asking("a query of 12 KB of nested JSON", 100, 20, () => get(`/api/user?properties=${"%5B".repeat(4000)}`)),
   asking("a query of many fields", 100, 20, () => get(`/api/user?${"mapping=%7B%7D&".repeat(900)}`)),
   {
-    title: "1,000 violations (gRPC), token holder",
+    title: "1,000 violations over gRPC, by a token holder",
     bounds: { cpuMs: 400 },
     run: (target) =>
       over(target, async (session) => {
@@ -87,7 +87,7 @@ describeAttacks("expensive responses", [
         wire.close();
       }
       const bytes = (target.server.output().length - before) / 500;
-      if (bytes > 2048) throw new Error(`${Math.round(bytes)} bytes of log a call`);
+      if (bytes > 2048) throw new Error(`${Math.round(bytes)} bytes of log per call`);
       return { requests: 500, outcome: "short" };
     },
   },

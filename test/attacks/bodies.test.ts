@@ -22,7 +22,7 @@ function repeatedProperties({ keys, repeats }: { readonly keys: number; readonly
 
 describeAttacks("messages of token holders", [
   {
-    title: "a Struct of 4,000 keys, then 8,000 empty ones (56 KB)",
+    title: "a Struct of 4,000 keys, then 8,000 empty Structs (56 KB)",
     bounds: { cpuMs: 2000 },
     run: async (target) => {
       const [name, value] = authorization(target);

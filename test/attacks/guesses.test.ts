@@ -36,7 +36,7 @@ function guess(
 }
 
 /**
- * @param expected returns whether the numbers of statuses and of Redis commands are right. Status 16 is
+ * @param expected returns whether the numbers of responses by status and of commands are right. Status 16 is
  *   UNAUTHENTICATED, and status 8 is RESOURCE_EXHAUSTED
  */
 function guessing(

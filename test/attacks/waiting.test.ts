@@ -67,7 +67,7 @@ function flood(title: string, then: (http2: Http2Wire, streams: readonly number[
         if (!http2.wire.isClosed) alive++;
         http2.wire.close();
       }
-      return { requests: CONNECTIONS * CALLS, outcome: `${alive} connections go on` };
+      return { requests: CONNECTIONS * CALLS, outcome: `${alive} connections stay open` };
     },
   };
 }
@@ -80,7 +80,7 @@ describeAttacks("6,400 calls at once", [
     await answered(http2, streams);
     expectAllAnswers(http2);
   }),
-  flood("of which every second connection is closed", async (http2, streams, i) => {
+  flood("with every second connection closed by the client", async (http2, streams, i) => {
     if (i % 2 === 0) {
       http2.wire.close();
       return;
