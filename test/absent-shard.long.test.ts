@@ -11,7 +11,7 @@ import { ask, type TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** A Cluster without replicas, so failed shards stay unavailable. */
+/** Creates a Cluster without replicas, so that failed shards stay unavailable. */
 async function newShards(): Promise<{
   url: string;
   masters: readonly TestRedis[];
@@ -79,7 +79,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
 });
 
 describeWithRedis("a server that starts while a shard is unavailable", () => {
-  it("exits if the shard has data of another layout when it is back", async () => {
+  it("exits if the returning shard has data of another layout", async () => {
     const { url, masters, env } = await newShards();
     const settings = { REDIS_TIMEOUT: "1s", API_TOKENS: `${env(1)}=${TOKENS[1]}` };
     const [format] = masters as [TestRedis];

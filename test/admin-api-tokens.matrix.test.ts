@@ -186,7 +186,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     });
 
     it("can be listed by creator and role, and revoked together with all API tokens that they issued", async () => {
-      // After such a revocation, the API tokens of the environment cannot issue other tokens for some seconds.
+      // After a revocation of issued tokens, the API tokens of the environment cannot issue other tokens for some
+      // seconds.
       const own = { url: server.url, environment: newName() };
       const environment = customerOf(own);
       await admin().createEnvironment({ environment });

@@ -125,7 +125,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     for (const providedIdPrefix of ["", "g1", "h"]) {
       expect(await failureOf(admin.listUserGroups({ ...page, providedIdPrefix, pageToken }))).toEqual(refused);
     }
-    // The page size may differ.
+    // The next page may have another size.
     expect((await admin.listUserGroups({ ...page, pageSize: 1000, pageToken })).userGroups).toHaveLength(9);
   });
 

@@ -101,7 +101,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(tooLong)).code).toBe("InvalidArgument");
   });
 
-  it("deletes a group with a matching etag, or by token, and requires exactly one of id and token", async () => {
+  it("deletes a group by id with a matching etag, or by token, but rejects an id together with a token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const { userGroup: changed } = await own().groups.updateUserGroup({ userGroupId, name: "N" });

@@ -128,7 +128,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     for (const { token } of issued) for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("cause one read of Redis for any number of calls if they are unknown", async () => {
+  it("cause one read of Redis, even if many calls have the same unknown API token", async () => {
     const one = both[0];
     const known = await issueToken(one, "resolve");
     const made = await whileSubscribed(async () => {

@@ -156,8 +156,8 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
     await waitFor("TLS is counted", async () => (await counted()) === 3);
     expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
-    // This worker has counted two failures. It answers at most four more with 401 before it reads the shared count from
-    // Redis.
+    // This worker has counted two failures. The worker answers at most four more with 401 before it reads the shared
+    // count from Redis.
     const rest = await Promise.all(Array.from({ length: 10 }, () => guess(servers[0])));
     expect(rest.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
     await waitFor("the other worker also rejects calls", async () => {

@@ -87,7 +87,6 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   });
 });
 
-/** Returns whether the response contains HEADERS or RST_STREAM of stream 1, or GOAWAY. */
 function isAnswered(bytes: Buffer): boolean {
   return framesIn(bytes).some(({ type, stream }) => type === 7 || (stream === 1 && (type === 1 || type === 3)));
 }

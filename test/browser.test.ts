@@ -72,7 +72,7 @@ describeWithChromium("a page in Chromium", () => {
         expect(failure.requestId).toMatch(/^[0-9a-f-]{36}$/);
       });
 
-      it("reads the invalid fields", async () => {
+      it("reads the names of the invalid fields", async () => {
         const failure = await run(page, "withoutId", task(protocol, "unused"));
         expect(failure).toMatchObject({
           code: "InvalidArgument",

@@ -79,7 +79,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("forgets the token and its data after 15 minutes without activity, and no earlier", async () => {
+  it("forgets the token and its data after 15 minutes without activity, and not earlier", async () => {
     const { page, type, checkViews, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     await page.getByRole("table").waitFor();
@@ -109,7 +109,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("moves the focus at once to the new page or dialog, so no key is lost", async () => {
+  it("moves the focus at once to the new page or dialog, so that no key press is lost", async () => {
     const { page, press, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     const opener = `Delete ${server.environment}/Customer …`;
@@ -175,7 +175,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await opener.waitFor({ state: "detached" });
     await expectFocus(
       page.getByRole("heading", { name: "Environments" }),
-      "the heading, because the opener of the dialog is gone",
+      "the heading (the opener of the dialog is gone)",
     );
     await leave();
   });
@@ -207,7 +207,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(token);
     await press("button", "I have stored it: forget it here");
     await expectNowhere(page, token);
-    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, because the opener of the dialog is gone");
+    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading (the opener of the dialog is gone)");
     await enter("Prefix of the id", "it'");
     await page.getByRole("table", { name: "User groups with ids that start with it'" }).waitFor();
     await picture("user groups");

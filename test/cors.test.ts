@@ -237,7 +237,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it("allows every origin if all are allowed", async () => {
+    it("allows every origin if all origins are allowed", async () => {
       expect(corsOf(await ask(servers.any, preflight(path), "null"))).toEqual(MAY_ASK("*"));
     });
 

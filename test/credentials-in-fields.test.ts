@@ -21,7 +21,7 @@ describe.each(RUNTIMES)("a credential in a field that many callers can read, on 
       "an entry of API_TOKENS": server.tokens.customer,
       ADMIN_TOKEN,
       "a user group token": newUserGroupToken(),
-      "a JWT of the type of viewer sessions": `${JWT_HEAD}.e30.c2ln`,
+      "a JWT of the type viewer+jwt": `${JWT_HEAD}.e30.c2ln`,
     };
     await groups.getUserGroup({ userGroupId });
     for (const [kind, text] of Object.entries(texts)) {

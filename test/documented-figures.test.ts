@@ -99,7 +99,7 @@ describe("the documented limits equal the limits of the code", () => {
       ["user_group_id", id.minLen, id.maxLen],
       ["name", name.maxLen],
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
-      // The document writes the largest number as a power of two minus one, which is two figures.
+      // The document contains the largest number as a power of two minus one, so the row has two figures for it.
       ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
       ["reason and message of a suspension", reason.maxLen, message.maxLen],
       ["durations and times in the binary format", 1e9, 1, 9999],

@@ -29,7 +29,7 @@ const REFUSED: readonly Refusal[] = [
   ["UTF-8 of a surrogate", Buffer.from('{"user_group_id":"\xed\xa0\x80"}', "latin1"), "MALFORMED_REQUEST"],
   ["UTF-16", Buffer.from('{"user_group_id":"a"}', "utf16le"), "MALFORMED_REQUEST"],
   ["a key twice", '{"user_group_id":"a","user_group_id":"b"}', "MALFORMED_REQUEST"],
-  ["a duplicate key, once escaped", '{"user_group_id":"a","user_group\\u005fid":"b"}', "MALFORMED_REQUEST"],
+  ["a key twice, the second time escaped", '{"user_group_id":"a","user_group\\u005fid":"b"}', "MALFORMED_REQUEST"],
   ["a duplicate key in properties", '{"user_group_id":"a","properties":{"x":1,"x":1}}', "MALFORMED_REQUEST"],
   [
     "a duplicate key deep in properties",
@@ -137,7 +137,7 @@ const DEEP: readonly (readonly [title: string, body: string])[] = [
   ["900,000 unclosed brackets", `{"user_group_id":"a","properties":${"[".repeat(900_000)}`],
 ];
 
-/** Deep nesting in an unknown field, which may be ignored or rejected. */
+/** Bodies with deep nesting in an unknown field. The service may ignore or reject this field. */
 const DEEP_ELSEWHERE: typeof DEEP = [
   [
     "150,000 levels of objects with spaces",
@@ -156,7 +156,7 @@ const NO_VIEWER: readonly (readonly [title: string, body: string | Buffer, field
   ["bytes that are not UTF-8", Buffer.from('{"token":"a\xff"}', "latin1")],
   ["UTF-16", Buffer.from('{"token":"a"}', "utf16le")],
   ["a token twice", '{"token":"a","token":"b"}'],
-  ["a duplicate token, once escaped", '{"token":"a","to\\u006ben":"b"}'],
+  ["a token twice, the second time escaped", '{"token":"a","to\\u006ben":"b"}'],
   ["another duplicate key", '{"token":"a","x":{"y":1,"y":2}}'],
   ["a number", '{"token":1}', ["token"]],
   ["an object", '{"token":{"toString":"a"}}', ["token"]],

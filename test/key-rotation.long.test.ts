@@ -72,7 +72,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     const reencrypted = Number(/encrypted (\d+) with new/.exec(resumed.output())?.[1]);
     expect(reencrypted).toBeLessThanOrEqual(left["old"] ?? 0);
     console.log(
-      `${reencrypted} of ${GROUPS} groups were left, and re-encrypted in ${seconds.toFixed(1)} s, under load`,
+      `${reencrypted} of ${GROUPS} groups were re-encrypted after the kill in ${seconds.toFixed(1)} s, under load`,
     );
     await waitFor("no worker can have used the old key for encryption", async () => {
       const { tokenKeys, readTime } = await adminOf(first.url).listTokenKeys({});

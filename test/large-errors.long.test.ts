@@ -17,7 +17,6 @@ const COUNT = 950;
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** Mappings with invalid keys that take much space in an error. */
 const MAPPINGS: readonly (readonly [string, { [key: string]: string }])[] = (
   [
     ["long keys", "k"],

@@ -39,7 +39,7 @@ describeWithRedis("the memory of a group in Redis", () => {
   it.each([
     ["short values", given, "k1", 410],
     ["a long name of the encryption key", given, "k".repeat(32), 480],
-    ["properties of some hundred bytes", long, "k1", 900],
+    ["properties of several hundred bytes", long, "k1", 900],
   ] as const)("with %s stays compact after every change", async (_, values, keyId, bytes) => {
     const environment = await newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 }, redisOf(client));
     const store = storeOf(keyId);

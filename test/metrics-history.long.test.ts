@@ -26,7 +26,7 @@ function totalOf({ samples }: GetMetricsHistoryResponse) {
 }
 
 function historyWith(calls: number, admin: Client<typeof AdminService>, request: object = {}) {
-  return waitFor(`there are ${calls} calls`, async () => {
+  return waitFor(`the history has ${calls} calls`, async () => {
     const history = await admin.getMetricsHistory(request);
     if (totalOf(history).calls >= calls) return history;
     await pause(500);
@@ -88,7 +88,7 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     const [victim = 0] = descendants(server.pid);
     process.kill(victim, "SIGKILL");
     await waitUntilGone(victim);
-    // A connection that the killed worker had accepted breaks.
+    // A connection breaks if the killed worker had accepted it.
     const answer = () =>
       adminOf(server.url)
         .getMetricsHistory({ method })

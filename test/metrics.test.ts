@@ -198,7 +198,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     });
     expect(countsOf(value).others).toEqual(before.others);
     expect(value("grpc_server_in_flight", labels)).toBe(0);
-    // The duration of a watch does not measure the service's speed.
+    // The duration of a watch does not measure the speed of the service.
     expect(value("grpc_server_handling_seconds_count", labels)).toBeUndefined();
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });

@@ -18,7 +18,7 @@ import {
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/** Short timeouts for a Redis that does not respond, because the test waits until they end. */
+/** Short timeouts for a Redis that does not respond, because the test waits for the whole timeout. */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
 
 /** Returns the reason why the service cannot use a Redis, or `opened`. The default timeouts suit a busy machine. */
@@ -135,7 +135,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     await cluster.whole();
   });
 
-  it("a master with Sentinels is used", async () => {
+  it("a master with Sentinels can be used", async () => {
     const [masterPort, sentinelPort] = [await freePort(), await freePort()];
     await newRedis(args(masterPort));
     const settings = [...optionLines(args(sentinelPort)), "tls-replication yes"];
@@ -167,7 +167,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     },
   );
 
-  it("one node is used, and each attempt without the CA is rejected", async () => {
+  it("a single node can be used, and each attempt without the CA is rejected", async () => {
     const port = await freePort();
     await newRedis(args(port));
     const url = `rediss://127.0.0.1:${port}`;

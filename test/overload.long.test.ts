@@ -26,10 +26,8 @@ const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
 /** The maximum number of calls that wait or are in flight. */
 const MAX_CALLS = 16_384;
-/** Number of streams of each connection of a flood. */
 const STREAMS = 32;
 
-/** Number of connections of a flood. */
 const CONNECTIONS = 20;
 
 const IN_FLIGHT =
@@ -72,7 +70,10 @@ class Calls {
     return this;
   }
 
-  /** Whether the kernel has all requests of `getCaller`, including the bodies, which Node sends after the headers. */
+  /**
+   * Returns whether the kernel has all requests of `getCaller`, including the bodies, which Node sends after the
+   * headers.
+   */
   get isSent(): boolean {
     const isFinished = this.#streams.every(({ writableFinished }) => writableFinished);
     return isFinished && this.#session.socket.writableLength === 0;
@@ -126,7 +127,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
   const server = suiteServer(() => ({ runtime, redisUrl }));
   const MAX_STREAMS = 100;
 
-  it("is answered, although the server stops reading connections while too many calls wait", async () => {
+  it("is answered, although the server stops reading from connections while too many calls wait", async () => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     const sessions = Array.from({ length: 60 }, () => openHttp2(server.url));
     for (const session of sessions) closeLater(() => session.destroy());

@@ -15,7 +15,6 @@ const CLAIMS = ["iss", "aud", "sub", "tid", "gen", "jti", "iat", "exp", "vid", "
 
 const reasonOf = (error: unknown) => ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason;
 
-/** JSON values that replace a claim. */
 const VALUES = [
   ...["null", "true", "1", "-1", "1.5", "1e300", "1e999", '""', '"text"', '"\\ud800"', '"\\u0000"', '"__proto__"'],
   ...["[]", "[1]", "{}", '{"__proto__":1}', '{"a":1e999}', `${"[".repeat(900)}${"]".repeat(900)}`],

@@ -105,7 +105,7 @@ describeWithRedis.each(RUNTIMES)("error codes of a Cluster with the prefix ERR, 
     await waitFor("the Cluster is down", async () =>
       String(await ask(other, "CLUSTER", "INFO")).includes("cluster_state:fail"),
     );
-    // The outcome of calls in flight at that time is unknown.
+    // The outcome of the calls that were in flight is unknown, so these calls are not checked.
     await load.end();
     const later = beginLoad(server);
     await waitFor("many calls were made", () => later.calls > 4 * IDS.length);

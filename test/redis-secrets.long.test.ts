@@ -9,7 +9,6 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Passwords that no log may contain. */
 const [BEFORE, AFTER] = ["password-before", "password-after"];
 
 const newUser = ["ACL", "SETUSER", "user-groups", "on", `>${BEFORE}`, "~*", "&*", "+@all"] as const;

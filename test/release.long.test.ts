@@ -93,7 +93,7 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     expect(yaml).toContain(`image: ${FORK.image}:${version}\n`);
   });
 
-  it("builds the files that a Terraform registry requires, with the checksums that it verifies", () => {
+  it("builds the files and checksums that a Terraform registry requires", () => {
     const prefix = `terraform-provider-ugs_${version}_`;
     const zips = filesOf(/\.zip$/);
     expect(zips.sort()).toEqual(PLATFORMS.map((platform) => `${prefix}${platform.replace("/", "_")}.zip`).sort());

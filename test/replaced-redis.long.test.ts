@@ -18,7 +18,7 @@ const TIME_KEY = "ug:{ug:format}:time";
 const says = (server: TestServer, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
 const REPLACED = "Redis does not contain the expected data";
 
-/** Waits until the metrics of a server report that it uses (1) or refuses (0) the data in Redis. */
+/** Waits until the metrics of a server report that the server uses (1) or refuses (0) the data in Redis. */
 const isKnown = async (server: TestServer, value: 0 | 1) => {
   await waitFor(`ugs_redis_data_known is ${value}`, async () => {
     const page = (await http1(server.url, "/metrics")).body.toString();

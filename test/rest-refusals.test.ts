@@ -22,7 +22,6 @@ const LEGACY_PATHS: typeof PATHS = [
   ["/api/generate_jwt", "POST"],
 ];
 
-/** Differences from a valid request. */
 interface Sent {
   readonly type?: string;
   readonly body?: string;

@@ -172,7 +172,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
-  it("logs once that hash-max-listpack-value can save memory, unless it is set", async () => {
+  it("logs once that a higher hash-max-listpack-value saves memory, if the value is low", async () => {
     for (const [value, count] of [
       ["64", 1],
       ["1024", 0],

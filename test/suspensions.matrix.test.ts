@@ -133,7 +133,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
     const { userGroup } = await groups.getUserGroup({ userGroupId, expireTime });
     expect([userGroup?.expireTime, userGroup?.suspension]).toEqual([expireTime, undefined]);
     const token = userGroup?.token ?? "";
-    // A session does not outlast its group.
+    // A session expires at the latest with its group.
     const soon = timestampFromMs(Math.ceil(Date.now() / 1000) * 1000 + 120_000);
     await groups.updateUserGroup({ userGroupId, expireTime: soon });
     const created = await viewers.createViewerSession({ group: { case: "token", value: token }, audience: "page" });

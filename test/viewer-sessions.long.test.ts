@@ -28,13 +28,11 @@ const AHEAD_MS = 4000;
 
 const ENOUGH = 10;
 
-/** Number of rounds, and number of concurrent calls of each kind. */
 const [ROUNDS, AT_ONCE] = [2, 6];
 
 /** Lifetime of a session whose expiry is tested, in seconds: enough for a busy machine. */
 const BRIEF_S = 6n;
 
-/** A worker, which is another process after a restart. */
 interface Worker {
   server: TestServer;
   isAway: boolean;

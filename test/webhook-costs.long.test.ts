@@ -8,7 +8,6 @@ import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 import { newReceiver } from "./support/webhooks.ts";
 
-/** Number of changes of a measurement, and number of concurrent callers. */
 const CHANGES = 3000;
 const CALLERS = 16;
 

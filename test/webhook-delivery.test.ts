@@ -114,7 +114,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(new Set(ids).size).toBe(20);
   });
 
-  it("reach a webhook while ten others never answer", async () => {
+  it("reach a webhook while ten other endpoints never answer", async () => {
     const { newEngine, create, change, receiver, named } = await setUp((_, response, path) => {
       if (!path.startsWith("/dead")) response.end();
     });

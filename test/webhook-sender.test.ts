@@ -194,7 +194,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     await waitFor("the connection is closed", () => sockets.size === 0);
   });
 
-  it("reports another protocol than HTTP as a failed status, and closes the connection", async () => {
+  it("reports a switch to another protocol as a failed status, and closes the connection", async () => {
     const { url, sockets } = await rawEndpoint((socket) =>
       socket.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
     );

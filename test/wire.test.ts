@@ -35,7 +35,10 @@ interface RawRequest {
   readonly body?: string;
 }
 
-/** Sends a request over both versions of HTTP. Returns for each the reason of the error, or the id of the group. */
+/**
+ * Sends a request over both versions of HTTP. Returns, for each version, the reason of the error or the id of the
+ * group.
+ */
 async function overBoth(url: string, { method, target, fields, body = "" }: RawRequest) {
   const head = [`${method} ${target} HTTP/1.1`, "Host: x", "Connection: close", `Content-Length: ${body.length}`];
   const lines = [...head, ...fields.map(([name, value]) => `${name}: ${value}`), "", body];
@@ -176,7 +179,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       expect(answers).toEqual({ http1: expected, http2: expected });
     });
 
-    it("credentials in trailers of HTTP/1.1 do not count", async () => {
+    it("credentials in trailers of HTTP/1.1 are ignored", async () => {
       const head =
         "GET /api/user?user_group_id=wire HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked";
       const trailer = `Authorization: Token ${server.tokens.customer}`;
@@ -261,7 +264,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         };
         return brotliCompressSync(plain, { params }).byteLength;
       };
-      // The sizes of the two runtimes differ by some bytes.
+      // The compressed sizes differ between the runtimes by some bytes.
       expect(Math.abs(body.byteLength - by(4))).toBeLessThan(Math.abs(body.byteLength - by(11)));
     });
   });

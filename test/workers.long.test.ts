@@ -118,7 +118,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     const [, hung] = workerPids(server) as [number, number];
     process.kill(hung, "SIGSTOP");
     try {
-      // Some requests go to the worker that hangs. On Deno the system does not distribute them evenly.
+      // Some requests go to the worker that hangs. On Deno, the system does not distribute the requests evenly.
       const answer = await Promise.any(Array.from({ length: 20 }, () => get(server, "/metrics")));
       expect(answer.status).toBe(503);
       expect(await answer.text()).toBe("the metrics are incomplete: a worker did not answer\n");

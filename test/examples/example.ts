@@ -54,9 +54,7 @@ export function packClient(folder: string): void {
 }
 
 export interface RunningExample extends RunningProcess {
-  /** URL of the page and of its back end. */
   readonly url: string;
-  /** URL of the host of the dashboards. */
   readonly dashboardsUrl: string;
 }
 
