@@ -11,12 +11,12 @@ import {
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 
-/** Each column of the benchmark's table is one call. */
+/** Keys of the calls that the benchmark measures. */
 export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update" | "rotate" | "resolve";
 
 export type Answer = { [field: string]: unknown };
 
-/** A kind of call: a request that the benchmark repeats, and the fields of its answer. */
+/** A request that the benchmark repeats, and the fields of its answer. */
 export interface Call<K extends string = CallKey> {
   readonly key: K;
   readonly title: string;
@@ -40,25 +40,25 @@ export interface Call<K extends string = CallKey> {
   readonly connections?: number;
 }
 
-/** The groups and tokens that calls use. */
+/** The tokens, and the ids of groups, in the requests. */
 export interface Subject {
   readonly apiToken: string;
-  /** A group that calls read. */
+  /** Id of the group for Get. */
   readonly readId: string;
-  /** A group that calls update and rotate. */
+  /** Id of the group for Update and Rotate. */
   readonly writtenId: string;
-  /** A token that calls resolve. */
+  /** User group token for Resolve. */
   readonly userGroupToken: string;
 }
 
-/** The fields of the benchmark's groups have a typical size. */
+/** Fields of the benchmark's groups, of a typical size. */
 export const GROUP_FIELDS = {
   name: "Acme Incorporated",
   mapping: { main: "ds_4f1c0a77", events: "ds_90be2d41", billing: "ds_c2a6e813" },
   properties: { plan: "enterprise", seats: 250, region: "eu-west-1", trial: false, tags: ["gold", "early"] },
 };
 
-/** Returns every call, in the order of the table's columns. */
+/** Returns every call, in the order of the tables. */
 export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
   const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
   const read = { userGroupId: subject.readId };

@@ -44,7 +44,8 @@ const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /**
- * Makes a number of calls as fast as possible. The load has no fixed duration, so no call is cut off and uncounted.
+ * Makes a number of calls as fast as possible. A fixed number of calls, instead of a fixed duration, ensures that the
+ * result counts every call.
  *
  * @throws if a call fails
  */

@@ -11,7 +11,7 @@ const PAGES = {
 
 export type Page = keyof typeof PAGES;
 
-/** Prints the results as Markdown. After a complete run, also writes them to their page in `bench/results/`. */
+/** Prints the results as Markdown. After a complete run, also writes the results to their page in `bench/results/`. */
 export function report(text: string, page: Page | undefined): void {
   console.log(text);
   if (page === undefined) {

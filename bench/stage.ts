@@ -11,7 +11,10 @@ import { type BenchServer, startServer } from "./servers.ts";
 /** An API token that every server accepts. */
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
-/** The service would refuse calls if a busy machine delays Redis. Peers wait for Redis without a limit. */
+/**
+ * A long timeout. Otherwise only the service would fail on a busy machine, because peers wait for Redis without a
+ * limit.
+ */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
 /** A Redis that the servers read from: a single node, Sentinel or Cluster. */

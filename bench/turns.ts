@@ -19,7 +19,7 @@ export interface Turn {
   readonly row: string;
   readonly call: string;
   readonly round: number;
-  /** Turns of different servers with the same number ran directly after each other. */
+  /** Turns with the same number, of different servers, ran directly one after another. */
   readonly number: number;
   readonly callsPerSecond: number;
   /** CPU time of the server per call, user and system, in microseconds. */

@@ -53,7 +53,7 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls that servers on the same Redis database answer. */
+/** The calls for one Redis database, with the service's answers. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
 async function runRound(
@@ -75,7 +75,7 @@ async function runRound(
       const check = (answer: typeof reference) => requireAlike(call, answer, reference);
       return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
     });
-    // Peers do not support changes, so shorter turns suffice.
+    // Changes are not compared with peers, so shorter turns suffice.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage, options);

@@ -16,7 +16,7 @@ export interface Built {
   readonly dist: string;
 }
 
-/** The working files. Another script has already built them. */
+/** The working files, which another script has already built. */
 export const HERE: Built = { title: "now", dist: "dist" };
 
 /**

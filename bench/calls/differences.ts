@@ -5,7 +5,7 @@ import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 import { cpuMicros, type Measured, titles, turnsOf } from "./tables.ts";
 
-/** Key of the control row. This row repeats the first row, so any difference between the two is noise. */
+/** Key of the control row. This row repeats the first row, so any difference between these rows is noise. */
 export const CONTROL = "again";
 
 /** Results do not count if the control differs from the first row by a larger share than this. */

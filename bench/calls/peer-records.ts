@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import type { Answer } from "../calls.ts";
 import { API_TOKEN } from "../stage.ts";
 
-/** How peers store the user group token: encrypted like the service, or in clear text. */
+/** Format of stored user group tokens: encrypted as in the service, or in clear text. */
 export type TokenStorage = "encrypted" | "plain";
 
 const ENVIRONMENT = "bench/Customer";
@@ -19,7 +19,7 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes the records of a group that the peers read. They have the same size and fields as the service's records. An
+ * Writes a group's records for the peers, with the same size and fields as the service's records. An
  * encrypted token is encrypted with AES-256-GCM under the key of the environment, with the token's digest as
  * additional data.
  *

@@ -27,7 +27,7 @@ export interface Reads extends Pick<Call, "headers" | "body"> {
   readonly urls: readonly string[];
   /** h2load writes its log into this folder. */
   readonly folder: string;
-  /** Prefix of the log's file name. Loads at the same time need different names. */
+  /** Prefix of the log's file name. Concurrent loads need different names. */
   readonly name: string;
   /** Size of an answer with a group, in bytes. Set only if refusals also have HTTP status 200. */
   readonly answerBytes: number | undefined;
@@ -48,14 +48,14 @@ export interface Outcomes {
   readonly refusedPerSecond: number;
   /** Number of all other answers and of broken streams. h2load does not count broken HTTP/1.1 connections. */
   readonly failed: number;
-  /** p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, it includes them. */
+  /** p99 latency of answers with a group, in milliseconds. Includes refusals if they have HTTP status 200. */
   readonly p99: number;
 }
 
 /** All loads over HTTP/2 use this number of connections, because each connection costs CPU. */
 const CONNECTIONS = 80;
 const STREAMS = 250;
-/** The default of MAX_CONNECTIONS is 4096. */
+/** Must be less than the default of MAX_CONNECTIONS, which is 4096. */
 const HTTP1_CONNECTIONS = 4000;
 
 export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };

@@ -11,7 +11,7 @@ const INTERVAL_MS = 1000 / 50;
 const TIMEOUT_MS = 20_000;
 
 const { http1, http2, path, headers } = JSON.parse(process.argv[2] as string) as OtherCalls;
-// "fifo" uses the connections in turn, so none of them is idle for long and closed by the server.
+// "fifo" uses the connections in turn, so that the server does not close any connection as idle.
 const agent = new Agent({ keepAlive: true, maxSockets: 32, scheduling: "fifo" });
 let session: ClientHttp2Session | undefined;
 

@@ -5,7 +5,10 @@ import type { BenchServer } from "../servers.ts";
 import { openLoop, REST_HTTP2, readsOf, run } from "./load.ts";
 import { ms, timeOf } from "./offered.ts";
 
-/** Each environment is on a random shard. With twelve environments, it is very unlikely that one shard has all. */
+/**
+ * Each environment is on a random shard. With twelve environments, it is very unlikely that all of them are on one
+ * shard.
+ */
 const TENANTS = Array.from({ length: 12 }, (_, i) => ({
   environment: `tenant-${i}`,
   token: `bench-dGVuYW50LW9mLXRoZS1iZW5jaA-${i}`,

@@ -10,7 +10,7 @@ import {
   settings,
 } from "@user-group-service/testing/http2-frames";
 
-/** The client's bytes of a valid exchange. */
+/** A valid exchange, as the bytes that the client sends. */
 export interface Exchange {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";

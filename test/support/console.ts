@@ -20,7 +20,7 @@ const OF_COLOURS = ["color-contrast", "link-in-text-block"];
 const NOT_OF_COLOURS = Object.fromEntries(OF_COLOURS.map((rule) => [rule, { enabled: false }]));
 
 /**
- * The views of each page, and the rules that each view is checked against. The dark view differs only in its colors.
+ * The views of each page, and the rules for the check of each view. The dark view differs only in its colors.
  * The view at 200 % has half the width and the same colors.
  */
 const VIEWS = {

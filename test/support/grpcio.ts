@@ -12,8 +12,8 @@ export const BURST = join(FOLDER, "burst.py");
 export const STEADY = join(FOLDER, "steady.py");
 
 /**
- * Returns the path of a Python with grpcio. Like the clients of C++, Ruby and PHP, grpcio uses grpc-core. The first
- * use, and the first use after a change of its version, installs it.
+ * Returns the path of a Python with grpcio. Like the clients of C++, Ruby and PHP, grpcio uses grpc-core. It is
+ * installed on first use, and again if its version changes.
  *
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */

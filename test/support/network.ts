@@ -15,7 +15,10 @@ export interface Link {
 export interface Disturbance {
   /** Returns the delay of a response, in milliseconds. */
   readonly delayMs?: () => number;
-  /** Returns the number of bytes of a response after which the connection breaks. Undefined does not break it. */
+  /**
+   * Returns the number of bytes of a response after which the connection breaks. If undefined, the connection does not
+   * break.
+   */
   readonly cutAt?: (bytes: number) => number | undefined;
   /** Returns the response to send instead of the original response. */
   readonly rewrite?: (answer: Buffer) => Buffer;

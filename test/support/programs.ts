@@ -9,7 +9,7 @@ import names from "../../release.json" with { type: "json" };
 import { pythonPrograms } from "./python.ts";
 
 const PYTHON = join(ROOT, "packages/client-python");
-/** Folder for programs. In this folder, they can import the packages of the repository. */
+/** Programs in this folder can import the packages of the repository. */
 const CACHE = join(ROOT, "node_modules/.cache");
 const GO = join(ROOT, "packages/client-go");
 

@@ -10,7 +10,7 @@ export interface TestCluster {
   readonly nodes: readonly TestRedis[];
   /** Returns the master of a key. */
   masterOf(key: string): Promise<TestRedis>;
-  /** Returns a function that returns the current master of each key. */
+  /** Returns a look-up function from each key to its current master. */
   masters(): Promise<(key: string) => TestRedis>;
   /** Returns a master that does not store the key. */
   otherThan(key: string): Promise<TestRedis>;

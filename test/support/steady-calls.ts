@@ -11,10 +11,10 @@ interface Target {
   readonly token: string;
 }
 
-/** Number of loops per client. Each loop has one call in flight, so a connection can have several. */
+/** Number of loops per client. Each loop has one call in flight, so a connection can have several calls in flight. */
 const LOOPS = 8;
 
-/** Maximum pause of a loop between two calls, in milliseconds. So connections are idle for short times. */
+/** Maximum pause of a loop between two calls, in milliseconds. Between calls, connections are idle for short times. */
 const LONGEST_PAUSE_MS = 8;
 
 /** Calls that read and change groups repeatedly, without retries. */

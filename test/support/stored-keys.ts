@@ -21,7 +21,7 @@ export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, nam
   return (await listedNumbers(redis, name))[0] ?? 0;
 }
 
-/** Returns all numbers of a name. A name has several if a worker ended between two steps of a deletion. */
+/** Returns all numbers of a name. If a worker ended between two steps of a deletion, a name has several numbers. */
 export async function listedNumbers(
   redis: Pick<Redis, "zrangebylex">,
   name: EnvironmentName,

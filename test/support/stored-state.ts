@@ -31,7 +31,10 @@ export function todayKey({ number }: Environment, stream: "events" | "updates" =
   return eventsKey(number, stream, Math.floor(Date.now() / DAY_MS));
 }
 
-/** Sets the version of the last change. If it is in the future, the store's clock appears to have been set back. */
+/**
+ * Sets the version of the last change. If this version is in the future, the store's clock appears to have been set
+ * back.
+ */
 export async function setLastVersion(redis: ScriptedRedis, { number }: Environment, version: number): Promise<void> {
   await redis.hset(environmentKey(number), "version", String(version));
 }

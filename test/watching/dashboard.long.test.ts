@@ -176,7 +176,7 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
     }
     expect([...greatest.keys()]).toEqual(expect.arrayContaining([...RISEN, "Connected", "Ready"]));
     expect(greatest.get("Calls refused because of overload")).toBe(0);
-    const known = await waitFor("no rule was evaluated twice for one time", async () => {
+    const known = await waitFor("no rule was evaluated twice for the same time", async () => {
       const rules = (await ask("rules")).groups.flatMap((group) => group.rules);
       return rules.some(({ lastError }) => lastError === EVALUATED_TWICE) ? undefined : rules;
     });

@@ -17,7 +17,7 @@ process.on("SIGUSR2", async () => {
 });
 
 // If the measuring process is killed, the server's standard input ends, and the server exits. Deno waits for the end of
-// its standard input before it starts, so it cannot use this.
+// its standard input before it starts, so this check is only for Node.
 if (!("Deno" in globalThis)) {
   process.stdin.on("end", () => process.exit());
   process.stdin.resume();

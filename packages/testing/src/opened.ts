@@ -45,7 +45,7 @@ export function newFolder(): string {
 /**
  * Opens a resource before the tests of a suite, and closes it after the tests.
  *
- * @returns a proxy of the resource. It throws if it is used before the suite has begun
+ * @returns a proxy of the resource, which throws an error if the suite has not begun
  */
 export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
   let opened: T | undefined;

@@ -36,8 +36,7 @@ export interface ProcessOptions {
 
 const running = new Set<ChildProcess>();
 
-// Vitest ends its workers with SIGTERM. Servers of a worker that exits, for example the shared ones, are killed with
-// it.
+// Vitest ends its workers with SIGTERM. A worker that exits also kills its servers, for example the shared servers.
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });

@@ -52,7 +52,7 @@ export async function freePort(): Promise<number> {
 
 /**
  * Reserves a port number until this process exits, by binding the UDP port of that number. So a TCP server can start on
- * it later, or restart.
+ * the port later, or restart.
  *
  * @returns false if another process has reserved the port number
  */

@@ -53,8 +53,8 @@ function errorFaults(call: Call, workersEnd: boolean): Violation[] {
 }
 
 /**
- * Returns whether a failed call reports the right outcome. A change that fails with `unavailable` must report one. Any
- * call may report `not_made`, because the server authenticates a caller before it runs the method.
+ * Returns whether a failed call reports the right outcome. A change that fails with `unavailable` must report an
+ * outcome. Any call may report `not_made`, because the server authenticates a caller before it runs the method.
  */
 function isRightOutcome({ method, answer: { code, outcome } }: Call): boolean {
   if (code !== "unavailable") return outcome === undefined;

@@ -45,12 +45,12 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
     const call = byName.get(name);
     const isTwice = seen.has(name);
     seen.add(name);
-    if (!call) return [`${event} is of no call`];
-    if (METHODS[call.method] !== method) return [`${event} is of another`];
+    if (!call) return [`${event} belongs to no call`];
+    if (METHODS[call.method] !== method) return [`${event} has another method than its call`];
     if (isTwice) return [`${event} exists twice`];
-    if (fateOf(call) === "not made") return [`${event} exists, though it was said not to be made`];
+    if (fateOf(call) === "not made") return [`${event} exists, although the call reported not_made`];
     const isRead = call.method === "get" && isOk(call) && !call.answer.created;
-    return isRead ? [`${event} exists, though it found the group`] : [];
+    return isRead ? [`${event} exists, although the call created no group`] : [];
   });
 }
 

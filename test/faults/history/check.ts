@@ -5,7 +5,7 @@ import { checkOrder } from "./order.ts";
 import { checkStored, type StoredEnvironment } from "./stored.ts";
 import type { Allowances, Violation } from "./violation.ts";
 
-/** All calls under a fault, and what the service promises in this case. */
+/** All calls under a fault, the stored data, and the promises that must hold. */
 export interface History {
   readonly calls: readonly Call[];
   /** Contents of Redis after all calls. */

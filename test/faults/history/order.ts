@@ -54,7 +54,7 @@ const MOST_TRIED = 200_000;
  * "Testing for linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
-  // In another environment, the service refuses the token in every state of the group.
+  // In another environment, a token is refused in every state of the group, so such a call proves nothing.
   const own = calls.filter(({ group, environment }) => group.startsWith(`${environment}/`));
   return [...byGroup(own)].flatMap(([group, ofGroup]): Violation[] => {
     const text = new Order(ofGroup, allow).fault();
@@ -70,7 +70,7 @@ class Order {
   readonly #given: ReadonlySet<string | undefined>;
   readonly #steps: readonly Step[];
   readonly #tried = new Set<string>();
-  /** The point at which the fewest calls were left. */
+  /** The point of the search with the fewest remaining calls. */
   #furthest: { readonly left: readonly Step[]; readonly state: State };
 
   constructor(calls: readonly Call[], { mayForget, staleMs }: Allowances) {
@@ -94,7 +94,7 @@ class Order {
     return `no order of its calls explains ${due.join(" and ")}, where there is ${there}`;
   }
 
-  /** @param latest the latest start among the calls before */
+  /** @param latest the latest start of all calls that are already in the order */
   #search(left: readonly Step[], state: State, latest: number): boolean {
     if (!left.some(({ must }) => must)) return true;
     const key = `${left.map(({ call }) => this.#numbers.get(call))} ${this.#keyOf(state)}`;
@@ -113,7 +113,7 @@ class Order {
     });
   }
 
-  /** Returns the possible states after a call. With lost changes, more than one is possible. */
+  /** Returns the possible states after a call. If changes may be lost, several states are possible. */
   #after(state: State, step: Step): State[] {
     const { call } = step;
     const after = this.#apply(state, step);

@@ -38,16 +38,16 @@ function indexFaults({ groups, tokens, ids, count }: StoredEnvironment): string[
   const faults: string[] = [];
   for (const [digest, id] of tokens) {
     const group = own.get(id);
-    if (!group) faults.push(`the index of tokens names ${id}, which does not exist`);
+    if (!group) faults.push(`the token index contains ${id}, which does not exist`);
     else if (group.digest !== digest && group.graceDigest !== digest)
-      faults.push(`the index of tokens has an old token of ${id}`);
+      faults.push(`the token index contains an old token of ${id}`);
   }
   for (const { id, digest } of own.values()) {
-    if (tokens.get(digest) !== id) faults.push(`the index of tokens lacks ${id}`);
-    if (!ids.includes(id)) faults.push(`the ids lack ${id}`);
+    if (tokens.get(digest) !== id) faults.push(`the token index lacks the token of ${id}`);
+    if (!ids.includes(id)) faults.push(`the list of ids lacks ${id}`);
   }
-  for (const id of ids) if (!own.has(id)) faults.push(`the ids name ${id}, which does not exist`);
-  if (count < own.size) faults.push(`there are ${own.size} groups, and ${count} team ids were handed out`);
+  for (const id of ids) if (!own.has(id)) faults.push(`the list of ids contains ${id}, which does not exist`);
+  if (count < own.size) faults.push(`${own.size} groups exist, but only ${count} team ids were assigned`);
   return faults;
 }
 
@@ -71,9 +71,9 @@ function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls
   return calls.flatMap(({ isFinal, method, answer, group, ...call }): string[] => {
     if (!isFinal || method !== "get" || call.environment !== environment || answer.seen?.token === undefined) return [];
     const of = stored.get(group);
-    if (!of) return [`${group} was shown and does not exist`];
+    if (!of) return [`an answer showed ${group}, which does not exist`];
     const isSame = of.teamId === answer.seen.teamId && of.digest === digestOf(answer.seen.token);
-    return isSame ? [] : [`${group} was shown with another token or team id than it has`];
+    return isSame ? [] : [`an answer showed ${group} with another token or team id than stored`];
   });
 }
 
@@ -84,7 +84,10 @@ function impossibleGroups({ environment, groups }: StoredEnvironment, calls: rea
   return groups
     .map(({ id }) => groupOf(environment, id))
     .filter((group) => !possible.has(group))
-    .map((group) => ({ kind: "refused change was made", text: `${group} exists, though no call can have created it` }));
+    .map((group) => ({
+      kind: "refused change was made",
+      text: `${group} exists, although no call can have created it`,
+    }));
 }
 
 function isCreation({ method }: Call): boolean {

@@ -23,7 +23,10 @@ export interface Allowances {
    * failover can lose such a change.
    */
   readonly mayForget: boolean;
-  /** Maximum staleness of a read, in milliseconds. A replaced master can return old values until it notices this. */
+  /**
+   * Maximum staleness of a read, in milliseconds. A replaced master can return old values until it notices its
+   * successor.
+   */
   readonly staleMs: number;
 }
 

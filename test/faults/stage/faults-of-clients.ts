@@ -23,7 +23,7 @@ export const clientFaults: readonly Fault[] = [
   }),
   ...onEach("answers are late", {
     isNetworked: true,
-    // Answers to Sentinels and other nodes are also late. With this timeout, they do not replace the master.
+    // Answers to Sentinels and other nodes are also late. With this timeout, Redis does not replace the master.
     downAfterMs: 5000,
     act: async ({ topology, hasTime }) => {
       const random = new Random(1);
@@ -54,7 +54,7 @@ export const clientFaults: readonly Fault[] = [
     },
   }),
   ...onEach("CLIENT PAUSE", {
-    // CLIENT PAUSE also delays answers to Sentinels. With this timeout, they do not replace the master.
+    // CLIENT PAUSE also delays answers to Sentinels. With this timeout, Sentinels do not replace the master.
     downAfterMs: 5000,
     act: async ({ topology, hasTime, nextKey }) => {
       for (let round = 0; hasTime(); round++) {

@@ -131,7 +131,7 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Gets an administered group, which creates the group if it was deleted. Then presents one of its tokens. */
+  /** Gets an administered group and presents one of its tokens. If the group was deleted, this creates it again. */
   async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);

@@ -16,7 +16,7 @@ export interface Topology {
   nameOf(node: TestRedis): string;
   /** Returns the master of a key. */
   master(key: string): Promise<TestRedis>;
-  /** Returns a function that returns the current master of each key. */
+  /** Returns a look-up function from each key to its current master. */
   masters(): Promise<(key: string) => TestRedis>;
   /** Waits until every running node is up, and until every master has its replicas. */
   whole(): Promise<unknown>;

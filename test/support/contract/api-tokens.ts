@@ -448,7 +448,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect((await listed(environment)).map(({ id }) => id)).toEqual([other.apiToken.id]);
       const issue = () => create({ creator: other.apiToken.id }, environment);
       await fails(issue(), ApiTokenChanged);
-      await waitFor("API tokens issue others again", () =>
+      await waitFor("API tokens can issue tokens again", () =>
         issue().then(
           () => true,
           (error: unknown) => {

@@ -82,7 +82,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("have index entries only for valid secrets, and have Redis' expiry set", async () => {
+    it("have index entries only for valid secrets, and expire in Redis", async () => {
       const { environment, apiToken, key } = await create();
       const update = (expireTime: number | null) => store().update(environment, apiToken.id, { expireTime });
       await update(Date.now() + 600_000);
@@ -145,7 +145,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       for (const id of ids) await redis().del(apiTokenKey(environment.number, id));
     });
 
-    it("are all revoked with their issuer, even if it has issued a thousand", async () => {
+    it("are all revoked with their issuer, even a thousand tokens", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
       const record = { ...(await redis().hgetall(key)), issuers: apiToken.id };
       const ids = Array.from({ length: isShared ? MAX_API_TOKENS - 1 : 50 }, (_, i) => idOf(i));

@@ -133,8 +133,7 @@ async function strike<O, S extends SubjectServer>(
     if (attack.isRehearsed) {
       await attack.run(target);
       await idle(server.pid);
-      // The rehearsal may last longer than the idle timeout of the server, which then closes the bystander's
-      // connections.
+      // If the rehearsal lasts longer than the server's idle timeout, the server closes the bystander's connections.
       bystander.close();
       await bystander.call();
     }

@@ -46,7 +46,7 @@ export class Wire {
     return !this.isClosed;
   }
 
-  /** Ends a waiting `send`, and makes later ones return false. The connection may stay open. */
+  /** Ends a waiting call of `send`, and makes later calls of `send` return false. The connection may stay open. */
   giveUp(): void {
     this.#giveUp.abort();
   }
