@@ -11,7 +11,6 @@ import {
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 
-/** Keys of the calls that the benchmark measures. */
 export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update" | "rotate" | "resolve";
 
 export type Answer = { [field: string]: unknown };
@@ -43,11 +42,8 @@ export interface Call<K extends string = CallKey> {
 /** The tokens, and the ids of groups, in the requests. */
 export interface Subject {
   readonly apiToken: string;
-  /** Id of the group for Get. */
   readonly readId: string;
-  /** Id of the group for Update and Rotate. */
   readonly writtenId: string;
-  /** User group token for Resolve. */
   readonly userGroupToken: string;
 }
 
@@ -58,7 +54,6 @@ export const GROUP_FIELDS = {
   properties: { plan: "enterprise", seats: 250, region: "eu-west-1", trial: false, tags: ["gold", "early"] },
 };
 
-/** Returns every call, in the order of the tables. */
 export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
   const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
   const read = { userGroupId: subject.readId };
@@ -87,7 +82,6 @@ export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
       "update (gRPC)",
       updateUserGroup,
       { userGroupId: subject.writtenId, name: "Acme Limited" },
-      // Rotations between the updates change these fields.
       rotating,
     ),
     grpc(subject, "rotate", "rotate (gRPC)", rotateUserGroupToken, { group: written }, rotating),

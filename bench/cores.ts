@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The core that runs servers. */
 export const SERVER_CORE = "0";
 
 /** The core that runs everything else: Redis, the load generator and the benchmark itself. */
@@ -8,13 +7,11 @@ export const LOAD_CORE = "1";
 
 export const CORES = [SERVER_CORE, LOAD_CORE] as const;
 
-/** CPU ticks of a core, as counted by the kernel. */
 interface CoreTimes {
   readonly idle: number;
   readonly total: number;
 }
 
-/** Current CPU ticks of both cores. */
 export type Times = { readonly [core in (typeof CORES)[number]]: CoreTimes };
 
 export function coreTimes(): Times {

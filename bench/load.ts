@@ -21,11 +21,9 @@ export interface Latency {
   readonly p99: number;
 }
 
-/** The server and the call of a load. */
 export interface LoadTarget {
   readonly url: string;
   readonly call: Omit<Call<string>, "read" | "volatile">;
-  /** The load generator writes its log into this folder. */
   readonly folder: string;
 }
 

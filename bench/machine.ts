@@ -30,7 +30,6 @@ export function pinTo(core: (typeof CORES)[number]): void {
   execFileSync("taskset", ["-a", "-p", "-c", core, String(process.pid)], { stdio: "ignore" });
 }
 
-/** Describes this machine and its software in one line. */
 export function describeMachine(runtimes: readonly RuntimeInfo[]): string {
   const [cpu] = cpus();
   return [

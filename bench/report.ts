@@ -2,7 +2,6 @@ import { writeFileSync } from "node:fs";
 import { median, type Summary } from "./statistics.ts";
 import type { Turn } from "./turns.ts";
 
-/** The title of each result page, and the command that writes the page. */
 const PAGES = {
   calls: ["CPU per call, compared with peers", "npm run bench"],
   growth: ["Memory per group, and cost of many groups", "npm run bench -- growth"],
@@ -35,7 +34,6 @@ export function table(columns: readonly string[], rows: readonly (readonly strin
   return [line(heads), `|${sides.join("|")}|`, ...rows.map(line)].join("\n");
 }
 
-/** Describes the CPU time that other processes used during the run. */
 export function noise(turns: readonly Turn[]): string {
   const shares = turns.map(({ othersBusy }) => othersBusy);
   const percent = (share: number) => `${Math.round(100 * share)} %`;

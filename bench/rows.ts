@@ -2,13 +2,11 @@ import type { TokenStorage } from "./calls/peer-records.ts";
 import type { CallKey } from "./calls.ts";
 import type { Runtime } from "./runtimes.ts";
 
-/** A measured server: one row of the tables. */
 export interface Row {
   /** Unique, such as `fastify-plain` or `service-deno`. */
   readonly key: string;
   readonly title: string;
   readonly runtime: Runtime;
-  /** Calls that the server supports. */
   readonly calls: readonly CallKey[];
   /** Path of the server's program, without build folder and extension. For Go, the program's argument. */
   readonly entry: string;
@@ -16,7 +14,6 @@ export interface Row {
   readonly storage: TokenStorage | "service";
   /** Number of its Redis database. Releases with different record formats need different databases. */
   readonly database: number;
-  /** Whether the benchmark also measures the server's latency. */
   readonly isPaced: boolean;
 }
 

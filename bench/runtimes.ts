@@ -11,14 +11,12 @@ export const RUNTIMES: readonly Runtime[] = ["node", "node24", "deno", "go"];
 
 export interface RuntimeInfo {
   readonly runtime: Runtime;
-  /** Name in tables, such as `Node 24`. */
   readonly title: string;
   readonly version: string;
   /** Path of the executable. For Go, the built program with all servers. */
   readonly path: string;
 }
 
-/** Folder for builds of `npm run bench`. Git ignores it. */
 export const BUILD_FOLDER = "dist-bench";
 
 /** Node 24 is not a dependency: as a dependency, it would become the `node` of every npm script. */

@@ -11,11 +11,9 @@ import { BUILD_FOLDER, type RuntimeInfo } from "./runtimes.ts";
 /** A listening server that is pinned to the servers' core. */
 export interface BenchServer extends Pick<RunningProcess, "type"> {
   readonly row: Row;
-  /** Returns the server's URL for an HTTP version. */
   url(http: 1 | 2): string;
   /** Time from the start of the process until it listened, in milliseconds. */
   readonly startMs: number;
-  /** Returns the output so far, in lines. */
   log(): LogLine[];
   /** Returns the CPU time so far, user and system, in seconds. */
   cpuSeconds(): number;
@@ -61,7 +59,6 @@ export async function startServer(
   };
 }
 
-/** The line that a server writes when it listens. */
 interface Listening {
   readonly url: string;
   readonly http2Url?: string;

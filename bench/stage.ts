@@ -8,7 +8,6 @@ import type { Row } from "./rows.ts";
 import type { RuntimeInfo } from "./runtimes.ts";
 import { type BenchServer, startServer } from "./servers.ts";
 
-/** An API token that every server accepts. */
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
 /**
@@ -24,7 +23,6 @@ export interface Store {
 }
 
 export interface OneNode extends Store {
-  /** Returns the CPU time so far, in seconds. */
   cpuSeconds(): number;
 }
 
@@ -35,7 +33,6 @@ export interface Stage<S extends Store> {
   start(row: Row, settings?: { readonly [name: string]: string }): Promise<BenchServer>;
 }
 
-/** Starts a Redis on the core of this process. */
 export async function startStore(): Promise<OneNode> {
   const redis = await startRedis();
   const pid = Number(/^process_id:(\d+)/m.exec(String(await ask(redis, "INFO", "server")))?.[1]);

@@ -19,7 +19,6 @@ export function lowerQuartile(figures: readonly number[]): number {
   return summarise(figures).low;
 }
 
-/** Returns a quantile of figures in ascending order, and interpolates between neighbours. */
 export function quantile(sorted: readonly number[], share: number): number {
   const at = (sorted.length - 1) * share;
   const below = sorted[Math.floor(at)] ?? Number.NaN;

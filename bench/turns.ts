@@ -8,7 +8,6 @@ import type { OneNode, Stage } from "./stage.ts";
 export interface Subject {
   readonly server: BenchServer;
   readonly call: Call<string>;
-  /** Returns the body of a single call. Default: the body of `call`. */
   readonly bodyOnce?: () => Uint8Array | undefined;
   /** @throws if the answer is wrong */
   check(answer: Answer): void;
@@ -28,7 +27,6 @@ export interface Turn {
   readonly storeMicros: number;
   /** Undefined if the call does not define its number of connections. */
   readonly latency: Latency | undefined;
-  /** Share of its core that the server used. */
   readonly serverBusy: number;
   /** Used share of the load's core. Near 1, the load generator is the bottleneck. */
   readonly loadBusy: number;
@@ -40,13 +38,11 @@ export interface Turn {
 export interface Aside {
   readonly row: string;
   readonly call: string;
-  /** Peak resident memory during the turns. */
   readonly peakMiB: number;
   /** Latency at half of the rate that the server reached during the warm-up. Undefined if not measured. */
   readonly latency: Latency | undefined;
 }
 
-/** Durations in seconds. */
 export interface Durations {
   readonly warmUp: number;
   readonly turn: number;
@@ -60,7 +56,6 @@ export interface TurnOptions {
   readonly round: number;
 }
 
-/** Enough calls to estimate the speed of a server. */
 const FIRST_CALLS = 640;
 
 /**

@@ -24,7 +24,6 @@ export interface Plan {
 }
 
 export interface Results {
-  /** Times from the start of the service until it listens, in milliseconds. */
   readonly startMs: readonly number[];
   readonly turns: readonly Turn[];
   readonly asides: readonly Aside[];

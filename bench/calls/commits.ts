@@ -10,13 +10,10 @@ const CLONES = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), 
 
 /** A built commit, or the working files. */
 export interface Built {
-  /** Name in the tables. */
   readonly title: string;
-  /** Folder of the built bundle. */
   readonly dist: string;
 }
 
-/** The working files, which another script has already built. */
 export const HERE: Built = { title: "now", dist: "dist" };
 
 /**

@@ -67,7 +67,6 @@ function optionsOf(args: readonly string[]) {
   };
 }
 
-/** @throws if the kind is unknown */
 function kindOf({ positionals: [what, base, head] }: ReturnType<typeof optionsOf>): Kind {
   if (what === "commits" && base !== undefined) {
     return {

@@ -43,7 +43,6 @@ export async function seed(
 
 let created = 0;
 
-/** Returns the body of a single call. For a creation, the body has a new id. */
 export function bodyOnce(call: Call): Uint8Array | undefined {
   if (call.key !== "create") return call.body;
   return Buffer.from(String(call.body).replace('"ID"', `"checked-${process.pid}-${created++}"`));

@@ -12,7 +12,6 @@ export interface Measured {
   readonly results: Results;
 }
 
-/** Servers in the summary: their names, and the keys of their rows. */
 const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["**this service**, Node 20", "service"],
   ["**this service**, Node 24", "service-node24"],
@@ -25,7 +24,6 @@ const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["connect-go with rueidis", "connectGo"],
 ];
 
-/** Returns a table with the CPU per Get of each server that does the same work. */
 export function summary({ rows, results }: Measured): string {
   const lines = SUMMARY.flatMap(([title, ...keys]) => {
     const cells = READS.map((call) => {
@@ -135,7 +133,6 @@ export function turnsOf({ turns }: Results, row: string, call: string): Turn[] {
   return turns.filter((turn) => turn.row === row && turn.call === call);
 }
 
-/** Returns the measured calls and their titles. */
 export function titles({ turns }: Results): (readonly [CallKey, string])[] {
   const subject = { apiToken: "", readId: "", writtenId: "", userGroupToken: "" };
   return [...calls(subject).values()]

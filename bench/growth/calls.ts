@@ -22,7 +22,6 @@ export interface CallPlan {
 
 const UNDER_WAY = 64;
 
-/** Measures Get, Update, Rotate and Resolve on random groups. */
 export async function measureCalls(store: UserGroupStore, redis: Redis, plan: CallPlan): Promise<CallFigures[]> {
   const { kind, groups, calls } = plan;
   const pick = () => Math.floor(Math.random() * groups);

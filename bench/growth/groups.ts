@@ -11,7 +11,6 @@ export interface Kind {
   group(number: number): NewUserGroup;
 }
 
-/** The environment that contains all groups. */
 export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", number: candidateOf("acme/Customer", 0) };
 
 export const BY: ChangeBy = {

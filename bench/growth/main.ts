@@ -17,7 +17,6 @@ import { measureScripts, type ScriptFigures } from "./scripts.ts";
 const SIZES = [1000, 200_000, 1_000_000];
 /** Number of calls of each kind, at the first and the last size. */
 const CALLS = 4000;
-/** Number of groups that one step creates. */
 const BATCH = 1000;
 
 const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per group: its hash, its index entries and its audit event.
@@ -115,7 +114,6 @@ function section({ title }: Kind, sizes: readonly Size[]): string {
   ].join("\n\n");
 }
 
-/** Returns the connection to the single node. */
 function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
   if (!node) throw new Error("no node found");

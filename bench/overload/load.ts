@@ -25,7 +25,6 @@ export const PROTOCOLS: readonly Protocol[] = [
 export interface Reads extends Pick<Call, "headers" | "body"> {
   readonly http: 1 | 2;
   readonly urls: readonly string[];
-  /** h2load writes its log into this folder. */
   readonly folder: string;
   /** Prefix of the log's file name. Concurrent loads need different names. */
   readonly name: string;
@@ -36,14 +35,12 @@ export interface Reads extends Pick<Call, "headers" | "body"> {
 export interface Load {
   readonly title: string;
   readonly connections: number;
-  /** Maximum calls in flight per connection. */
   readonly streams: number;
   /** Calls started per second. If undefined, each answer starts the next call. */
   readonly perSecond?: number;
 }
 
 export interface Outcomes {
-  /** Number of answers with a group, per second. */
   readonly answeredPerSecond: number;
   readonly refusedPerSecond: number;
   /** Number of all other answers and of broken streams. h2load does not count broken HTTP/1.1 connections. */

@@ -94,7 +94,6 @@ async function withWorker<T>(
     readonly seconds: number;
     /** Client address of the other caller behind a proxy. If undefined, the other caller connects directly. */
     readonly address?: string;
-    /** Additional entries of `API_TOKENS`. */
     readonly tokens?: readonly string[];
     readonly settings?: { readonly [name: string]: string };
   },

@@ -4,7 +4,6 @@ import { API_TOKEN } from "../stage.ts";
 import { closedLoop, type Load, type Outcomes, openLoop, PEAK, type Reads, run } from "./load.ts";
 import { lostOf, type Observed, type OtherCaller, p99Of } from "./other.ts";
 
-/** An answer within this many milliseconds counts as prompt. */
 export const PROMPT_MS = 50;
 const RECOVERY_TIMEOUT_MS = 30_000;
 
@@ -16,7 +15,6 @@ export interface Worker {
   readonly seconds: number;
 }
 
-/** Loads above the peak. */
 export interface Floods {
   /** Rates in an open loop, as multiples of the peak. */
   readonly rates: readonly number[];
@@ -27,7 +25,6 @@ export interface Floods {
 interface Measured extends Outcomes {
   readonly load: Load;
   readonly other: Observed;
-  /** CPU time of the worker during the load, in seconds. */
   readonly cpuSeconds: number;
   readonly busy: number;
   readonly peakMiB: number;

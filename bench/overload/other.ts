@@ -15,7 +15,6 @@ export interface OtherCalls {
 }
 
 export interface ObservedCalls {
-  /** Latencies of answers with a group, in milliseconds. */
   readonly times: number[];
   refused: number;
   /** Number of other answers, broken calls, and timeouts after 20 s. */
@@ -56,13 +55,11 @@ export async function startOther(server: BenchServer, address?: string): Promise
   return { observed, stop: () => child.stop() };
 }
 
-/** Returns the p99 latency over one or both HTTP versions, in milliseconds. */
 export function p99Of(...observed: readonly ObservedCalls[]): number {
   const times = observed.flatMap((calls) => calls.times).sort((a, b) => a - b);
   return quantile(times, 0.99);
 }
 
-/** Returns the number of refused and failed calls over both HTTP versions. */
 export function lostOf({ http1, http2 }: Observed): number {
   return http1.refused + http1.failed + http2.refused + http2.failed;
 }

@@ -2,7 +2,6 @@ import { createDecipheriv, createHash, createSecretKey, hkdfSync } from "node:cr
 import { Redis } from "ioredis";
 import type { JsonObject } from "../../src/domain/user-group.ts";
 
-/** A user group from Redis, with its decrypted token. */
 export interface StoredGroup {
   readonly teamId: number;
   readonly token: string;

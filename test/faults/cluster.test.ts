@@ -47,7 +47,6 @@ describeWithRedis("a Cluster", () => {
     const { store, client } = await open(500);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     const updated: string[] = [];
-    /** Request ids of changes with an unknown outcome. */
     const unsure: string[] = [];
     const made = await Promise.all(["a", "b"].map((id) => store.getOrCreate(environment, newGroup(id))));
     const { prefix } = keysOf(environment, "");

@@ -6,10 +6,8 @@ import type { Fault } from "./stage/fault.ts";
 import { FAULTS } from "./stage/faults.ts";
 import { perform } from "./stage/stage.ts";
 
-/** Duration of each fault, in seconds. */
 const SECONDS = { whole: 20, short: 5 };
 
-/** Maximum number of violations in the message of a failed test. */
 const SHOWN = 10;
 
 const isShort = inject("isShort");

@@ -57,7 +57,6 @@ interface Method {
   /** A request message in binary. `json` has the same message in JSON. */
   readonly proto: Buffer;
   readonly json: string;
-  /** Value of the `Authorization` header of a valid caller. */
   readonly authorization: string;
 }
 

@@ -8,7 +8,6 @@ import { type Ask, exchangesOf } from "./exchange.ts";
 import { cases } from "./mutate.ts";
 import { describeScript, play, type Script } from "./play.ts";
 
-/** Number of concurrent connections. */
 const AT_ONCE = 24;
 const PER_BATCH = 240;
 /** The fuzzer measures memory and descriptors after this share of the time, and compares them at the end. */
@@ -26,7 +25,6 @@ interface Plan {
   readonly seed: number;
   /** Number of a batch to replay, from 1: first each script alone, then all together. Undefined plays all batches. */
   readonly batch: number | undefined;
-  /** Returns whether the run must end early. */
   readonly isEnding: () => boolean;
 }
 

@@ -28,7 +28,6 @@ export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Scr
 
 const MAX_BYTES = 300_000;
 
-/** Returns a script that sends an unchanged exchange in two packets. */
 function splitAt(exchange: Exchange, at: number): Script {
   const bytes = Buffer.concat(exchange.pieces);
   const { name, protocol, answers } = exchange;

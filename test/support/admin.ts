@@ -71,7 +71,6 @@ export function presenting(transport: Transport, token: string): Transport {
   };
 }
 
-/** Returns the environment `NAME/Customer` of a test server. */
 export function customerOf({ environment }: { readonly environment: string }) {
   return { name: environment, tag: ApiEnvironmentTag.CUSTOMER };
 }
@@ -107,7 +106,6 @@ export async function endSoon(
   }
 }
 
-/** Returns all audit events of an environment that match a filter. */
 export async function auditEventsOf(
   server: { readonly url: string; readonly environment: string },
   filter: object = {},
@@ -119,7 +117,6 @@ export async function auditEventsOf(
   );
 }
 
-/** Reads all pages, and returns their items. */
 export async function allPages<P extends { readonly nextPageToken: string }, T>(
   read: (pageToken: string) => Promise<P>,
   itemsOf: (page: P) => readonly T[],

@@ -14,7 +14,6 @@ export const describeWithChromium = describe.skipIf(chromiumPath === undefined);
 
 export interface TestBrowser {
   readonly context: BrowserContext;
-  /** Closes the browser, and deletes its profile. */
   close(): Promise<void>;
 }
 
@@ -55,7 +54,6 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
 
 /** A server with a single page. */
 export interface PageServer {
-  /** For example, `http://127.0.0.1:1234`. */
   readonly origin: string;
   close(): Promise<void>;
 }
@@ -93,9 +91,7 @@ export async function stopClock(page: Page): Promise<void> {
 }
 
 export interface Answers {
-  /** Returns the number of responses for a path. */
   count(path: string): number;
-  /** Returns the headers and bodies of all responses. */
   texts(): Promise<string>;
 }
 

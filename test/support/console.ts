@@ -9,7 +9,6 @@ import type { TestBrowser } from "./chromium.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Tags of axe-core's rules for WCAG 2.2 AA. */
 const WCAG_22_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
 /** Folder of the screenshots. Tests write them only with `CONSOLE_PICTURES=1`. */
@@ -33,7 +32,6 @@ export interface TestConsole {
   readonly page: Page;
   /** Presses Tab until the element with a role and a name has the focus. */
   tabTo(role: Parameters<Page["getByRole"]>[0], name: string): Promise<void>;
-  /** Moves the focus to a field, and replaces its text. */
   type(label: string, text: string): Promise<void>;
   /** Replaces the text of a field, and presses Enter. */
   enter(label: string, text: string): Promise<void>;
@@ -41,9 +39,7 @@ export interface TestConsole {
   choose(label: string, text: string): Promise<void>;
   /** Moves the focus to a button or link, and presses Enter. For a link, waits until its page is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
-  /** Waits until the live region contains a text. */
   says(text: string): Promise<void>;
-  /** Waits until an alert contains a text. */
   alerts(text: string): Promise<void>;
   signIn(token: string): Promise<void>;
   /** Checks the current page or dialog against WCAG 2.2 AA in every view. */

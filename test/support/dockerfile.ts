@@ -33,7 +33,6 @@ export function readStages(path: string): Stage[] {
   return stages;
 }
 
-/** Configuration of the container that a stage creates. */
 export interface Container {
   readonly env: { readonly [name: string]: string };
   readonly user: string;

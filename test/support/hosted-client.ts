@@ -27,7 +27,6 @@ export class HostedError extends Error {
   }
 }
 
-/** HTTP method and path of each call. */
 const CALLS = {
   createUserGroup: ["POST", "create_user_group"],
   updateUserGroup: ["POST", "update_user_group"],

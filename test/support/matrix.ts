@@ -66,7 +66,6 @@ export interface Place {
   readonly client: ServiceClient;
   /** A client that reports every field, for reads of the stored values. */
   readonly reference: ServiceClient;
-  /** Request headers with the API token of each environment. */
   readonly as: { readonly customer: CallHeaders; readonly testing: CallHeaders; readonly untagged: CallHeaders };
 }
 

@@ -11,16 +11,13 @@ export interface Link {
   leadTo(port: number): void;
 }
 
-/** Faults of the responses to clients. */
 export interface Disturbance {
-  /** Returns the delay of a response, in milliseconds. */
   readonly delayMs?: () => number;
   /**
    * Returns the number of bytes of a response after which the connection breaks. If undefined, the connection does not
    * break.
    */
   readonly cutAt?: (bytes: number) => number | undefined;
-  /** Returns the response to send instead of the original response. */
   readonly rewrite?: (answer: Buffer) => Buffer;
 }
 
@@ -42,7 +39,6 @@ export class Network {
   #isBlocked: (one: string, other: string) => boolean = () => false;
   #disturbance: Disturbance = {};
 
-  /** Returns the local address from which a node must connect. */
   addressOf(name: string): string {
     const known = [...this.#names].find(([, other]) => other === name)?.[0];
     const address = known ?? `127.0.1.${this.#names.size + 1}`;

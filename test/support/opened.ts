@@ -50,10 +50,8 @@ export const [newRedis, suiteRedis] = opening(startRedis, (redis) => redis.stop(
 
 export const [newCluster, suiteCluster] = opening(startCluster, (cluster) => cluster.stop());
 
-/** Starts a master with replicas and Sentinels. */
 export const [newSentinels, suiteSentinels] = opening(startSentinels, (sentinels) => sentinels.stop());
 
-/** Opens a proxy in front of a Redis. */
 export const [newProxy, suiteProxy] = opening(openRedisProxy, (proxy) => proxy.close());
 
 export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
@@ -61,7 +59,6 @@ export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
 /** Connects to all nodes of a Cluster, like an operator. */
 export const [, suiteClusterOperator] = opening(clusterOperator, (operator) => operator.disconnect());
 
-/** Starts a server process, and does not wait until it is ready. */
 export function newServerProcess(options: ServerOptions): ServerProcess {
   return newProcess(startServerProcess(options));
 }

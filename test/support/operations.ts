@@ -10,7 +10,6 @@ import type { TestServer } from "./server.ts";
 
 type Server = Pick<TestServer, "url">;
 
-/** Waits until a server reports itself as ready, or as not ready. */
 export async function waitUntilReady(
   { url }: Server,
   isReady = true,
@@ -38,7 +37,6 @@ export function healthOf({ url }: Server) {
   return createClient(Health, createGrpcTransport({ baseUrl: url }));
 }
 
-/** Returns the value of the only series with a name and labels, or undefined if no such series exists. */
 export async function metricOf(server: Server, ...of: Parameters<Metrics>): Promise<number | undefined> {
   return (await metricsOf(server))(...of);
 }

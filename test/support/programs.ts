@@ -13,7 +13,6 @@ const PYTHON = join(ROOT, "packages/client-python");
 const CACHE = join(ROOT, "node_modules/.cache");
 const GO = join(ROOT, "packages/client-go");
 
-/** Languages of the example programs in the console. */
 export type Language = "curl" | "TypeScript" | "Python" | "Go";
 
 /**

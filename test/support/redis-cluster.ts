@@ -8,11 +8,9 @@ import { ask, startRedis, type TestRedis } from "./redis.ts";
 export interface TestCluster {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
-  /** Returns the master of a key. */
   masterOf(key: string): Promise<TestRedis>;
   /** Returns a look-up function from each key to its current master. */
   masters(): Promise<(key: string) => TestRedis>;
-  /** Returns a master that does not store the key. */
   otherThan(key: string): Promise<TestRedis>;
   /** Starts to move the slot of a key. From this call on, each key of the slot is on one of two masters. */
   beginMove(key: string, to: TestRedis): Promise<SlotMove>;
@@ -21,7 +19,6 @@ export interface TestCluster {
   stop(): Promise<void>;
 }
 
-/** A move of a slot from one master to another. */
 export interface SlotMove {
   /** Moves up to `count` keys. Default: all keys. @returns the number of moved keys */
   keys(count?: number): Promise<number>;
@@ -35,7 +32,6 @@ const SLOTS = 0x4000;
 export interface ClusterOptions {
   /** Time without an answer after which a replica replaces its master, in milliseconds. Default 5000. */
   readonly nodeTimeoutMs?: number;
-  /** Returns additional arguments of a node. */
   readonly argsOf?: (node: number) => readonly string[];
   /** Simulated network between the nodes, whose names are `node 0` and so on. Default: direct connections. */
   readonly network?: Network | undefined;

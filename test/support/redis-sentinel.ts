@@ -10,7 +10,6 @@ export const MASTER = "main.1";
 export interface TestSentinels {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
-  /** Returns the current master, according to the first Sentinel that responds. */
   master(): Promise<TestRedis>;
   /** Makes the Sentinels replace the healthy master. */
   failOver(): Promise<void>;
@@ -24,7 +23,6 @@ export interface SentinelOptions {
   /** Time without an answer after which Sentinels replace the master, in milliseconds. Default 30,000. */
   readonly downAfterMs?: number;
   readonly password?: string | undefined;
-  /** Additional arguments of the nodes. */
   readonly args?: readonly string[];
   /**
    * Simulated network between nodes and Sentinels, whose names are `node 0`, `sentinel 0` and so on. Sentinels connect

@@ -23,7 +23,6 @@ export interface TestRedis {
   /** Suspends the process. Its connections stay open, but it does not respond. */
   freeze(): void;
   thaw(): void;
-  /** Stops the process, and deletes its folder. */
   stop(): Promise<void>;
 }
 

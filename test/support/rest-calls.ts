@@ -4,10 +4,8 @@ import type { JsonObject } from "../../src/domain/user-group.ts";
 import { newId } from "./matrix.ts";
 import type { TestServer } from "./server.ts";
 
-/** JSON body of a successful response. */
 export type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
 
-/** Returns functions that make REST calls with an API token. */
 export function restCalls(server: TestServer) {
   /** Makes a call. Sends a string unchanged, and another body as JSON. */
   async function call(

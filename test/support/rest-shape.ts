@@ -30,7 +30,6 @@ export function expectRestError(
   }
 }
 
-/** Expects an error in Connect JSON. */
 export function expectConnectError({ status, headers, body, json }: HttpAnswer, code: string, reason: string): void {
   expect(body.toString()).not.toMatch(LIBRARY_TEXT);
   expect(headers["content-type"]).toBe("application/json");

@@ -3,7 +3,6 @@ import { expect } from "vitest";
 import { newServer, redisUrl } from "./opened.ts";
 import type { TestServer } from "./server.ts";
 
-/** Number of calls that the client makes. */
 export const CALLS = 2000;
 const RESTARTS = 3;
 

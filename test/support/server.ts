@@ -3,7 +3,6 @@ import type { Certificates } from "@user-group-service/testing/certificates";
 import { type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
 import { denoBinary, denoRun, type Runtime } from "@user-group-service/testing/runtime";
 
-/** Returns an entry of TOKEN_KEYS whose key consists of one repeated byte. */
 export const tokenKey = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
 
 /** Default value of TOKEN_KEYS for a test server that uses Redis. */
@@ -21,7 +20,6 @@ export interface LogLine {
 
 /** A server process that may not be ready yet. */
 export interface ServerProcess extends RunningProcess {
-  /** Returns the lines of the log so far. */
   log(): LogLine[];
 }
 
@@ -49,7 +47,6 @@ export interface ServerOptions {
   readonly denoFlags?: readonly string[];
 }
 
-/** Creates a random name and API tokens. */
 export function newEnvironments(): ServerEnvironments {
   const tokens = { customer: newToken(), testing: newToken(), untagged: newToken() };
   return { environment: `t${randomBytes(6).toString("hex")}`, tokens };

@@ -19,11 +19,9 @@ const LONGEST_PAUSE_MS = 8;
 
 /** Calls that read and change groups repeatedly, without retries. */
 export interface SteadyCalls {
-  /** Returns the number of correct responses so far. */
   answered(): number;
   /** Number of failed calls so far, by their error. */
   readonly faults: { readonly [fault: string]: number };
-  /** Starts no more calls, and waits for the calls in flight. */
   end(): Promise<void>;
 }
 
@@ -37,7 +35,6 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
   const faults: { [fault: string]: number } = {};
   const loop = (i: number) => {
     const userGroupId = `steady ${client} ${i}`;
-    // This call creates the group.
     const made = getUserGroup({ userGroupId }, headers);
     let n = 0;
     return async () => {

@@ -16,7 +16,6 @@ export async function keyOfApiToken(redis: Pick<Redis, "hget">, token: string): 
   return apiTokenKey(number, (await redis.hget(apiTokensKey(number), apiTokenDigest(token))) ?? "");
 }
 
-/** Returns the number of an environment from the list in Redis. */
 export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, name: EnvironmentName): Promise<number> {
   return (await listedNumbers(redis, name))[0] ?? 0;
 }

@@ -39,7 +39,6 @@ export async function setLastVersion(redis: ScriptedRedis, { number }: Environme
   await redis.hset(environmentKey(number), "version", String(version));
 }
 
-/** Sets the number of groups that were ever created in an environment. */
 export async function setGroupsEver(redis: ScriptedRedis, { number }: Environment, count: number): Promise<void> {
   await redis.hset(environmentKey(number), "groups", String(count));
 }
@@ -68,7 +67,6 @@ export async function damageToken(redis: ScriptedRedis, { number }: Environment,
   await redis.hset(groupKey(number, id), FIELD.token, `A${token.slice(1)}`);
 }
 
-/** Deletes the revocations of a group's viewer sessions. */
 export async function loseRevocations(redis: ScriptedRedis, { number }: Environment, id: string, teamId: number) {
   await redis.hdel(groupKey(number, id), FIELD.generation, FIELD.firstGeneration);
   await redis.del(revokedSessionsKey(number, teamId));
@@ -80,7 +78,6 @@ export async function recordedCheckValues(redis: ScriptedRedis): Promise<Readonl
   return Object.fromEntries([...recorded].map(([id, key]) => [id, key.checkValue]));
 }
 
-/** Deletes the record of all encryption keys. */
 export async function loseRecordedKeys(redis: ScriptedRedis): Promise<void> {
   await redis.del(TOKEN_KEYS_KEY);
 }

@@ -20,7 +20,6 @@ import { type EnvironmentDeps, redisEnvironments } from "../../src/store/environ
 import { redisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 
-/** Default author of changes. */
 export const BY: ChangeBy = {
   actorId: "test-actor",
   actorName: "a test",
@@ -43,7 +42,6 @@ export function testUserGroups(client: StoreClient, ring: readonly RingKey[], au
   };
 }
 
-/** Creates the administration of user groups with a default author. */
 export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
   const admin = redisUserGroupAdmin({ client, cipher: new TokenCipher(ring), audit });
   return {

@@ -34,7 +34,6 @@ export interface TraceCollector {
   readonly url: string;
   /** Returns the accepted spans in the order of their arrival. */
   spans(): readonly CollectedSpan[];
-  /** Returns all received bytes. */
   bytes(): Buffer;
   readonly requests: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly status: number }[];
   useTls(tls: ServerOptions): void;
@@ -111,7 +110,6 @@ export async function openTricklingCollector(head: string) {
   };
 }
 
-/** Fields of a protobuf message by their numbers. */
 type Fields = ReadonlyMap<number, readonly (Uint8Array | bigint | number)[]>;
 
 function fieldsOf(bytes: Uint8Array): Fields {

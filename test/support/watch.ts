@@ -58,14 +58,12 @@ export async function newEnvironment(admin: Admin) {
 
 export type Named = Awaited<ReturnType<typeof newEnvironment>>;
 
-/** Imports groups with these ids. */
 export async function importGroups(admin: Admin, environment: Named, ids: readonly string[], name = "x") {
   const userGroups = ids.map((providedId) => ({ providedId, name, mapping: {} }));
   const { results } = await admin.importUserGroups({ environment, userGroups, mode: ImportMode.UPSERT });
   expect(results.filter(({ outcome }) => outcome === Outcome.FAILED)).toEqual([]);
 }
 
-/** Creates an API token with the role `admin` in an environment. */
 export async function adminTokenOf(admin: Admin, environment: Named) {
   const { token, apiToken } = await admin.createApiToken({ environment, displayName: "watcher", role: Role.ADMIN });
   return { token, id: apiToken?.id ?? "" };

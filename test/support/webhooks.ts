@@ -12,7 +12,6 @@ export interface ReceivedMessage {
 
 /** An endpoint that receives messages of webhooks. */
 export interface Receiver {
-  /** Returns the URL of a path. */
   url(path?: string): string;
   /** Returns the messages to a path in the order of their arrival. */
   at(path?: string): readonly ReceivedMessage[];

@@ -4,7 +4,6 @@ import { parse } from "yaml";
 
 export const RULES_FILE = `${ROOT}/deploy/helm/files/alerts.yaml`;
 
-/** Value of the `job` label in the rules and the dashboard. */
 export const JOB = "user-group-service";
 
 export interface Alert {

@@ -8,7 +8,6 @@ import { ALERTS, DASHBOARD, JOB, panelQueries, RECORDED } from "./files.ts";
 import { exposeAll, type Series, watchedServer } from "./page.ts";
 import { isSelected, readQuery } from "./promql.ts";
 
-/** Returns the names of labels in a template. */
 const labelsIn = (text: string) =>
   [...text.matchAll(/\{\{ *(?:\$labels\.)?(\w+) *\}\}/g)].map(([, label = ""]) => label);
 

@@ -80,7 +80,6 @@ async function usedMemory(operator: Redis): Promise<string> {
   return /used_memory:(\d+)/.exec(await operator.info("memory"))?.[1] ?? "";
 }
 
-/** Starts Prometheus with the rules of `deploy/`. */
 async function watch(servers: readonly TestServer[]) {
   const folder = newFolder();
   const [rules, config] = [join(folder, "alerts.yaml"), join(folder, "prometheus.yaml")];
@@ -114,7 +113,6 @@ async function watch(servers: readonly TestServer[]) {
       const firing = alerts.filter(({ state, labels }) => state === "firing" && labels.severity === "page");
       return [...new Set(firing.map(({ labels }) => labels.alertname))].sort();
     },
-    /** Returns the number of scrapes so far. */
     async scrapes(): Promise<number> {
       const query = encodeURIComponent(`sum(count_over_time(up{job="${JOB}"}[1d]))`);
       const { result } = (await ask(`query?query=${query}`)) as { result: { value: [number, string] }[] };

@@ -45,7 +45,6 @@ export function readQuery(expression: string): Query {
   return { selectors, groupedBy };
 }
 
-/** Returns whether a series has labels that a selector matches. */
 export function isSelected(labels: { readonly [label: string]: string }, { matchers }: Selector): boolean {
   return matchers.every(({ label, operator, text }) => {
     const value = labels[label] ?? "";

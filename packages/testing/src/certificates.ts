@@ -3,7 +3,6 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Paths and PEM content of a certificate and of its key. */
 export interface Certificate {
   readonly certFile: string;
   readonly keyFile: string;
@@ -11,7 +10,6 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** Certificates that all tests of a run share. */
 export interface Certificates {
   readonly folder: string;
   /** The CA that signs `server` and `client`. */

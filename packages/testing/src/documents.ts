@@ -23,7 +23,6 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/** Factors that convert each unit: sizes to bytes, and times to milliseconds. */
 const UNITS: { readonly [unit: string]: number } = {
   KiB: 1024,
   MiB: 1024 ** 2,
@@ -65,7 +64,6 @@ export function blocksOf(document: string, section: string): Block[] {
   });
 }
 
-/** Returns the names of all sections (`##`) of a document. */
 export function sectionsOf(document: string): string[] {
   return [...textOf(document).matchAll(/^## (.*)$/gm)].map(([, name = ""]) => name);
 }

@@ -101,7 +101,6 @@ export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "cl
   });
 }
 
-/** Sends a request over a new HTTP/2 connection. */
 export async function http2(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
   const session = openHttp2(url);
   try {

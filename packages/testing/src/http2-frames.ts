@@ -101,12 +101,10 @@ export class FrameReader {
   }
 }
 
-/** Returns all complete frames in some bytes. */
 export function framesIn(bytes: Buffer): ReceivedFrame[] {
   return new FrameReader().push(bytes);
 }
 
-/** Connection preface and an empty SETTINGS frame. */
 export const HELLO = Buffer.concat([PREFACE, settings()]);
 
 /** Start of an HTTP/2 connection, and the headers of `GET /` on stream 1. */

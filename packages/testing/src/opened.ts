@@ -15,7 +15,6 @@ import { listen } from "./wait.ts";
  * - Call `forSuite` in a `describe` block. It opens before the tests of the suite, and closes after them.
  */
 
-/** Registers a closer for the end of the running test. */
 export function closeLater(close: () => unknown): void {
   onTestFinished(async () => void (await close()));
 }

@@ -14,7 +14,6 @@ const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
 
-/** Additional environment variables of a process, and additional flags for Deno. */
 interface Collectable {
   readonly env: { readonly [name: string]: string };
   readonly denoFlags?: readonly string[];
@@ -43,7 +42,6 @@ export function residentBytesOf(pid: number): number {
   return Number(kib) * 1024;
 }
 
-/** Returns the number of open files and sockets of a process. */
 export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }

@@ -30,7 +30,6 @@ export interface RunningProcess {
 export interface ProcessOptions {
   /** Environment variables, in addition to PATH and HOME. */
   readonly env?: { readonly [name: string]: string };
-  /** Default: the root of the repository. */
   readonly cwd?: string;
 }
 
@@ -112,7 +111,6 @@ export async function waitUntilSaid<T>(
   }
 }
 
-/** Returns the ids of all descendants of a process. */
 export function descendants(pid: number): number[] {
   let children: number[];
   try {

@@ -1,7 +1,6 @@
 import { pause } from "./wait.ts";
 
 export interface Repeated {
-  /** Errors of the failed calls so far. */
   readonly failures: readonly string[];
   /** Starts no more calls, waits for the calls in flight, and returns the errors of all failed calls. */
   end(): Promise<readonly string[]>;

@@ -4,7 +4,6 @@ import { RUNTIMES, type Runtime } from "./runtime.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Certificates that all tests share. */
     certificates: Certificates;
   }
 }
@@ -16,7 +15,6 @@ interface Variant {
   readonly tls: Certificates | undefined;
 }
 
-/** Every runtime with and without TLS. */
 export const VARIANTS: readonly Variant[] = RUNTIMES.flatMap((runtime) => [
   { runtime, secure: false, tls: undefined },
   { runtime, secure: true, tls: inject("certificates") },

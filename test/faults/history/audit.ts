@@ -5,9 +5,7 @@ import type { Violation } from "./violation.ts";
 export interface StoredEvent {
   /** `Call.id` of the call that made the change. */
   readonly requestId: string;
-  /** Name of the RPC. */
   readonly method: string;
-  /** Id of the group within its environment. */
   readonly group: string;
 }
 
@@ -34,7 +32,6 @@ export function checkAudit({ environment, events }: StoredEnvironment, all: read
   return texts.map((text) => ({ kind: "audit", text: `${environment}: ${text}` }));
 }
 
-/** Finds events that no call can have caused. */
 function eventFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const seen = new Set<string>();

@@ -1,7 +1,6 @@
 /** Whether a change was made, as far as its caller can tell. */
 export type Fate = "made" | "perhaps" | "not made";
 
-/** A group as an answer shows it. */
 export interface Seen {
   readonly id: string;
   readonly teamId: number;
@@ -10,7 +9,6 @@ export interface Seen {
   readonly mapped: string;
   /** Undefined in answers to viewers, and if the group is suspended. */
   readonly token?: string | undefined;
-  /** Undefined in answers to viewers. */
   readonly etag?: string | undefined;
   /** Undefined if the answer does not contain the state. */
   readonly isSuspended?: boolean | undefined;
@@ -19,7 +17,6 @@ export interface Seen {
 export type Answer =
   | {
       readonly code: "ok";
-      /** Whether the call created the group. */
       readonly created: boolean;
       readonly seen: Seen;
       readonly reason?: never;
@@ -28,7 +25,6 @@ export type Answer =
   | {
       /** Deletions and imports succeed without a group in the answer. */
       readonly code: "ok";
-      /** Whether an import created the group. */
       readonly created: boolean;
       readonly seen?: never;
       readonly reason?: never;
@@ -63,7 +59,6 @@ export interface Call {
   /** Name that a change or creation sets. It is different in each call. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
-  /** Grace period of the replaced token, in milliseconds. */
   readonly graceMs?: number | undefined;
   readonly start: number;
   readonly end: number;
@@ -74,7 +69,6 @@ export interface Call {
 
 export type AnsweredCall = Call & { readonly answer: Extract<Answer, { seen: Seen }> };
 
-/** Returns a name of a group that is unique across environments. */
 export function groupOf(environment: string, id: string): string {
   return `${environment}/${id}`;
 }
@@ -87,7 +81,6 @@ export function isDone({ answer }: Call): boolean {
   return answer.code === "ok";
 }
 
-/** Returns whether the change that a call requested was made. */
 export function fateOf(call: Call): Fate {
   const { answer } = call;
   if (isDone(call)) return "made";

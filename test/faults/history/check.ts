@@ -8,14 +8,11 @@ import type { Allowances, Violation } from "./violation.ts";
 /** All calls under a fault, the stored data, and the promises that must hold. */
 export interface History {
   readonly calls: readonly Call[];
-  /** Contents of Redis after all calls. */
   readonly stored: readonly StoredEnvironment[];
   readonly allow: Allowances;
-  /** Whether the fault ended workers, so that calls may have been cut off. */
   readonly workersEnd: boolean;
 }
 
-/** Returns all violations in a history. */
 export function check({ calls, stored, allow, workersEnd }: History): Violation[] {
   return [
     ...checkAnswers(calls, { workersEnd }),

@@ -3,7 +3,6 @@ import { type Call, isDone, sortedBy } from "./call.ts";
 export interface Figures {
   readonly calls: number;
   readonly seconds: number;
-  /** Number of errors per combination of code, reason and outcome. */
   readonly errors: ReadonlyMap<string, number>;
   /** Longest time without a successful call to any group of a shard, in milliseconds. */
   readonly outageMs: number;
@@ -11,7 +10,6 @@ export interface Figures {
   readonly changeOutageMs: number;
 }
 
-/** @param shardOf returns the shard of a group */
 export function figuresOf(calls: readonly Call[], shardOf: (group: string) => string): Figures {
   const load = calls.filter(({ isFinal }) => !isFinal);
   const begin = Math.min(...load.map(({ start }) => start));
@@ -46,7 +44,6 @@ export function figuresOf(calls: readonly Call[], shardOf: (group: string) => st
   };
 }
 
-/** Returns the longest time without an answer between `begin` and `end`. */
 function longestGap(begin: number, end: number, answered: readonly Call[]): number {
   let longest = 0;
   let last = begin;
@@ -57,7 +54,6 @@ function longestGap(begin: number, end: number, answered: readonly Call[]): numb
   return longest;
 }
 
-/** Formats figures as lines of text. */
 export function figuresText({ calls, seconds, errors, outageMs, changeOutageMs }: Figures): string[] {
   const failed = [...errors].sort(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${name}`);
   return [

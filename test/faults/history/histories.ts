@@ -47,7 +47,6 @@ export function at([start, end]: readonly [number, number], reported: CallAt): C
 
 export const created = at([0, 1], call("get", shown({}, true), { value: "n0" }));
 
-/** Creates an UpdateUserGroup call that sets the name. */
 export function update(value: string, answer: Answer = shown({ name: value })): CallAt {
   return call("update", answer, { value });
 }
@@ -103,7 +102,6 @@ export function kindsOf(calls: readonly CallAt[], more: Partial<History> = {}): 
   return [...new Set(violations.map(({ kind }) => kind))];
 }
 
-/** Expects the checker to find only violations of these kinds. */
 export function finds(
   kinds: ViolationKind | readonly ViolationKind[],
   calls: readonly CallAt[],

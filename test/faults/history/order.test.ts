@@ -50,7 +50,6 @@ const other = (answer: Answer) => call("get", answer, { group: "one/b", value: "
 const shownB = { id: "b", token: "t9" };
 const final = (name: string) => at([10, 12], get({ name }, FINAL));
 
-/** Creates changes that overlap for a long time. */
 const many = (answer: (seen: { name: string }) => Answer) =>
   Array.from({ length: 12 }, (_, n) => at([1, 99], update(`n ${n}`, answer({ name: `n ${n}` }))));
 

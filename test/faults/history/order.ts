@@ -15,7 +15,6 @@ interface Group {
 
 /** What the checker has derived about a group from the calls so far. */
 interface State {
-  /** Undefined if the group does not exist. */
   readonly group: Group | undefined;
   /** How often the group was created. */
   readonly life: number;
@@ -36,9 +35,7 @@ const SHOWING: ReadonlySet<string> = new Set(["USER_GROUP_NOT_FOUND", "TOKEN_NOT
 
 interface Step {
   readonly call: Call;
-  /** Earliest time at which the call can take effect. */
   readonly start: number;
-  /** Latest time at which the call can take effect. */
   readonly end: number;
   /** Whether the call certainly took effect, so that every order contains it. */
   readonly must: boolean;
@@ -172,7 +169,6 @@ class Order {
     return { ...state, group: { teamId, name: value, token: given, isSuspended }, ended: ended(state, group.token) };
   }
 
-  /** Returns the state after a rotation or revocation. */
   #rotated(state: State, call: Call, madeIn: number | undefined): State | undefined {
     const { answer, token, requestId, graceMs = 0 } = call;
     if (madeIn === state.life) return isOk(call) ? this.#shown(state, answer.seen) : undefined;

@@ -5,21 +5,17 @@ import type { Violation } from "./violation.ts";
 export interface StoredGroup {
   readonly id: string;
   readonly teamId: number;
-  /** Digest of the group's token. */
   readonly digest: string;
   /** Which kinds of tokens are stored. A valid group has exactly one token, either its own or a foreign one. */
   readonly has: { readonly own: boolean; readonly foreign: boolean };
-  /** Digest of the old token in its grace period. */
   readonly graceDigest: string | undefined;
 }
 
 export interface StoredEnvironment {
   readonly environment: string;
   readonly groups: readonly StoredGroup[];
-  /** Token index, from digests to group ids. */
   readonly tokens: ReadonlyMap<string, string>;
   readonly ids: readonly string[];
-  /** Value of the counter for team ids. */
   readonly count: number;
   /** Audit events. The events of one group are in order. */
   readonly events: readonly StoredEvent[];

@@ -30,7 +30,6 @@ export interface Allowances {
   readonly staleMs: number;
 }
 
-/** All promises hold. */
 export const STRICT: Allowances = { mayForget: false, staleMs: 0 };
 
 export function promiseText({ mayForget, staleMs }: Allowances): string {

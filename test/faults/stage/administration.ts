@@ -10,14 +10,11 @@ import type { Worker } from "./workers.ts";
 
 const IMPORTED = 3;
 
-/** Functions and values of the load that the administration uses. */
 export interface AdministrationParts {
   readonly random: Random;
-  /** Returns a random worker. */
   worker(): Worker;
   /** Returns a name that no other call uses. */
   name(): string;
-  /** Adds calls to the history. */
   note(calls: readonly Call[]): void;
 }
 
@@ -148,7 +145,6 @@ export class Administration {
     return [...some];
   }
 
-  /** Returns a group that does not exist yet, and that no other caller uses. */
   #make(environment: Known["environment"]): Known {
     const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
     this.made.push(made);

@@ -6,10 +6,8 @@ import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";
 import type { TopologyName } from "./topologies.ts";
 
-/** Topologies in which these faults are tested. */
 const TOPOLOGIES: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
-/** Faults of connections while all nodes are up. */
 export const clientFaults: readonly Fault[] = [
   ...onEach("connections break in the middle of answers", {
     isNetworked: true,

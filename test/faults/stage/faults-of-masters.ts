@@ -6,7 +6,6 @@ import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";
 import type { TopologyName } from "./topologies.ts";
 
-/** Topologies that replace a failed master. */
 const REPLACING: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
 /** A failover keeps acknowledged changes, but may lose other changes that reads have shown. */
@@ -18,7 +17,6 @@ const FORGETS = { mayForget: true, staleMs: 0 };
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
-/** Waits until another node is the master of a key. */
 async function replaced(topology: Stage["topology"], key: string, old: unknown): Promise<void> {
   await waitFor("another node is the master", async () => {
     const master = await topology.master(key).catch(() => undefined);
@@ -67,7 +65,6 @@ function frozenFor(ms: number, downAfterMs: number): Fault[] {
   }));
 }
 
-/** Faults in which a master fails or is replaced. */
 export const masterFaults: readonly Fault[] = [
   ...REPLACING.map(
     (topology): Fault => ({

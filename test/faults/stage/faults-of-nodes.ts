@@ -13,7 +13,6 @@ const KEYS_AT_ONCE = 30_000;
 
 const FILLER = "filler";
 
-/** Topologies with replicas. */
 const REPLICATED: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
 /** Faults of nodes that do not change which node is the master. */

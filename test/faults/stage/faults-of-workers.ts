@@ -28,7 +28,6 @@ export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as con
   },
 ]);
 
-/** Ends one worker after another, and restarts each worker. */
 async function endEach(
   { workers, load, hasTime }: Stage,
   end: (server: ReturnType<Stage["workers"][number]["server"]>) => Promise<void>,

@@ -9,12 +9,10 @@ import { MAPPED, record, requested } from "./record.ts";
 import { retry } from "./retry.ts";
 import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 
-/** Number of groups per environment that all callers use. */
 const GROUPS = 24;
 /** Number of callers. Each pauses for about `PAUSE_MS` between two calls. */
 const CALLERS = 32;
 const PAUSE_MS = 50;
-/** Grace period in some of the rotations, in milliseconds. */
 const GRACE_MS = 400;
 /** Number of groups per environment that the administrator uses: some of the callers' groups, and groups of its own. */
 const ADMINISTERED = { shared: 6, own: 6 };
@@ -163,7 +161,6 @@ export class Load {
     );
   }
 
-  /** Sends three concurrent rotations that present the same token. */
   async #race(): Promise<void> {
     const known = this.#group();
     const token = known.tokens.at(-1);

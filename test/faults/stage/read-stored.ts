@@ -7,7 +7,6 @@ import { listedNumbers } from "../../support/stored-keys.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import type { StoredEnvironment, StoredGroup } from "../history/stored.ts";
 
-/** Names and ids of an environment. */
 export interface NamedEnvironment {
   /** Name in histories. */
   readonly id: string;
@@ -82,7 +81,6 @@ async function readAt<T>(master: TestRedis, read: (redis: Redis) => Promise<T>):
   }
 }
 
-/** Returns the events of groups, in order. */
 async function readEvents(redis: Redis, keys: readonly string[]): Promise<StoredEvent[]> {
   const streams = await Promise.all(keys.map((key) => redis.xrange(key, "-", "+")));
   const versionOf = ([id]: readonly [string, unknown]) => Number(id.split("-")[0]);

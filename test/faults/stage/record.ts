@@ -22,7 +22,6 @@ export const MAPPED = "mapped";
 /** A call without its answer and times. */
 export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & Partial<Call>;
 
-/** @param more fields that differ from the default */
 export function requested<More extends Partial<Call>>(
   method: Call["method"],
   known: Known,
@@ -33,7 +32,6 @@ export function requested<More extends Partial<Call>>(
   return { method, worker: worker.name, environment, group: groupOf(environment, id), ...more };
 }
 
-/** The relevant contents of a successful answer. */
 export interface Answered {
   /** Undefined if the answer contains no group. */
   readonly shown: Shown | undefined;

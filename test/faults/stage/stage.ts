@@ -9,12 +9,10 @@ import { type NamedEnvironment, readNumber, readStored } from "./read-stored.ts"
 import { idle, newTopology, type Topology } from "./topologies.ts";
 import { ENVIRONMENTS, newWorkers, type Worker } from "./workers.ts";
 
-/** Everything that a fault can use. */
 export interface Stage {
   readonly topology: Topology;
   readonly workers: readonly Worker[];
   readonly load: Load;
-  /** Returns whether the fault may begin another round. */
   hasTime(): boolean;
   /** Returns the key of the next group of the load. */
   nextKey(): string;

@@ -12,9 +12,7 @@ export interface Topology {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   readonly network: Network;
-  /** Returns the name of a node in the simulated network. */
   nameOf(node: TestRedis): string;
-  /** Returns the master of a key. */
   master(key: string): Promise<TestRedis>;
   /** Returns a look-up function from each key to its current master. */
   masters(): Promise<(key: string) => TestRedis>;
@@ -29,9 +27,7 @@ export interface Topology {
 export interface TopologyOptions {
   /** Whether all connections pass through a simulated network that a test can cut and disturb. */
   readonly isNetworked: boolean;
-  /** Number of replicas that must confirm a change. */
   readonly minReplicas: number;
-  /** Time without an answer after which Redis replaces a master, in milliseconds. */
   readonly downAfterMs: number;
   /** Redis' setting `appendfsync`, for Sentinel and Cluster. */
   readonly fsync: "everysec" | "always";

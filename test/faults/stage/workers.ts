@@ -25,7 +25,6 @@ const CALLER_MS = 20_000;
 type TransportOptions = Pick<GrpcTransportOptions, "baseUrl" | "defaultTimeoutMs">;
 type NewTransport = (options: TransportOptions) => Transport;
 
-/** Runtime and protocol of each worker. */
 const KINDS: readonly { readonly name: string; readonly runtime: Runtime; readonly transport: NewTransport }[] = [
   { name: "Node by gRPC", runtime: "node", transport: createGrpcTransport },
   { name: "Node by Connect", runtime: "node", transport: (o) => createConnectTransport({ ...o, httpVersion: "1.1" }) },
@@ -80,7 +79,6 @@ function clientsOf(newTransport: NewTransport, { url, tokens, environment }: Tes
     groups: createClient(UserGroupService, own),
     viewers: createClient(ViewerService, own),
     admin: createClient(AdminService, presenting(transport, ADMIN_TOKEN)),
-    /** Fields that all requests to `admin` contain. */
     environment: { name: environment, tag: TAGS[id] },
   };
 }

@@ -26,12 +26,10 @@ export interface ConnectClientOptions {
   readonly gzip?: boolean;
 }
 
-/** Creates a connect-node client with the generated code of the server. */
 export function connectClient(url: string, options: ConnectClientOptions): ServiceClient {
   return clientOver(openTransport(url, options));
 }
 
-/** Creates a grpc-js client with the generated code of the server. */
 export function grpcJsClient(url: string, options: { readonly gzip?: boolean } = {}): ServiceClient {
   return clientOver(openGrpcJsTransport(url, options));
 }

@@ -4,7 +4,6 @@ export type ClientProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 
 export type CallHeaders = Readonly<Record<string, string>>;
 
-/** Fields of a group in protobuf JSON. */
 export interface GroupInput {
   readonly userGroupId?: string;
   readonly name?: string;
@@ -38,13 +37,11 @@ export interface GroupResult {
   /** null if the environment has no tag. */
   readonly tag?: "Customer" | "Testing" | null;
   readonly etag?: string;
-  /** Times are in ISO 8601. */
   readonly createTime?: string;
   readonly updateTime?: string;
   readonly tokenCreateTime?: string;
 }
 
-/** The group in a response to a viewer. */
 export interface ViewerResult {
   readonly teamId: number;
   readonly name: string;

@@ -312,7 +312,6 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await update({ displayName: "other" })).toEqual(renamed);
       expect(await update({ expireTime })).toEqual({ ...renamed, expireTime });
       expect(listener.reported).toEqual([digest, digest]);
-      // An update without a change is not published.
       expect(await update({ displayName: "other", expireTime })).toEqual({ ...renamed, expireTime });
       expect(listener.reported.length).toBe(2);
       expect((await store().find(ref))?.apiToken).toEqual({ ...renamed, expireTime });
@@ -436,7 +435,6 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
           await fails(create({ creator: id }, environment), ApiTokenChanged);
           await fails(store().rotate(environment, other.apiToken.id, { rotator: id }), ApiTokenChanged);
         }
-        // The root token is not affected.
         await store().rotate(environment, other.apiToken.id);
         if (lengths.length === 3) throw new StoreUnavailable(undefined, "not_made");
       };

@@ -23,17 +23,14 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 /** The key that replaces the key of `RING` in a key rotation. */
 export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
-/** Helpers that all parts of the contract use. */
 export interface ContractContext {
   /** Returns the store of a worker. The number `worker` selects its connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): ReturnType<typeof testUserGroups>;
   /** Creates an environment that contains the group `a`. */
   withGroup(given?: Partial<Environment>): Promise<{ environment: Environment; group: UserGroup }>;
-  /** Returns the administration of user groups of a worker. */
   admin(options?: { worker?: number; ring?: readonly RingKey[] }): ReturnType<typeof testUserGroupAdmin>;
   /** Returns all connections, for tests that read stored data. */
   clients(): readonly StoreClient[];
-  /** Returns the connection of a worker. */
   client(worker?: number): StoreClient;
   /** Returns a number of groups or calls: `count`, or less if the store is slow. */
   many(count: number): number;
@@ -109,7 +106,6 @@ let lastNumber = 0;
 /** Returns the connection to the store that the current suite tests. */
 let current: (() => ScriptedRedis) | undefined;
 
-/** Returns the default values of a new group. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
   return { ...groupFromMessage(providedId, { mapping: {} }), ...given };
 }
@@ -179,7 +175,6 @@ export function failingAt(client: StoreClient, script: string): StoreClient {
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** Expects a call to fail with an error of a class. */
 export async function fails(call: Promise<unknown>, error: ErrorClass): Promise<void> {
   await expect(call).rejects.toBeInstanceOf(error);
 }

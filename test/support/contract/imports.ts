@@ -204,7 +204,6 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     const { token } = await store().get(environment, "a");
     expect(tokens).toContain(token);
     expect((await store().resolve(environment, token)).providedId).toBe("a");
-    // One event for the creation, and one per change.
     expect(await eventsOf(client(), environment)).toHaveLength(13);
   });
 }

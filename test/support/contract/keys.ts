@@ -35,7 +35,6 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
     const [OLD] = RING as [RingKey];
     const WRONG = { ...OLD, secret: new Uint8Array(32).fill(9) };
     const check = (...ring: RingKey[]) => Promise.all(clients().map((client) => checkTokenKeys(client, ring)));
-    /** Returns the check values of the recorded keys. */
     const recorded = () => recordedCheckValues(redis());
     const noted = async () => Object.keys(await recorded()).sort();
     beforeEach(() => loseRecordedKeys(redis()));

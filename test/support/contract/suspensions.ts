@@ -130,7 +130,6 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
         return isOver;
       });
       expect(await suspensionsOf(environment, group.token)).toEqual(Array(18).fill(undefined));
-      // A new suspension after `until` has a new time.
       const { suspension } = await admin().suspend(environment, "a", given);
       expect(suspension?.suspendTime).toBeGreaterThanOrEqual(until);
     });

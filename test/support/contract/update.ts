@@ -90,7 +90,6 @@ export function updateContract({ store, redis }: ContractContext): void {
       const update = store({ ring: [NEXT] }).update(environment, "a", change);
       await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "not_made" });
       expect(await contents(redis(), environment)).toEqual(before);
-      // If the ring contains the key at another position, the update succeeds.
       expect((await store({ ring: [NEXT, ...RING] }).update(environment, "a", {})).token).toBe(group.token);
     });
 

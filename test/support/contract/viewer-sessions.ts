@@ -35,7 +35,6 @@ import {
 } from "./context.ts";
 
 export function viewerSessionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
-  /** Returns the claims of a new session for the group `a`. */
   async function session(environment: Environment, viewerId?: string): Promise<SessionReference> {
     const { viewer, generation } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
     return { providedId: "a", teamId: viewer.teamId, generation, viewerId };

@@ -204,7 +204,6 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect((await deliveries().due(environment))?.webhooks.find(({ id }) => id === webhook.id)).toMatchObject({
         ...{ isFree: false, failedEventTime: attemptOf("status").eventTime },
       });
-      // After an update, the webhook no longer waits for its next attempt.
       await update(true);
       expect(await deliveries().claim(claim)).toBeDefined();
       const to = { cursor: Date.now() * 2000, cursorTime: Date.now() };
@@ -234,7 +233,6 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       const now = await webhooks().get(environment, webhook.id);
       expect(now).toMatchObject({ failedAttempts: 0, failingSince: undefined, nextAttemptTime: undefined });
       expect(now.lastSuccessTime).toBeGreaterThan(0);
-      // The log keeps only the latest attempts.
       for (let i = 0, from = now; i < MAX_DELIVERIES + 5; i++) {
         const settled = await deliveries().settle(claim, advance(from, { attempt: attemptOf("delivered") }));
         from = settled?.webhook ?? expect.fail("the lease is lost");
@@ -272,7 +270,6 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
         const settled = await deliveries().settle(claim, advance(webhook, { attempt: attemptOf(outcome) }));
         expect(settled?.webhook).toMatchObject({ cursor: time * 1000, failedAttempts: 0, cursorTime: undefined });
       }
-      // A rewind cannot move the cursor forward.
       const ahead = await webhooks().rewind(environment, webhook.id, Date.now() + 1000, BY);
       expect(ahead.cursor).toBe(time * 1000);
     });

@@ -84,7 +84,6 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
       await redis().hset(keysOf(environment, "b").group, FIELD.token, "AAAA");
       await expect(admin().export(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
-      // A list contains no tokens, so the store decrypts none.
       expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(2);
       await redis().hset(keysOf(environment, "b").group, FIELD.createVersion, "yesterday");
       await expect(admin().list(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");

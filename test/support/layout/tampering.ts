@@ -16,7 +16,6 @@ const FIELDS = [
   FIELD.createVersion,
 ] as const;
 
-/** The fields that a resolve reads. */
 const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mapping];
 
 /**
@@ -102,7 +101,6 @@ function moves(context: ContractContext): void {
     await copy(b, a, names);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
-    // The other group still works.
     expect((await store().getOrCreate(environment, newGroup("b"))).group).toEqual(other);
     expect((await store().resolve(environment, other.token)).providedId).toBe("b");
   });

@@ -40,7 +40,6 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
   };
   const point = (environment: Environment, token: string, id: string) =>
     redis().hset(...entryOf(environment, token), id);
-  /** Returns the group id of each index entry. */
   const index = async (environment: Environment) => {
     const all = Object.entries(await contents(redis(), environment));
     return all.filter(([key]) => key.includes(":tokens:")).flatMap(([, entries]) => Object.values(entries as object));
@@ -98,7 +97,6 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
         await refused(environment, tokens.a);
       }
       expect((await store().resolve(environment, tokens.b)).providedId).toBe("b");
-      // After a rotation by id, the group has a valid token again.
       const { token } = await store().rotate(environment, byId("a"));
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });

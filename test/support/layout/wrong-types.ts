@@ -16,7 +16,6 @@ import {
 import { reported } from "../contract/imports.ts";
 import { keysOf } from "../stored-state.ts";
 
-/** Keys with another Redis type than expected. */
 export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractContext): void {
   describe("a key of another type", () => {
     it("instead of a group's record causes errors, and is not changed", async () => {

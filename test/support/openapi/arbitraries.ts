@@ -124,7 +124,6 @@ export const ODD: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom(65_536 - 8, 65_536 - 7).map((length) => ({ a: "a".repeat(length) })),
 );
 
-/** Generates values in which one part is replaced, removed or added. */
 export function mutated(schema: Schema, value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const names = namesIn(schema);
   return fc

@@ -22,7 +22,6 @@ export interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
-  /** Schema of the JSON that the string contains. */
   readonly "x-json"?: Schema;
   readonly "x-exact-numbers"?: boolean;
   readonly "x-in-future"?: boolean;
@@ -32,7 +31,6 @@ export interface Schema {
 
 interface Response {
   readonly content?: Content;
-  /** Possible reasons of the error. */
   readonly "x-reasons"?: readonly string[];
 }
 

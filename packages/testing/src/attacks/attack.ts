@@ -20,10 +20,8 @@ declare module "vitest" {
 export interface Target<S extends SubjectServer = SubjectServer> {
   readonly place: Place;
   readonly server: S;
-  /** Opens a connection that is closed after the attack. */
   http1(): Promise<Wire>;
   http2(options?: Http2Options): Promise<Http2Wire>;
-  /** Opens a TCP connection without TLS. */
   tcp(): Promise<Wire>;
 }
 
@@ -33,7 +31,6 @@ export interface Effort {
   readonly requests?: number;
   /** Number of connections that stay open. The memory is divided by this number. Default 1. */
   readonly connections?: number;
-  /** A few words for the table. */
   readonly outcome: string;
 }
 
@@ -49,7 +46,6 @@ export interface Bounds {
 }
 
 export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
-  /** First cell of its row in the table. */
   readonly title: string;
   readonly bounds: Bounds;
   /**
@@ -57,7 +53,6 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
    * second run shows the memory that the attack itself holds.
    */
   readonly isRehearsed?: boolean;
-  /** Options for the start of the server. */
   readonly options?: O;
   /** Runs the attack. The measurement includes connections that are still open afterwards. */
   readonly run: (target: Target<S>) => Promise<Effort>;
@@ -149,7 +144,6 @@ async function strike<O, S extends SubjectServer>(
     await bystanding.end();
     for (const wire of wires) wire.close();
     record(`${short(cpuMs)} ms, ${sizeOf(heldBytes)}, ${outcome}`);
-    // The bystander calls during the attack, and once after the attack.
     expect(bystanding.failures.slice(0, 5), "the bystander's calls").toEqual([]);
     expect(answered).toBeGreaterThan(0);
     await bystander.call();

@@ -8,7 +8,6 @@ import type { SubjectServer } from "./subject.ts";
 /** Timeout of a call during an attack, in milliseconds. Without an attack, a call takes about a thousandth of it. */
 const PATIENCE_MS = 15_000;
 
-/** An ordinary client with its own connections over HTTP/1.1 and HTTP/2. */
 export class Bystander {
   readonly server: SubjectServer;
   readonly #agent: PlainAgent;

@@ -26,7 +26,6 @@ const MAX_WRITE_BYTES = 65_536;
 /** An attacker's HTTP/2 connection. It can send invalid frames, and can ignore flow control. */
 export class Http2Wire {
   readonly wire: Wire;
-  /** Whether the server has sent GOAWAY. */
   isGoingAway = false;
   pongs = 0;
   /** Number of streams that the server reset before it sent response headers. */
@@ -91,7 +90,6 @@ export class Http2Wire {
         if (!(await this.#until(isOpen, patienceMs))) return false;
         continue;
       }
-      // Many small frames share one write.
       const frames: Buffer[] = [];
       for (let left = Math.min(room, MAX_WRITE_BYTES, body.byteLength - at); left > 0; ) {
         const length = Math.min(pieceBytes, left);

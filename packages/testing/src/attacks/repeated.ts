@@ -29,7 +29,6 @@ export async function over<T>({ server }: Target, use: (session: ClientHttp2Sess
   }
 }
 
-/** Creates an attack that repeats a request on one connection. */
 export function asking(
   title: string,
   times: number,

@@ -3,7 +3,6 @@ import type { HttpRequest } from "../http.ts";
 import type { RunningProcess } from "../process.ts";
 import type { Place } from "./place.ts";
 
-/** A server process that a test attacks or fuzzes. */
 export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "signal"> {
   readonly url: string;
   /** Value of the `Authorization` header of a valid caller. */

@@ -78,7 +78,6 @@ const PATIENCE_MS = 20_000;
 interface WireOptions {
   /** The client address, within 127.0.0.0/8. */
   readonly localAddress?: string;
-  /** Bytes to send as soon as the connection is open. */
   readonly first?: Uint8Array | string;
 }
 
