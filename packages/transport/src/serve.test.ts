@@ -48,7 +48,7 @@ it("counts a call in flight until it ends, even if the client has disconnected",
   server.destroy();
 });
 
-it("answers an open connection before it has served all of many new connections", async () => {
+it("answers an open connection before it serves the last of many new connections", async () => {
   const routes: ServeOptions["routes"] = ({ service }) => service(TalkService, { watch: async function* () {} });
   const server = await serveNode({ routes }, { host: "127.0.0.1", port: 0, tls: undefined });
   const session = connectHttp2(server.url);
@@ -81,7 +81,7 @@ it("frees the memory of an answered request without a body while the connection 
   ];
   for (const request of requests) {
     const raw = await openWire(server.url, "http/1.1", { first: `${request}\r\nhost: x\r\n\r\n` });
-    await waitFor("it is answered", () => raw.received().length > 0);
+    await waitFor("the request is answered", () => raw.received().length > 0);
     await waitFor(`it is gone: ${request}`, () => queryObjects(IncomingMessage) <= before);
     expect(raw.isClosed).toBe(false);
     raw.socket.destroy();
@@ -132,7 +132,7 @@ describe("the body of a request to an endpoint", () => {
     const call = await sendHalf("/call");
     // These requests begin later, but the server refuses them earlier.
     const short = [await sendHalf("/no-call"), await sendHalf("/open-call")];
-    for (const half of short) await waitFor("it is refused", async () => (await half.status()) === 408);
+    for (const half of short) await waitFor("the request is refused", async () => (await half.status()) === 408);
     expect(await call.status()).toBeUndefined();
     for (const half of [call, ...short]) half.close();
   });

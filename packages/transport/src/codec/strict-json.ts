@@ -61,7 +61,6 @@ function checkField(field: DescField, json: unknown): void {
     const unknown = values.find((value) => typeof value === "string" && !isEnumJson(field.enum, value));
     if (unknown !== undefined) throw new FieldError(field, `cannot decode ${field.enum} from JSON: "${unknown}"`);
   } else if (message && fieldKind === "message") check(message, json, field);
-  // The field is a list or a map.
   else if (message && isObject(json)) for (const element of Object.values(json)) check(message, element, field);
 }
 

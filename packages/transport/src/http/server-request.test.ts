@@ -127,7 +127,7 @@ async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY
   return { ends, sources };
 }
 
-it("serves a request whose empty body ends before its route is found", async () => {
+it("serves a request if its empty body ends before the route is found", async () => {
   const source = new Readable({ read() {} });
   source.push(null);
   await once(source.resume(), "end");

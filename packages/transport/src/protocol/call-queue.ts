@@ -25,7 +25,7 @@ const PER_MS = 3;
  */
 const READ_AHEAD = 256;
 
-/** The maximum number of paused connections that are resumed in one turn. Each may have `MAX_HTTP2_STREAMS` calls. */
+/** The maximum number of paused connections that are resumed in one turn, each with `MAX_HTTP2_STREAMS` calls. */
 const RESUMED_PER_TURN = 4;
 
 /** The maximum number of calls to take per call that may begin. Refusing a late call costs as much CPU as a start. */
@@ -39,7 +39,7 @@ export const CALL_BYTES = 4096;
 
 const MAX_RETRY_AFTER = 10;
 
-/** In milliseconds. Longer than `MAX_WAIT_MS`: a client with a deadline waits, and would call again if refused. */
+/** The longest wait of a call with a deadline, in milliseconds. If refused earlier, the client would call again. */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
@@ -75,7 +75,7 @@ interface Waiting {
   readonly end: (refused?: OverloadCause) => void;
 }
 
-/** The waiting calls of a caller, the oldest first. */
+/** The waiting calls of a caller, oldest first. */
 class Line {
   readonly key: string;
   readonly calls: Waiting[] = [];

@@ -38,7 +38,7 @@ describe("a deadline for Connect's handler", () => {
     expect([grpc(text), grpc(text, 1000), connect(text), connect(text, 1000)]).toEqual(Array(4).fill(text));
   });
 
-  it("is at most the lifetime of streams, which is also the default", () => {
+  it("is limited to the lifetime of streams, and defaults to this lifetime", () => {
     expect([grpc(undefined, 1000), grpc("2S", 1000), grpc("1S", 1000), grpc("5m", 1000)]).toEqual([
       "1000m",
       "1000m",

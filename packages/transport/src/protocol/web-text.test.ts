@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { decodeWebText, WebTextDecoder } from "./web-text.ts";
 
 describe("gRPC-Web text", () => {
-  it("is decoded as by protobuf-es, even if it is split at any character", () => {
+  it("is decoded as by protobuf-es, even if the text is split at any character", () => {
     const characters = fc.constantFrom(..."ABCDxyz019+/-_= \n\t!é");
     fc.assert(
       fc.property(fc.array(characters, { maxLength: 40 }), fc.nat(40), (letters, cut) => {
