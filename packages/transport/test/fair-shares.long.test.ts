@@ -94,7 +94,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     const before = await heldBytes();
     const opened = await shortHalfBodies(3);
     await waitFor("the server refuses nearly all bodies", () => refusedOf(opened) >= 300 - STREAMS);
-    // The upload succeeds although it comes from the same address.
+    // The upload comes from the same address as the half bodies, but succeeds.
     expect(await endUpload(upload)).toBe("200");
     await waitFor("the server answers the other bodies with a timeout", () => refusedOf(opened) === 300);
     await closeAll();

@@ -34,7 +34,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
       async () => (await heldBytes()) - before < (64 + 24) * MIB,
       60_000,
     );
-    // The server writes no bytes of an answer that it has ended.
+    // The server writes no more bytes of an ended answer.
     const late = connect(port.url);
     kept.push(late);
     const stream = late.on("error", () => {}).request({ ":path": "/", "x-bytes": "100000" });

@@ -15,7 +15,10 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     for (let turn = 1; turn <= 20; turn++) {
       const sizes = Array.from({ length: 16 }, (_, i) => turn + 100 * i);
       raw.push(sizes.map(request).join(""));
-      await waitFor("the server answers them", () => answers(raw) === 16 * turn && raw.received().at(-1) === 0x61);
+      await waitFor(
+        "the server answers the requests",
+        () => answers(raw) === 16 * turn && raw.received().at(-1) === 0x61,
+      );
     }
     expect(raw.isClosed).toBe(false);
     const lengths = [
@@ -45,7 +48,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     const raw = await dial();
     const length = 12 * MIB;
     raw.push(request(length));
-    await waitFor("its answer begins", () => raw.received().length > 0);
+    await waitFor("the answer begins", () => raw.received().length > 0);
     raw.socket.pause();
     // Over TLS, the body has several records that arrive together.
     const body = "b".repeat(60_000);
@@ -112,7 +115,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
   it("take little memory if the server refuses them behind an unread answer", async () => {
     const raws = await Promise.all(Array.from({ length: 4 }, dial));
     for (const raw of raws) raw.push(request(12 * MIB));
-    await waitFor("their answers begin", () => raws.every((raw) => raw.received().length > 0));
+    await waitFor("the answers begin", () => raws.every((raw) => raw.received().length > 0));
     for (const raw of raws) raw.socket.pause();
     await memory();
     const before = await memory();

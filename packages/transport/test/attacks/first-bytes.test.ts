@@ -28,7 +28,6 @@ describeAttacks("connections", [
           const block = hpackBlock(post(path, type, [["expect", "100-continue"]]));
           const reset = numberFrame(FRAME.reset, 1, 8);
           await wire.send(Buffer.concat([PREFACE, settings(), frame(FRAME.headers, FLAG.endHeaders, 1, block), reset]));
-          // The same request with a complete body.
           const data = frame(FRAME.data, FLAG.endStream, 3, Buffer.alloc(5));
           const second = frame(FRAME.headers, FLAG.endHeaders, 3, block);
           await wire.send(Buffer.concat([second, data, numberFrame(FRAME.reset, 3, 0), frame(FRAME.goAway, 0, 0)]));

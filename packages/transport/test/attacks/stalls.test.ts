@@ -190,7 +190,7 @@ describeAttacks(
         const request = head("GET", PATHS.large, {});
         for (let i = 0; i < 200; i++) wire.push(request);
         const isEnded = () => wire.isClosed || !wire.socket.writable;
-        // The client does not read, so it notices the end of the connection only when it writes.
+        // The client does not read, so the client notices the end of the connection only when it writes.
         return { trickle: () => wire.push("\r\n"), isEnded };
       },
       AGAIN,

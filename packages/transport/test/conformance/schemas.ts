@@ -35,7 +35,6 @@ export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDe
 export type StreamDefinition = Message<"connectrpc.conformance.v1.StreamResponseDefinition"> &
   Definition & { responseData: Uint8Array[]; error?: ErrorDefinition };
 
-/** The message of Unary, IdempotentUnary and ClientStream. */
 export type UnaryRequest = Message & { responseDefinition?: UnaryDefinition };
 
 /** The message of ServerStream and BidiStream; only the latter has `fullDuplex`. */

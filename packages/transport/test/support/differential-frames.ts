@@ -5,7 +5,7 @@ const STREAM = 1;
 
 /**
  * Returns the bytes of an HTTP/2 connection with a request that is reset before its body ends. A client such as
- * node:http2's ends the body before it resets a stream, so it cannot send half a body.
+ * node:http2's cannot send half a body, because it ends the body before it resets a stream.
  */
 export function resetUpload(request: RawRequest, length: number, code: number): Buffer {
   const half = frame(FRAME.data, 0, STREAM, request.body.subarray(0, length));

@@ -9,7 +9,6 @@ export interface RawRequest {
   readonly target: string;
   readonly headers: FieldList;
   readonly body: Uint8Array;
-  /** Whether the request declares the length of its body. */
   readonly withLength: boolean;
   /** The positions at which the body is split into pieces. The pieces are written separately. */
   readonly cuts?: readonly number[];
@@ -185,7 +184,7 @@ export function sendHttp2(session: ClientHttp2Session, request: RawRequest): Pro
     stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     stream.on("end", () => {
       ended = true;
-      // Do not wait for the rest of the upload, because not every server reads it.
+      // Do not wait for the rest of the upload, because not every server reads the rest.
       setTimeout(() => done(false), AFTER_ANSWER_MS);
     });
     stream.on("error", () => {});

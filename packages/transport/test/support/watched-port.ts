@@ -30,7 +30,7 @@ export interface WatchedPort {
   heldBytes(): Promise<number>;
 }
 
-/** Starts a port for a suite, and checks it after each test. @param heapMib the maximum heap size, in MiB */
+/** Starts a port for a suite, and checks the port after each test. @param heapMib the maximum heap size, in MiB */
 export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib = 128): WatchedPort {
   const port = suitePort(runtime, options, heapMib);
   const raws: Wire[] = [];
