@@ -58,7 +58,7 @@ export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse 
 /**
  * Parses the body of a request as a JSON object. An empty body is an empty object. The default content type is JSON.
  *
- * @throws RefusalError for another content type; ConnectError InvalidArgument if the body is not UTF-8, not a JSON
+ * @throws RefusalError for another content type; ConnectError InvalidArgument if the body is not UTF-8 or not a JSON
  * object, or has a duplicate key
  */
 export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
@@ -94,7 +94,7 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/** Returns the only value of a field; undefined if it is missing. @throws ConnectError InvalidArgument */
+/** Returns the only value of a field; undefined if the field is missing. @throws ConnectError InvalidArgument */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -173,7 +173,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-  // Only a request with `If-Match` can have this error, so its precondition failed (RFC 9110, 15.5.13).
+  // Only a request with `If-Match` can have this error. Status 412: the precondition failed (RFC 9110, 15.5.13).
   const status = isEtagMismatch(error) ? 412 : isSuspended(error) ? 403 : httpStatus;
   const text = JSON.stringify({
     success: 0,

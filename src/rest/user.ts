@@ -107,7 +107,7 @@ export const POST: Verb = {
 
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
-/** Creates the request of a GET. A field can be in the body, in the query, or in both with the same value. */
+/** Creates the request of a GET. A field can be in the body, in the query, or with equal values in both. */
 function getRequest({ body, query }: VerbRequest): Message {
   const fields = pick(body, GROUP_FIELDS);
   let known = 0;
@@ -200,7 +200,7 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // A client that sends an empty key would assume that it can retry safely.
+    // A client with an empty key would assume that a retry is safe.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
