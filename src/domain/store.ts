@@ -47,7 +47,9 @@ export interface UserGroupStore {
     by: ChangeBy,
   ): Promise<{ group: UserGroup; created: boolean }>;
 
-  /** Replaces fields atomically. A non-empty `etag` must match. @throws UserGroupNotFound, EtagMismatch */
+  /**
+   * Replaces fields atomically. If `etag` is not empty, the group must have it. @throws UserGroupNotFound, EtagMismatch
+   */
   update(
     environment: Environment,
     providedId: string,
@@ -98,7 +100,7 @@ export interface UserGroupAdminStore {
 
   /**
    * Deletes a group atomically, and revokes its tokens at once. A later group with the same id has another team id and
-   * another token. A retry of a rotation before the deletion never returns the token of the later group.
+   * another token. After the deletion, a retry of an earlier rotation never returns the token of the later group.
    *
    * @param etag if not empty, the group must have this etag
    * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch

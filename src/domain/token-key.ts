@@ -15,7 +15,7 @@ export interface TokenKey {
   readonly lastEncryptTime: number | undefined;
 }
 
-/** The result of encrypting a page of groups again. */
+/** The result of `reencrypt`. */
 export interface Reencryption {
   /** For each id of a key: the number of groups whose tokens were encrypted with this key before the call. */
   readonly uses: ReadonlyMap<string, number>;

@@ -65,7 +65,7 @@ export function packToken(token: string): Buffer | undefined {
   return packed;
 }
 
-/** Returns the user group token of a result of `packToken`. */
+/** Returns the user group token from a result of `packToken`. */
 export function unpackToken(packed: Buffer): string {
   let body = "";
   for (let at = 0; at < PACKED_TOKEN_BYTES; at += PACKED_BYTES) {

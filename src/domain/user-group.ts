@@ -118,7 +118,7 @@ export interface ListedUserGroup
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 export interface ImportedUserGroup extends NewUserGroup {
-  /** The token in the source system. If undefined, an existing group keeps its token, and a new group gets one. */
+  /** The source token. If undefined, an existing group keeps its token, and a new group gets a new token. */
   readonly token: string | undefined;
   /** The suspension for a group that is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;

@@ -35,7 +35,7 @@ export interface SessionOwner {
  * a revocation increases the generation. The store throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
-  /** Returns the group of an id or a token, even in its grace period. @throws TokenNotFound, UserGroupNotFound */
+  /** Returns the group of an id, or of a token (also in its grace period). @throws TokenNotFound, UserGroupNotFound */
   sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject>;
 
   /**

@@ -111,7 +111,7 @@ export interface WebhookStore {
   list(environment: Environment): Promise<readonly Webhook[]>;
   update(environment: Environment, id: string, change: WebhookChange, by: ChangeBy): Promise<Webhook>;
   delete(environment: Environment, id: string, by: ChangeBy): Promise<void>;
-  /** Creates a new secret. Former secrets sign for `SECRET_GRACE_MS`. Only the result contains the new secret. */
+  /** Creates a new secret. Former secrets still sign for `SECRET_GRACE_MS`. Only the result contains the new secret. */
   rotateSecret(environment: Environment, id: string, by: ChangeBy): Promise<WebhookWithSecret>;
   /** Lists the last delivery attempts, the newest first. */
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;

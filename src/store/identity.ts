@@ -22,7 +22,7 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 /** The accepted loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of further keys in a Cluster. With at most as many equal shards, each shard has such a key. */
+/** The number of further keys in a Cluster. With up to 16 shards of equal size, each shard has such a key. */
 const SLOT_PARTS = 16;
 
 interface Identity {
@@ -138,7 +138,7 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, one shard may be down. Each mark has one read, and the time has one read.
+    // In a Cluster, a single shard may be down. With more failures than marks, all reads failed.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 

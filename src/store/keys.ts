@@ -32,10 +32,11 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
 
 /**
  * Hash that expires with the API token. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
- * `last_use_time`; `digest` of the current secret, `token_create_time`, and `rotator` if a rotation created this
- * secret; `previous`, the digests of the former secrets, the latest first, each with the end of its grace period;
- * `noticed`, the expiry time of the last event on the coming expiry, a colon, and the remaining days; and `issuers`,
- * the ids of the API tokens that created or rotated the API token, and of the issuers of these API tokens at that time.
+ * `last_use_time`, and
+ * - `digest` of the current secret, `token_create_time`, and `rotator` if a rotation created this secret
+ * - `previous`: the digests of the former secrets, the latest first, each with the end of its grace period
+ * - `noticed`: the expiry time of the last event on the coming expiry, a colon, and the remaining days
+ * - `issuers`: the ids of the API tokens that created or rotated the API token, directly or through other API tokens.
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
@@ -94,7 +95,7 @@ export type KeyName = keyof typeof KEYS;
 /** Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. */
 export const WEBHOOK_ENVIRONMENTS_KEY = "ug:webhook-environments";
 
-/** Sorted set, all scores 0: the environments, each as an `environmentMember`. The records of environments decide. */
+/** Sorted set, all scores 0: the environments, each as an `environmentMember`. The record decides. */
 export const ENVIRONMENTS_KEY = "ug:environments";
 
 export function environmentMember(path: string, number: number | ""): string {

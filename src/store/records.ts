@@ -9,7 +9,7 @@ export function recordFromAnswer(answer: readonly string[], start = 2): StoredRe
   return record;
 }
 
-/** Returns whether the key of a record does not exist. */
+/** Returns whether a record has no fields, because its key does not exist. */
 export function isEmpty(record: StoredRecord): boolean {
   for (const _ in record) return false;
   return true;
@@ -46,7 +46,7 @@ export function afterChange<T>(read: () => T): T {
   }
 }
 
-/** Processes items in concurrent batches, and yields the results. If an item fails, throws after its batch. */
+/** Processes items in concurrent batches, and yields the results. Throws a failure at the end of its batch. */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

@@ -142,7 +142,7 @@ export class StoreClient implements StoreProbe {
    * Makes a change in one round trip, by a script with a deadline at the node of its first key. With `minReplicas`, a
    * second round trip waits for the replicas. If the script reached Redis after the deadline, or if another node has
    * the key, the script is sent again. If the call fails with StoreUnavailable, Redis does not commit the change after
-   * that. The outcome of the error states whether Redis may have committed the change before.
+   * that. The outcome of the error states whether Redis may have committed the change before the failure.
    *
    * @throws the errors of `run`; TooFewReplicas if the change is committed
    */

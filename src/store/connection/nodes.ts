@@ -31,7 +31,7 @@ const WAIT_SHARE = 0.8;
 export class StoreNode {
   /** The address of the master, or its name at the Sentinels, for the log. */
   readonly name: string;
-  /** The connection for reads. Without `minReplicas`, also for changes. */
+  /** The connection for reads and, without `minReplicas`, for changes. */
   readonly reads: StoreConnection;
   /** The connection for changes. With `minReplicas`, a separate connection, because WAIT delays all later commands. */
   readonly changes: StoreConnection;

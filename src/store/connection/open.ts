@@ -49,7 +49,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     ...options,
     onError: (error) => {
       if (!isStarting) options.onError?.(error);
-      // `opened` rejects with this fault. Later errors follow from it, and are not reported.
+      // `opened` rejects with this fault. Later errors are consequences of this fault, and are not reported.
       else if (error instanceof StoreMisconfigured) fault ??= error;
       else if (!fault) void reportAtStart(error);
     },

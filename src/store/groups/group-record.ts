@@ -24,7 +24,7 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 export interface GroupAnswer {
   readonly record: StoredRecord;
   readonly providedId: string;
-  /** Redis' clock, in milliseconds since 1970. The clock of this worker if `needsClock` returned false. */
+  /** Redis' clock, in milliseconds since 1970, or the clock of this worker if `needsClock` returned false. */
   readonly now: number;
 }
 
@@ -102,7 +102,9 @@ function storedText<Name extends keyof GroupFields>(name: Name, value: GroupFiel
   return STORED_AS[name] === "text" ? String(value) : JSON.stringify(value);
 }
 
-/** Returns whether a record has a value. The order of JSON keys does not matter. @throws RecordUnreadable */
+/**
+ * Returns whether a field of a record has this value. The order of JSON keys does not matter. @throws RecordUnreadable
+ */
 export function hasValue<Name extends keyof GroupFields>(
   record: StoredRecord,
   name: Name,
