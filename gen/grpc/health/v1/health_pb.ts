@@ -69,7 +69,7 @@ export const HealthCheckResponse_ServingStatus = {
   NOT_SERVING: 2,
 
   /**
-   * Only Watch returns it, for a service that the server does not have.
+   * Only Watch returns this value, for a service that the server does not have.
    *
    * @generated from enum value: SERVICE_UNKNOWN = 3;
    */
@@ -122,7 +122,7 @@ export const HealthListResponseSchema: GenMessage<HealthListResponse> = /*@__PUR
  */
 export const Health: GenService<{
   /**
-   * The state of one service, or of the whole server when `service` is empty.
+   * Returns the state of a service, or of the whole server if `service` is empty.
    *
    * @generated from rpc grpc.health.v1.Health.Check
    */
@@ -132,7 +132,7 @@ export const Health: GenService<{
     output: typeof HealthCheckResponseSchema;
   },
   /**
-   * The state of every service.
+   * Returns the states of all services.
    *
    * @generated from rpc grpc.health.v1.Health.List
    */
@@ -142,7 +142,7 @@ export const Health: GenService<{
     output: typeof HealthListResponseSchema;
   },
   /**
-   * The state now, then every change of it.
+   * Streams the current state of a service, then each change of the state.
    *
    * @generated from rpc grpc.health.v1.Health.Watch
    */

@@ -326,8 +326,8 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
   role: Role;
 
   /**
-   * Expiry time, in the future. If the caller's token expires, this time must not be later. Default: the expiry time of
-   * the caller's token.
+   * Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
+   * of the caller's token.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -587,7 +587,7 @@ export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRe
   displayName: string;
 
   /**
-   * New expiry time, in the future. If the caller's token expires, this time must not be later. If this field is
+   * New expiry time, in the future. Must not be later than the expiry time of the caller's token. If this field is
    * updated and unset, the token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;

@@ -19,7 +19,7 @@ export const file_usergroup_admin_v1_environment: GenFile = /*@__PURE__*/
   fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKrAQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSLwoLY3JlYXRlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2RlbGV0ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKHAQoPRW52aXJvbm1lbnROYW1lEjwKBG5hbWUYASABKAlCLrpIJ3IlMiNeW0EtWmEtejAtOV8tXVtBLVphLXowLTkuXy1dezAsNjN9JMD9GAESNgoDdGFnGAIgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnQgi6SAWCAQIQAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
- * An isolated namespace of user groups. Name and tag together are unique.
+ * An isolated namespace of user groups. The combination of name and tag is unique.
  *
  * @generated from message usergroup.admin.v1.Environment
  */

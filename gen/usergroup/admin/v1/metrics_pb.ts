@@ -186,8 +186,8 @@ export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   queuedCalls: number;
 
   /**
-   * Number of refused calls, by cause: the causes of the metric `ugs_overloaded_total`,
-   * `api-token-limit` (RATE_LIMIT) and `address-limit` (AUTH_FAILURE_LIMIT).
+   * Number of refused calls, by cause. The causes are `api-token-limit` (RATE_LIMIT), `address-limit`
+   * (AUTH_FAILURE_LIMIT) and the causes of the metric `ugs_overloaded_total`.
    *
    * @generated from field: map<string, int32> refusals = 5;
    */

@@ -632,7 +632,7 @@ export type RedeliverWebhookRequest = Message<"usergroup.admin.v1.RedeliverWebho
   webhookId: string;
 
   /**
-   * Time of the first event to deliver again. Required. A time after `delivered_time` only ends the
+   * Time of the first event to deliver again. Required. If this time is after `delivered_time`, the call only ends the
    * wait for the next attempt.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 3;

@@ -741,8 +741,8 @@ type CreateApiTokenRequest struct {
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Role of the token. Required.
 	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
-	// Expiry time, in the future. If the caller's token expires, this time must not be later. Default: the expiry time of
-	// the caller's token.
+	// Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
+	// of the caller's token.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1140,7 +1140,7 @@ type UpdateApiTokenRequest struct {
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// New display name. If this field is updated, it must not be empty.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New expiry time, in the future. If the caller's token expires, this time must not be later. If this field is
+	// New expiry time, in the future. Must not be later than the expiry time of the caller's token. If this field is
 	// updated and unset, the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// An isolated namespace of user groups. Name and tag together are unique.
+// An isolated namespace of user groups. The combination of name and tag is unique.
 type Environment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name.

@@ -265,8 +265,8 @@ type ServiceSample struct {
 	QueueLength int32 `protobuf:"varint,3,opt,name=queue_length,json=queueLength,proto3" json:"queue_length,omitempty"`
 	// Number of calls that have waited in a queue.
 	QueuedCalls int32 `protobuf:"varint,4,opt,name=queued_calls,json=queuedCalls,proto3" json:"queued_calls,omitempty"`
-	// Number of refused calls, by cause: the causes of the metric `ugs_overloaded_total`,
-	// `api-token-limit` (RATE_LIMIT) and `address-limit` (AUTH_FAILURE_LIMIT).
+	// Number of refused calls, by cause. The causes are `api-token-limit` (RATE_LIMIT), `address-limit`
+	// (AUTH_FAILURE_LIMIT) and the causes of the metric `ugs_overloaded_total`.
 	Refusals map[string]int32 `protobuf:"bytes,5,rep,name=refusals,proto3" json:"refusals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Number of Redis round trips, by operation.
 	RedisRoundTrips map[string]int32 `protobuf:"bytes,6,rep,name=redis_round_trips,json=redisRoundTrips,proto3" json:"redis_round_trips,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`

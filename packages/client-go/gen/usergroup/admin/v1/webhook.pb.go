@@ -1303,7 +1303,7 @@ type RedeliverWebhookRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the webhook.
 	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
-	// Time of the first event to deliver again. Required. A time after `delivered_time` only ends the
+	// Time of the first event to deliver again. Required. If this time is after `delivered_time`, the call only ends the
 	// wait for the next attempt.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields

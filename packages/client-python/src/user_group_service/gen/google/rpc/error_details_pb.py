@@ -24,7 +24,7 @@ _ErrorInfoFields: TypeAlias = Literal["reason", "domain", "metadata"]
 
 class ErrorInfo(Message[_ErrorInfoFields]):
     """
-    Why a call failed, for programs.
+    The reason of a failed call, for programs.
 
     ```proto
     message google.rpc.ErrorInfo
@@ -38,7 +38,7 @@ class ErrorInfo(Message[_ErrorInfoFields]):
             string reason = 1;
             ```
         domain:
-            Who defines the reason.
+            Name of the service that defines the reason.
 
             ```proto
             string domain = 2;
@@ -70,7 +70,7 @@ _BadRequestFields: TypeAlias = Literal["field_violations"]
 
 class BadRequest(Message[_BadRequestFields]):
     """
-    Which fields of the request are at fault.
+    The invalid fields of a request.
 
     ```proto
     message google.rpc.BadRequest
@@ -112,7 +112,7 @@ class BadRequest(Message[_BadRequestFields]):
                 string field = 1;
                 ```
             description:
-                What is wrong with it.
+                Description of the fault.
 
                 ```proto
                 string description = 2;
@@ -138,7 +138,7 @@ _RetryInfoFields: TypeAlias = Literal["retry_delay"]
 
 class RetryInfo(Message[_RetryInfoFields]):
     """
-    When to try again.
+    The time before a retry.
 
     ```proto
     message google.rpc.RetryInfo
@@ -146,7 +146,7 @@ class RetryInfo(Message[_RetryInfoFields]):
 
     Attributes:
         retry_delay:
-            How long to wait at least.
+            Minimum time to wait.
 
             ```proto
             optional google.protobuf.Duration retry_delay = 1;

@@ -440,8 +440,8 @@ class CreateApiTokenRequest(Message[_CreateApiTokenRequestFields]):
             usergroup.admin.v1.Role role = 3;
             ```
         expire_time:
-            Expiry time, in the future. If the caller's token expires, this time must not be later. Default: the expiry time of
-            the caller's token.
+            Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
+            of the caller's token.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -773,7 +773,7 @@ class UpdateApiTokenRequest(Message[_UpdateApiTokenRequestFields]):
             string display_name = 3;
             ```
         expire_time:
-            New expiry time, in the future. If the caller's token expires, this time must not be later. If this field is
+            New expiry time, in the future. Must not be later than the expiry time of the caller's token. If this field is
             updated and unset, the token does not expire.
 
             ```proto

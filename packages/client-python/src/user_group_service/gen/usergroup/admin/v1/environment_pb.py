@@ -28,7 +28,7 @@ _EnvironmentFields: TypeAlias = Literal["name", "tag", "create_time", "delete_ti
 
 class Environment(Message[_EnvironmentFields]):
     """
-    An isolated namespace of user groups. Name and tag together are unique.
+    An isolated namespace of user groups. The combination of name and tag is unique.
 
     ```proto
     message usergroup.admin.v1.Environment

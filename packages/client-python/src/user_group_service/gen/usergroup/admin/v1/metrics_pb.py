@@ -238,8 +238,8 @@ class ServiceSample(Message[_ServiceSampleFields]):
             int32 queued_calls = 4;
             ```
         refusals:
-            Number of refused calls, by cause: the causes of the metric `ugs_overloaded_total`,
-            `api-token-limit` (RATE_LIMIT) and `address-limit` (AUTH_FAILURE_LIMIT).
+            Number of refused calls, by cause. The causes are `api-token-limit` (RATE_LIMIT), `address-limit`
+            (AUTH_FAILURE_LIMIT) and the causes of the metric `ugs_overloaded_total`.
 
             ```proto
             map<string, int32> refusals = 5;

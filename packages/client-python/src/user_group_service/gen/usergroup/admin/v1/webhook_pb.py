@@ -871,7 +871,7 @@ class RedeliverWebhookRequest(Message[_RedeliverWebhookRequestFields]):
             string webhook_id = 2;
             ```
         start_time:
-            Time of the first event to deliver again. Required. A time after `delivered_time` only ends the
+            Time of the first event to deliver again. Required. If this time is after `delivered_time`, the call only ends the
             wait for the next attempt.
 
             ```proto
