@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Pages returns the pages of a list. It requests a page when the loop of the caller continues:
+// Pages returns the pages of a list. Pages requests the next page when the loop of the caller continues:
 //
 //	for page, err := range usergroups.Pages(ctx, client.Admin.ListUserGroups, &adminv1.ListUserGroupsRequest{}) {
 //

@@ -81,7 +81,7 @@ func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, 
 	if err != nil {
 		return nil, err
 	}
-	// Check the issuer before any request for its keys.
+	// Check the issuer before any request for keys.
 	if issuer, ok := read.claims["iss"].(string); ok && issuer != v.issuer {
 		return nil, fmt.Errorf("its issuer is %.300q, not %q", issuer, v.issuer)
 	}

@@ -103,8 +103,8 @@ interface Moment {
 }
 
 /**
- * Creates a source of viewer sessions for a page. The source requests a session at once. After 80 % of the lifetime, it
- * renews the session; while the page is hidden, the renewal can be late. If the renewal fails, the source keeps the
+ * Creates a source of viewer sessions for a page. The source requests a session at once. The source renews the session
+ * after 80 % of the lifetime, or later if the page is hidden at that time. If the renewal fails, the source keeps the
  * session. The source sends one request at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {

@@ -259,7 +259,7 @@ function whyUnread(error: unknown, keysUrl: string): string {
   return `${why}; check that this process can reach the URL, or set keysUrl`;
 }
 
-/** `fetch` reads the keys. Its CA certificates come from the environment variables of Node. */
+/** `fetch` reads the keys, with the CA certificates from the environment variables of Node. */
 const TLS_HINTS: TlsHints = {
   otherName: "set keysUrl to a URL with the name of the certificate",
   clientCertificate: "set keysUrl to a URL that requires no client certificate",

@@ -37,8 +37,6 @@ T = TypeVar("T")
 
 
 class SyncCalls:
-    """The interceptor of `Client`."""
-
     def __init__(self, token: Token) -> None:
         self._token = _checked_if_text(token)
 
@@ -67,8 +65,6 @@ class SyncCalls:
 
 
 class AsyncCalls:
-    """The interceptor of `AsyncClient`."""
-
     def __init__(self, token: AsyncToken) -> None:
         self._token = _checked_if_text(token)
 
@@ -140,7 +136,6 @@ class _Call(Generic[REQ, RES]):
         return _NO_DEADLINE if left is None else max(0.0, left / 1000)
 
     def present(self, token: str) -> None:
-        """Start another attempt."""
         self._tries += 1
         headers = self._ctx.request_headers
         headers["authorization"] = _authorization(token)

@@ -50,8 +50,6 @@ class StreamAnswer:
 
 @dataclass(frozen=True)
 class AsyncStreamAnswer:
-    """A `StreamAnswer` for asyncio."""
-
     status: int
     headers: Headers
     content: AsyncIterator[bytes]
@@ -121,7 +119,6 @@ class Http:
             raise _failure(error, url) from error
 
     def close(self) -> None:
-        """Close the connections of this process."""
         if connections := self._processes.pop(os.getpid(), None):
             connections.close()
 
@@ -254,7 +251,6 @@ class AsyncHttp:
             raise _failure(error, url) from error
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop."""
         if connections := self._loops.pop(asyncio.get_running_loop(), None):
             await connections.aclose()
 
@@ -268,8 +264,6 @@ class AsyncHttp:
 
 
 class _AsyncConnections:
-    """The connections of an event loop, each in its own httpcore pool."""
-
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
         self._proxy = proxy
@@ -296,8 +290,6 @@ class _AsyncConnections:
 
 
 class _Body:
-    """The body of a response, with a size limit."""
-
     def __init__(self, answer: httpcore.Response, max_bytes: int) -> None:
         self._status = answer.status
         self._headers = _headers_of(answer)

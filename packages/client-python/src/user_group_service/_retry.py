@@ -26,7 +26,7 @@ def pause_after(
         error: The error of the call.
         answer: The headers of the response, if one arrived.
         tries: The number of attempts so far.
-        may_repeat: Whether the call is safe to repeat even if it succeeded.
+        may_repeat: Whether the call is safe to repeat even after a success.
         left: The time until the deadline, in seconds.
 
     Returns:

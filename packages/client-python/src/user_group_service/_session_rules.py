@@ -30,8 +30,6 @@ class InvalidViewerSession(Exception):
 
 @dataclass(frozen=True)
 class Unverified:
-    """A session whose signature is not verified yet."""
-
     kid: str
     claims: dict[str, Any]
     signed: bytes

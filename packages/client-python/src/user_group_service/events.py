@@ -84,7 +84,6 @@ class _Position:
         return self._request
 
     def advance(self, response: WatchEventsResponse) -> None:
-        """Move the position after a response."""
         self._failures = 0
         self._has_response = True
         self._request.cursor = response.cursor

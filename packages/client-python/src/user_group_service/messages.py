@@ -1,4 +1,4 @@
-"""Functions that shorten requests, and iterators over the pages of lists."""
+"""Helpers for requests, and iterators over the pages of lists."""
 
 from __future__ import annotations
 

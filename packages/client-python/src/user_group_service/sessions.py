@@ -89,7 +89,7 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
         raise ValueError("issuer and audience must be set: otherwise foreign sessions would be accepted")
     unverified = read_session(session)
     claims = unverified.claims
-    # Check the issuer before any request for its keys.
+    # Check the issuer before any request for keys.
     made_by = claims.get("iss")
     if isinstance(made_by, str) and made_by != issuer:
         raise InvalidViewerSession(f"its issuer is {made_by[:300]!r}, not {issuer!r}")
