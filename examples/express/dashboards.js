@@ -1,4 +1,5 @@
-// The dashboard host, which can belong to another company. It has two ways to check viewer sessions: use one way.
+// The dashboard host, which can belong to another company. This file shows two ways to check viewer sessions. Use one
+// of the two ways.
 import {
   Code,
   ConnectError,
@@ -23,7 +24,7 @@ const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken 
 async function ask(session) {
   try {
     const viewer = await service.viewers.resolveViewer({ token: session, audience });
-    // The service also resolves user group tokens. Refuse them, because no page should have such a token.
+    // The service also resolves user group tokens. Refuse such tokens, because a page must not have a user group token.
     if (!viewer.session) return undefined;
     const { viewerId, origin } = viewer.session;
     return { group: viewer.providedId, viewer: viewerId, origin, properties: viewer.properties };
@@ -76,7 +77,7 @@ function dashboard(check) {
     const [, session] = /^Bearer (\S+)$/i.exec(req.get("Authorization") ?? "") ?? [];
     const found = session === undefined ? undefined : await check(session);
     res.set("Cache-Control", "no-store");
-    // Accept a session only from the page that it was created for.
+    // Accept a session only from the page whose origin is in the session.
     if (!found || found.origin !== req.get("Origin")) {
       res.status(401).json({ error: "the request has no valid viewer session" });
       return;

@@ -85,7 +85,7 @@ async def viewer_session(
     return {"session": made.session}
 
 
-# This function is not `async`, so that FastAPI calls it in a thread: it blocks while it reads the keys.
+# Not `async`, because this function blocks while it reads keys. FastAPI calls functions without `async` in threads.
 @app.get("/data")
 def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
     """Returns the data of the page for a session. Another back end without an API token can also do this."""
