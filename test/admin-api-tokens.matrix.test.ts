@@ -119,7 +119,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // If a caller could rotate a token that expires later, it would keep access after its own token has expired.
+      // A caller that could rotate a token with a later expiry time would keep access after its own token has expired.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);

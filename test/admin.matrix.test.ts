@@ -81,7 +81,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("reports the size of an environment, deletes it if it is empty or by force, and creates it again", async () => {
+  it("reports the size of an environment, deletes an environment if it is empty or by force, and creates it again", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);
@@ -120,7 +120,8 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 
     await admin().createEnvironment({ environment });
     const next = await admin().createApiToken({ environment, displayName: "next", role: Role.ADMIN });
-    // A token of the new environment lists only events of the new one. ADMIN_TOKEN lists the events of both.
+    // A token of the new environment lists only events of the new environment. ADMIN_TOKEN lists the events of the
+    // deleted and the new environment.
     const ofNext = await admin(next.token).listAuditEvents({});
     expect(ofNext.auditEvents.map(({ method }) => method)).toEqual(["CreateApiToken", "CreateEnvironment"]);
     const all = await admin().listAuditEvents({ environment });

@@ -28,7 +28,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
       const before = await readsOf(client);
       const answers = await Promise.all(names.map((name) => client.echo(name)));
       expect(answers).toEqual(names);
-      // One read for the commands, and one for INFO.
+      // Redis has read once for all commands, and once for INFO.
       expect((await readsOf(client)) - before).toBe(2);
     }
   });

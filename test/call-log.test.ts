@@ -92,7 +92,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     }
   });
 
-  it("has the name of a token of API_TOKENS, a keyed digest if it has no name, and root for ADMIN_TOKEN", async () => {
+  it("has the name of a token of API_TOKENS, a keyed digest if the token has no name, and root for ADMIN_TOKEN", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
     // The request rotates the token of a group that does not exist. The log line still contains the id of the group.
     expect(whoIn(line)).toEqual({

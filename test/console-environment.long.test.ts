@@ -181,7 +181,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await enter("Done by", id);
     await page.getByText("No event matches the filter.").waitFor();
     await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
-    // The service returns short pages if a filter matches few events. The console shows them as one page.
+    // The service returns short pages if a filter matches few events. The console shows these pages as one page.
     await page.route("**/ListAuditEvents", async (route) => {
       const request = { ...(route.request().postDataJSON() as object), pageSize: 1 };
       await route.continue({ postData: JSON.stringify(request) });

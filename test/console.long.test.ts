@@ -215,8 +215,8 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("link", "it's acme");
     await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
     await picture("user group");
-    // Each shown program must run unchanged. It contains the id of the group, and reads the token from an environment
-    // variable.
+    // Each shown program must run unchanged. The program contains the id of the group, and reads the token from an
+    // environment variable.
     const program = page.locator(".snippets pre");
     for (const [language, words] of [
       ["curl", "$API_TOKEN"],
@@ -545,7 +545,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await type(field, "webh");
     await results.filter({ hasText: "Webhooks" }).waitFor();
     await page.getByText("1 result", { exact: true }).waitFor();
-    // Speech input may trigger this key by accident, so the user can turn it off.
+    // Speech input may trigger this key by accident, so the user can turn the key off.
     await tabTo("checkbox", "Open the search with the key /");
     await page.keyboard.press("Space");
     await page.keyboard.press("Escape");

@@ -47,7 +47,7 @@ const EXPOSED_HEADERS = [
   "ratelimit-policy",
 ];
 
-/** Origins that are not listed. Most of them are similar to a listed origin. */
+/** Origins that are not listed. Most of these origins are similar to a listed origin. */
 const UNLISTED = [
   "https://elsewhere.example.com",
   "https://app.example.com.evil.example",

@@ -26,7 +26,7 @@ const BARE: { readonly [runtime in Runtime]: string } = {
 const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
   newTerminal(command, { env: { PORT: "0", ...env } });
 
-/** Starts an npm script. After the test, kills its process and all descendants. */
+/** Starts an npm script. After the test, kills the process of the script and all descendants. */
 function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {
   const started = startProcess(["npm", ...args], { env: { ...env, PORT: String(port) } });
   closeLater(() => {
@@ -117,7 +117,7 @@ it("a warning names an environment variable that looks like a setting, without i
 });
 
 it.skipIf(redisUrl === undefined).each(RUNTIMES)(
-  "the terminal on %s shows the number of workers, and Ctrl-C stops them",
+  "the terminal on %s shows the number of workers, and Ctrl-C stops the workers",
   async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
     // With WORKERS, start:deno grants another permission. `npm start` is not used here, because it always builds first.
@@ -145,7 +145,7 @@ describe("npm, stopped by a signal to its own process,", () => {
   it("does not start the service if the build was running", async () => {
     const port = await freePort();
     const script = npm(["start"], port);
-    // npm forwards signals only after it has started the script, so wait for the shell, the build and esbuild.
+    // npm forwards signals only after the start of the script. So the test waits for the shell, the build and esbuild.
     const pids = await waitFor("the build is running", () => {
       const found = descendants(script.pid);
       return found.length > 2 ? found : undefined;

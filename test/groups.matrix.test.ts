@@ -79,7 +79,7 @@ describeMatrix((place, row) => {
       const other = { userGroupId, name: "Other", mapping: { a: "b" }, properties: { other: 1 } };
       const second = await client.getUserGroup(other, as.customer);
       expect(second.newUserGroup).toBe(false);
-      // REST returns the name and properties of the request instead of the stored ones.
+      // REST returns the name and properties of the request instead of the stored values.
       const { name, properties } = isRest ? other : before;
       expect(second.group).toEqual({ ...first.group, name, properties });
       expect(await stored(userGroupId)).toEqual(before);

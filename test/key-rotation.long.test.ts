@@ -64,8 +64,8 @@ describeWithRedis("the key that encrypts tokens", () => {
     const code = await resumed.exited();
     const ended = performance.now();
     const seconds = (ended - began) / 1000;
-    // A worker that encrypts with the old key records the time every ten seconds. It may use this key for another half
-    // a minute after its last record.
+    // A worker that encrypts with the old key records the time every ten seconds. The worker may use this key for half
+    // a minute after the last record.
     const isInUse = resumed.output().includes("a worker encrypted with the key at");
     expect(code).toBe(isInUse ? 5 : 0);
     expect(isInUse || ended - swapped > 15_000).toBe(true);

@@ -61,8 +61,8 @@ describeWithRedis("the memory of a group in Redis", () => {
   it("is at most 560 bytes with indexes, or 1.9 times the data if properties are long, plus 180 bytes per event", async () => {
     const store = storeOf();
     /**
-     * Deletes the events and all other keys, and returns the freed memory of both, in bytes. Uses one transaction,
-     * because Redis would free its own buffers in between.
+     * Deletes the events and then all other keys, and returns the memory that each deletion frees, in bytes. Uses one
+     * transaction, because Redis would free its own buffers in between.
      */
     const bytesOf = async (events: readonly string[]) => {
       const steps = redisOf(client)

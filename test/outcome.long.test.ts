@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("is unknown if a script fails after it may have written", async () => {
+  it("is unknown if a script fails after the script may have written", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
     const { server, token } = await start({ url });

@@ -44,7 +44,7 @@ describeWithRedis("counts in Redis", () => {
     const left = await operator.pttl(`ug:rate:${kind}:key 0`);
     expect(left).toBeGreaterThan(0);
     expect(left).toBeLessThanOrEqual(60_000);
-    // The first call begins the window. Later calls do not extend it.
+    // The first call begins the window. Later calls do not extend the window.
     const short = rateCounter(clients[0] as StoreClient, { kind: newKind(), limit: { max: 1, windowSeconds: 1 } });
     await short.add("a", 5);
     await waitFor("the next window has begun", async () => (await short.add("a", 1)).total === 1);

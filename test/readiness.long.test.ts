@@ -150,7 +150,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     expect(await signalsOf(server)).toEqual(ALL_WELL);
   });
 
-  it("is not ready for changes while too few replicas confirm them", async () => {
+  it("is not ready for changes while too few replicas confirm changes", async () => {
     const [primary, replica] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
     await ask(replica, "REPLICAOF", "127.0.0.1", String(primary.port));
     await waitFor("the replica is in sync", async () => (await ask(primary, "WAIT", "1", "500")) === 1);

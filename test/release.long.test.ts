@@ -45,7 +45,7 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
   beforeAll(() => {
     const file = `${release}.json`;
     writeFileSync(file, JSON.stringify(FORK));
-    // The first compilation takes half a minute per platform, so the test builds only two.
+    // The first compilation takes half a minute per platform, so the test builds for only two platforms.
     run(ROOT, "node", "scripts/release.js", release, file, PLATFORMS.join());
     rmSync(file);
   }, 600_000);

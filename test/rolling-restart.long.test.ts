@@ -21,7 +21,7 @@ const nginx = orLeaveOut("nginx", "restarts behind nginx are");
 const haproxy = orLeaveOut("haproxy", "restarts behind HAProxy are");
 const programs = deployPrograms();
 
-/** Number of restarts, alternately of both servers. */
+/** Number of restarts. The two servers restart alternately. */
 const RESTARTS = 6;
 
 /** Minimum number of responses between two restarts. */

@@ -10,8 +10,8 @@ import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
 
-// A proxy lets a number of round trips pass, and holds back further requests. If a call needs more round trips, it
-// never finishes.
+// A proxy lets a number of round trips pass, and holds back further requests. A call that needs more round trips never
+// finishes.
 describeWithRedis("round trips to a real Redis", () => {
   let environment: Environment;
   const proxy = suiteProxy(suiteRedis());

@@ -54,7 +54,7 @@ describeMatrix((place) => {
       expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });
     });
 
-    it("with previous_token_ttl keeps the old token valid for its grace period, but rejects rotations with it", async () => {
+    it("with previous_token_ttl keeps the old token valid for its grace period, but rejects rotations with the old token", async () => {
       const { client, as } = place;
       const { token: old, teamId } = await created();
       const started = Date.now();
@@ -89,7 +89,7 @@ describeMatrix((place) => {
         const second = await client.rotateUserGroupToken(rotation, as.customer);
         const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
         expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
-        // If the protocol reports these fields, the response has their current values.
+        // If the protocol returns the etag and the update time, both values are current.
         const { etag, updateTime } = first.group;
         expect(second.group).toEqual({
           ...first.group,

@@ -166,7 +166,10 @@ function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> 
   return Promise.all(Array.from({ length: times }, (_, i) => act(i)));
 }
 
-/** Returns calls to a worker. They wait while the worker is down, and are repeated only if the worker was killed. */
+/**
+ * Returns functions that call a worker. A call waits while the worker is down, and is repeated only if the worker was
+ * killed.
+ */
 function callsTo({ tokens }: TestServer) {
   const agent = new Agent({ keepAlive: true });
   closeLater(() => agent.destroy());

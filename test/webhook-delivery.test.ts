@@ -211,7 +211,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     expect(named("/good")).toEqual(["g0", "later0", "later1"]);
   });
 
-  it("disable a webhook after three days of failures, and report the age of its oldest event", async () => {
+  it("disable a webhook after three days of failures, and report the age of the oldest undelivered event", async () => {
     const { redis, environment, create, change, newEngine, disabled, receiver, webhooks, key } = await setUp(
       (_, response) => response.writeHead(500).end(),
     );

@@ -230,7 +230,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
     });
 
     it.each(["application/grpc", "application/grpc-web+proto"])(
-      "compresses long messages of %s, and flags them",
+      "compresses long messages of %s, and sets the compression flag",
       async (type) => {
         const send = type === "application/grpc" ? http2 : http1;
         const headers = {

@@ -60,7 +60,7 @@ describeAttacks("expensive responses", [
           ];
           await Promise.all(strange.map((fields) => ask(session, fields, Buffer.alloc(0)).catch(() => {})));
         };
-        // Creates the one series for unknown names of each protocol, in total 5 KB.
+        // Creates one series per protocol for unknown names, 5 KB in total.
         for (let i = 0; i < 20; i++) await askStrange(-i);
         const before = await metricsBytes();
         for (let i = 0; i < 2000; i++) await askStrange(i);

@@ -70,8 +70,8 @@ describeAttacks("expensive responses", [
     (statuses, commands) =>
       (statuses.get("16") ?? 0) >= 60 &&
       (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
-      // Each guess costs one command for the lookup. A guess within the limit costs at most one more, to count the
-      // failure.
+      // Each guess costs one command for the lookup. A guess within the limit costs at most one more command, which
+      // counts the failure.
       commands > GUESSES &&
       commands <= GUESSES + (statuses.get("16") ?? 0),
   ),

@@ -41,7 +41,7 @@ function expectAllAnswers({ wire, unanswered }: Http2Wire): void {
     throw new Error(`connection closed: ${wire.isClosed}, unanswered: ${unanswered}`);
 }
 
-/** Returns an attack in which all calls arrive at once. `then` runs on each connection after its calls. */
+/** Returns an attack in which all calls arrive at once. `then` runs on each connection after its calls were sent. */
 function flood(title: string, then: (http2: Http2Wire, streams: readonly number[], i: number) => unknown): Attack {
   return {
     title,

@@ -67,7 +67,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
     expect(parse(readFileSync(join(CHART, "Chart.yaml"), "utf8"))).toMatchObject({ version, appVersion: version });
   });
 
-  it("contains the alerts when it is packed, so that it installs without the repository", () => {
+  it("contains the alert rules in its package, so that the package installs without the repository", () => {
     const folder = newFolder();
     execFileSync(helm ?? "", ["package", CHART, "--destination", folder], { stdio: "pipe" });
     const files = execFileSync("sh", ["-c", "tar xzf *.tgz && find user-group-service -type f"], {

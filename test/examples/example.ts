@@ -32,7 +32,10 @@ export function copyExample(name: string): CopiedExample {
   };
 }
 
-/** Packs the TypeScript client into `folder`. Other tests pack the client at the same time, so this packs a copy. */
+/**
+ * Packs the TypeScript client into `folder`. Other tests pack the client at the same time, so the function packs a
+ * copy.
+ */
 export function packClient(folder: string): void {
   const place = mkdtempSync(join(tmpdir(), "ugs-pack-"));
   const parts = ["package.json", "README.md", "src", "tsconfig.build.json"].map((part) => `packages/client/${part}`);

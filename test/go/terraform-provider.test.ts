@@ -178,7 +178,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     for (const entry of readdirSync(shop.folder, { withFileTypes: true, recursive: true }))
       if (entry.isFile() && !/^(backend\.token|billing\.secret)$/.test(entry.name))
         kept.push(readFileSync(join(entry.parentPath, entry.name), "latin1"));
-    // The files include both states and the plan.
+    // The files include the state, its backup and the plan.
     expect(kept.length).toBeGreaterThanOrEqual(7);
     for (const text of kept) for (const secret of secrets) expect(text.includes(secret)).toBe(false);
 
