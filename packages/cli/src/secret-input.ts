@@ -15,7 +15,7 @@ import { interruption, type Shell } from "./shell.ts";
 export async function readToken(shell: Shell, what: string, file?: string): Promise<string> {
   if (file !== undefined && file !== "-") return parseToken(file, await readSecretFile(file));
   if (shell.stdin.isTTY) {
-    if (!canAsk(shell)) throw usageFailure(`${what} is missing`, "give it in a file or on standard input");
+    if (!canAsk(shell)) throw usageFailure(`${what} is missing`, "give a file with the secret, or use standard input");
     return parseToken("the answer", await ask(shell, `${what} (not shown)`, { isSecret: true }));
   }
   return parseToken("standard input", await Promise.race([text(shell.stdin), interruption(shell)]));

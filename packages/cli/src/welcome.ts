@@ -16,7 +16,7 @@ export async function welcome(shell: Shell): Promise<void> {
     ...(where === undefined
       ? [
           "No service is set up yet. To begin:",
-          "  ugs login --url http://127.0.0.1:8080   ask for a token and store it",
+          "  ugs login --url http://127.0.0.1:8080   read a token and store it",
           "  npm start                               start a service to try, and print tokens for it",
         ]
       : [
@@ -27,7 +27,7 @@ export async function welcome(shell: Shell): Promise<void> {
           "  ugs audit --follow     changes as they happen",
         ]),
     "",
-    "ugs --help lists all commands; ugs COMMAND --help describes one.",
+    "ugs --help lists all commands; ugs COMMAND --help describes a command.",
   ];
   await out.line(lines.join("\n"));
 }

@@ -24,10 +24,10 @@ const FIELDS: FieldInputs = Object.fromEntries(
     const [value, description] = isTimeField(field)
       ? ["<when>", "when to suspend the group: a time, a date, a duration from now such as 14d, or `never`"]
       : field.fieldKind === "map"
-        ? ["<schema=source...>", `its whole ${name}, as entries`]
+        ? ["<schema=source...>", `the whole ${name} of the group, as entries`]
         : isJsonField(field)
-          ? ["<json>", `its ${name}: a JSON object, or a file with one`]
-          : ["<text>", `its ${name}`];
+          ? ["<json>", `the ${name} of the group: a JSON object, or a file with a JSON object`]
+          : ["<text>", `the ${name} of the group`];
     return [name, new FieldOption(`--${name.replaceAll("_", "-")} ${value}`, description)];
   }),
 );
@@ -88,7 +88,7 @@ export const groupCommands = commandGroup("user groups", {
   }),
   rotate: rpcCommand(
     rotateUserGroupToken,
-    "replace the token of a user group; shows the new one, or writes it to the file of --out",
+    "replace the token of a user group; shows the new token, or writes it to the file of --out",
     {
       fields: {
         user_group_id: "[id]",

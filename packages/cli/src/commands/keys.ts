@@ -23,7 +23,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   const generate = keys
     .command("generate")
     .description("generate a key for TOKEN_KEYS; makes no call")
-    .option("--id <id>", "its id: 1 to 32 letters, digits, '_' or '-'; default: from the date");
+    .option("--id <id>", "the id of the key: 1 to 32 letters, digits, '_' or '-'; default: from the date");
   runs(generate, shell, async (session, { id = newId() }: { readonly id?: string }) => {
     if (!/^[A-Za-z0-9_-]{1,32}$/.test(id)) throw usageFailure("--id must be 1 to 32 letters, digits, '_' or '-'");
     await session.out.line(`${id}:${randomBytes(32).toString("base64")}`);
@@ -67,7 +67,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
         `the tokens of some user groups cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
         {
           exitCode: EXIT.conflict,
-          hint: "ugs keys check shows missing keys; if none is missing, revoke the tokens of these groups and run this again",
+          hint: "ugs keys check shows missing keys; if none is missing, revoke the tokens of these groups and run this command again",
         },
       );
     }

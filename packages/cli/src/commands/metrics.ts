@@ -41,6 +41,6 @@ export const metricsCommand = rpcCommand(
       column("P99", ({ p99 }) => msText(p99)),
       column("ERRORS", errorsText),
     ],
-    none: "There are no samples yet: the service takes the first one ten seconds after its start.",
+    none: "There are no samples yet: the service takes the first sample ten seconds after its start.",
   },
 );

@@ -35,7 +35,7 @@ export async function requestLocally(
       exitCode: EXIT.unavailable,
       hint: shell.env["TLS_CLIENT_CA_FILE"]
         ? "without METRICS_PORT the service requires a client certificate"
-        : "see its log; HOST, PORT, METRICS_PORT and TLS_CERT_FILE must be the values that it started with",
+        : "see the log of the service; HOST, PORT, METRICS_PORT and TLS_CERT_FILE must be the values with which the service was started",
       cause: error,
     });
   }

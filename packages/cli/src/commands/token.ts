@@ -59,7 +59,7 @@ export const tokenCommands = commandGroup("API tokens", {
   }),
   rotate: rpcCommand(
     rotateApiToken,
-    "replace the secret of an API token; shows the new one once, or writes it to the file of --out",
+    "replace the secret of an API token; shows the new secret once, or writes it to the file of --out",
     {
       fields: {
         previous_token_ttl: new FieldOption(

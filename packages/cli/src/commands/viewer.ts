@@ -58,7 +58,7 @@ const SESSIONS = commandGroup("viewer sessions", {
       },
       confirm: ({ userGroupId, viewerId }) => {
         const whose = whoseSessions(userGroupId, viewerId);
-        const consequence = `This revokes all viewer sessions of ${whose}: pages that use one need a new session`;
+        const consequence = `This revokes all viewer sessions of ${whose}: pages with a revoked session need a new session`;
         return { what: `the viewer sessions of ${whose}`, id: viewerId || userGroupId, consequence };
       },
       done: ({ userGroupId, viewerId }) =>

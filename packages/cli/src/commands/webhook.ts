@@ -41,7 +41,7 @@ export const webhookCommands = commandGroup("webhooks", {
   get: rpcCommand(getWebhook, "show a webhook", {
     note: ({ webhook: shown }, { webhookId }) =>
       shown?.state === WebhookState.SECRET_UNREADABLE
-        ? `The service cannot decrypt the secret, and sends no messages. Add its key to TOKEN_KEYS, or run: ugs webhook rotate-secret ${webhookId}`
+        ? `The service cannot decrypt the secret, and sends no messages. Add the key of the secret to TOKEN_KEYS, or run: ugs webhook rotate-secret ${webhookId}`
         : undefined,
   }),
   update: rpcCommand(updateWebhook, "change a webhook; the next attempt follows at once", {
@@ -58,7 +58,7 @@ export const webhookCommands = commandGroup("webhooks", {
   disable: rpcCommand(updateWebhook, "disable a webhook; its events wait", { preset: { enabled: false } }),
   "rotate-secret": rpcCommand(
     rotateWebhookSecret,
-    "replace the secret; shows the new one once, or writes it to the file of --out",
+    "replace the secret; shows the new secret once, or writes it to the file of --out",
     {
       secret: ({ webhook: rotated, secret }, { webhookId }) => ({
         token: secret,

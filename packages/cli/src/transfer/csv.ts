@@ -75,17 +75,17 @@ export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOption
   const columns = names.map((name) => columnOf(name.trim()));
   if (!columns.includes("provided_id")) throw refuse(`has no column provided_id: ${shown(text)}`, RULE);
   const twice = columns.find((column, i) => column !== undefined && columns.indexOf(column) !== i);
-  if (twice !== undefined) throw refuse(`has the column ${twice} twice`, "remove one of them");
+  if (twice !== undefined) throw refuse(`has the column ${twice} twice`, "remove one of these columns");
   const unknown = names.filter((_, i) => columns[i] === undefined);
   if (unknown.length > 0 && !ignoreUnknown)
     throw refuse(
       `has unknown columns: ${unknown.map((name) => JSON.stringify(name)).join(", ")}`,
-      `correct them, or give --ignore-unknown; ${RULE}`,
+      `correct these names, or give --ignore-unknown; ${RULE}`,
     );
   return columns;
 }
 
-const RULE = `it must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
+const RULE = `this line must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
 /** Shortens a heading for a message. If the file has no heading, its first line may contain a token, so long texts are cut. */
 function shown(text: string): string {

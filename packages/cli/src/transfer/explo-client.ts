@@ -133,7 +133,7 @@ function refusal(status: number, headers: Headers, where: string): Answer {
   const hint = isTemporary
     ? "try again"
     : moved
-      ? "it redirects: give the new URL as --explo-url"
+      ? "the hosted service redirects: give the new URL as --explo-url"
       : "check --explo-url";
   return { status, failure: failed(`${where} responded with ${status}`, hint), retryMs: isTemporary ? 0 : undefined };
 }

@@ -105,7 +105,7 @@ export async function importGroups(session: Session, file: string | undefined, f
       return { counts, resumed: skip };
     };
 
-    const continuation = state ? CONTINUE : "run the same command again: it skips finished groups";
+    const continuation = state ? CONTINUE : "run the same command again; the run skips finished groups";
     const summary = await continuable(session, target, continuation, run);
     for (const warning of source.warnings?.() ?? []) out.note(`warning: ${warning}`);
     if (flags.verify) {

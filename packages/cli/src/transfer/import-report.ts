@@ -92,14 +92,14 @@ export async function report(
     const title = ["imported into", "dry run against", "compared with"][column];
     await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of them by an earlier run` : ""}`);
     for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
-    if (hasRejects) await out.line(`${rejects.path} has the reasons: correct it and import it`);
+    if (hasRejects) await out.line(`${rejects.path} has the reasons: correct this file and import it`);
     if ((Object.keys(NO_COUNTS) as Fate[]).every((fate) => counts[fate] === 0))
       out.note("warning: the input has no groups");
   }
   if (changed !== undefined)
     throw new Failure(`${changed} changed during the import`, {
       exitCode: EXIT.incomplete,
-      hint: "run the same command again when no program writes to the file: it skips imported groups",
+      hint: "run the same command again when no program writes to the file; the run skips imported groups",
     });
   if (flags.verify) {
     const differ = Object.values(counts).reduce((sum, number) => sum + number, 0) - counts.unchanged;

@@ -98,7 +98,8 @@ export class StateFile<T extends State> {
       throw unreadable(this.path, error);
     }
     const state = parsedJson(text);
-    if (!isObject(state)) throw usageFailure(`${this.path} is not the state of a transfer`, "delete it to start again");
+    if (!isObject(state))
+      throw usageFailure(`${this.path} is not the state of a transfer`, "delete this file to start again");
     return state as Partial<T> & { readonly run?: string };
   }
 

@@ -281,7 +281,7 @@ function Sums({ hour: { methods, environments } }: { readonly hour: Hour }) {
       {environments.length > 0 && (
         <Section title="By environment">
           <Table
-            caption="Calls of the last hour by environment, without those of ADMIN_TOKEN and of unknown callers"
+            caption="Calls of the last hour by environment, without calls of ADMIN_TOKEN and of unknown callers"
             items={environments}
             keyOf={({ environment }) => (environment ? formatEnvironmentName(environment) : "")}
             columns={[

@@ -126,7 +126,7 @@ function Delete({
         onClose();
       }}
     >
-      <CheckField label="Also delete its user groups" value={force} onValue={setForce} />
+      <CheckField label="Also delete the user groups of the environment" value={force} onValue={setForce} />
     </ChangeButton>
   );
 }

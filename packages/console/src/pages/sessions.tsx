@@ -75,7 +75,7 @@ function Ending({ params }: { readonly params: Params }) {
         <ChangeDialog
           title="Revoke viewer sessions"
           id={viewer || group}
-          consequence={`This revokes all viewer sessions of ${whose}. Pages that use one need a new session.`}
+          consequence={`This revokes all viewer sessions of ${whose}. Pages with a revoked session need a new session.`}
           button="Revoke them"
           command={command}
           onConfirm={end}
@@ -108,7 +108,7 @@ function SigningKeys() {
       {isRoot ? (
         <Rotate again={list.again} />
       ) : (
-        <p class="note">Only ADMIN_TOKEN can rotate signing keys. The service rotates them every 30 days.</p>
+        <p class="note">Only ADMIN_TOKEN can rotate signing keys. The service rotates the keys every 30 days.</p>
       )}
     </Section>
   );
@@ -120,7 +120,7 @@ function Rotate({ again }: { readonly again: () => void }) {
   const rotating = useAction(async () => {
     await admin.rotateSigningKey({ environment });
     again();
-    return "Rotated. The next key signs once it has been published for 15 minutes. No session is revoked.";
+    return "Rotated. The next key signs 15 minutes after its publication. No session is revoked.";
   });
   const end = async () => {
     await admin.rotateSigningKey({ environment, endSessions: true });
@@ -129,7 +129,7 @@ function Rotate({ again }: { readonly again: () => void }) {
   };
   return (
     <>
-      <p>The service rotates them every 30 days. If a key has leaked, or cannot be decrypted, replace all keys.</p>
+      <p>The service rotates the keys every 30 days. If a key has leaked, or cannot be decrypted, replace all keys.</p>
       <FailureBox error={rotating.error} />
       <div class="buttons">
         <button type="button" aria-disabled={rotating.isBusy} onClick={rotating.run}>
@@ -139,7 +139,7 @@ function Rotate({ again }: { readonly again: () => void }) {
           label="Replace all keys, and revoke every session …"
           title="Replace all signing keys"
           id={id}
-          consequence={`This revokes all viewer sessions of the environment ${id}. Pages that use one need a new session.`}
+          consequence={`This revokes all viewer sessions of the environment ${id}. Pages with a revoked session need a new session.`}
           button="Replace them"
           command={{ command: "signing-key rotate", options: { "end-sessions": true }, env }}
           onConfirm={end}

@@ -76,7 +76,7 @@ export function StartPage() {
   const { isRoot, env } = useSession();
   const { value, error } = useProgress();
   return (
-    <Page title="Get started" beside={<p>Do these steps once. The page checks each of them every two seconds.</p>}>
+    <Page title="Get started" beside={<p>Do these steps once. The page checks each step every two seconds.</p>}>
       {error !== undefined && <FailureBox error={error} />}
       {!value && error === undefined && <Skeleton />}
       {value && (
@@ -210,7 +210,7 @@ export function Invitation() {
       <div class="card-heading">
         <div>
           <h2>Get started</h2>
-          <p>This service has no user group yet. Five steps lead to the first one.</p>
+          <p>This service has no user group yet. Five steps lead to the first user group.</p>
         </div>
         <a class="button main" href={hrefOf("start", { env: value.env })}>
           Show the steps

@@ -123,7 +123,7 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
       {state === State.FAILED &&
         "Repair the endpoint, send a test, then enable the webhook: its events are delivered, unless they are older than AUDIT_RETENTION."}
       {state === State.SECRET_UNREADABLE &&
-        "The service cannot sign messages. Replace the secret, and give the new one to the endpoint: the events are delivered, unless they are older than AUDIT_RETENTION."}
+        "The service cannot sign messages. Replace the secret, and give the new secret to the endpoint: the events are delivered, unless they are older than AUDIT_RETENTION."}
       {state === State.ENABLED &&
         `The next attempt is at ${timeText(nextAttemptTime)}. If all attempts of three days fail, the service disables the webhook.`}
     </p>
@@ -290,7 +290,7 @@ function Delete({ webhook: { id, displayName, url } }: Acting) {
       label="Delete"
       title="Delete a webhook"
       id={id}
-      consequence={`This permanently deletes the webhook ${id} (${displayName}). ${url} receives no further events, and undelivered ones are not sent.`}
+      consequence={`This permanently deletes the webhook ${id} (${displayName}). ${url} receives no further events, and undelivered events are not sent.`}
       button="Delete it"
       command={{ command: "webhook delete", args: [id], env }}
       onConfirm={remove}

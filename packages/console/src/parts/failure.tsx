@@ -48,7 +48,8 @@ export function FailureBox({
           {kind && requestId && "; "}
           {requestId && (
             <>
-              request id <code>{requestId}</code> in the log of the service{kind ? "" : ", if the call reached it"}
+              request id <code>{requestId}</code> in the log of the service
+              {kind ? "" : ", if the call reached the service"}
             </>
           )}
         </p>

@@ -38,7 +38,9 @@ export function SecretDialog({
   const keep = () => announce(`The ${noun} is shown only once. Store it, then choose "I have stored it".`);
   return (
     <Dialog title={title} onClose={keep}>
-      <p>Store it where it is used. {lost}</p>
+      <p>
+        Store the {noun} where your system uses it. {lost}
+      </p>
       <div class="field">
         <label for={id}>{capitalized(noun)}</label>
         <input id={id} class="secret" ref={field} readOnly value={token} autocomplete="off" spellcheck={false} />

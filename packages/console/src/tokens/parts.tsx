@@ -23,8 +23,8 @@ export function LeakNote({ role, env }: { readonly role: Role; readonly env?: st
   return (
     <>
       <p class="note">
-        If it leaked: a token of role {enumText(RoleSchema, role)} can read the tokens of all user groups of its
-        environment. They stay valid when you revoke it. Revoke them too:
+        If this API token leaked: the role {enumText(RoleSchema, role)} can read the tokens of all user groups of the
+        environment. These tokens stay valid when you revoke the API token. Revoke these tokens as well:
       </p>
       <CommandLine command="group revoke" options={{ all: true }} env={env} />
     </>
