@@ -19,13 +19,13 @@ const SIZES = [1000, 200_000, 1_000_000];
 const CALLS = 4000;
 const BATCH = 1000;
 
-const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per group: its hash, its index entries and its audit event.
-  **payload**: bytes of the values in its response.
-- **compact**: share of the groups that Redis stores as a \`listpack\`, from a sample.
-- **p50, p99**: latency of calls to the store, one at a time, for random groups. **CPU µs**: CPU time per call of the
-  calling process and of Redis, with 64 calls in flight.
+const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per group, with the group's hash, index entries and audit event.
+  **payload**: size of the group's values in a response, in bytes.
+- **compact**: share of the groups in a sample that Redis stores as a \`listpack\`.
+- **p50, p99**: latency of calls to the store for random groups, with one call at a time. **CPU µs**: CPU time per call
+  of the calling process and of Redis, with 64 calls in flight.
 - **scripts**: duration of the longest scripts in Redis at the last size, with 1,000 API tokens. The machine interrupts
-  some runs, so p90 is an upper limit. Other scripts take less than 0.05 ms.`;
+  some runs, so the p90 without interruptions is lower. All other scripts take less than 0.05 ms.`;
 
 interface Size {
   readonly groups: number;

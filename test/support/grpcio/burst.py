@@ -1,7 +1,7 @@
-"""Sends bursts of one unary call to a server, each burst on a channel of its own, and prints the outcome of each.
+"""Sends bursts of concurrent unary calls to a server, each burst on a new channel.
 
-Arguments: host and port, path of the method, request message as hexadecimal digits, API token, number of bursts, calls
-per burst, and the deadline of a call in seconds. Prints one JSON object per burst: the number of calls for each code.
+Arguments: host and port, path of the method, request message in hexadecimal, API token, number of bursts, number of
+calls per burst, and deadline of a call in seconds. Prints one JSON object per burst with the number of calls per code.
 """
 
 import collections

@@ -1,7 +1,7 @@
-"""Makes unary calls to several servers in turn until its standard input ends, and prints their outcomes.
+"""Makes unary calls to several servers in turn until the standard input ends. Does not retry failed calls.
 
-Arguments: hosts and ports, separated by commas, path of the method, request message as hexadecimal digits, API token.
-Prints a JSON object: the number of calls for each code and details. The script does not retry failed calls.
+Arguments: servers as HOST:PORT, separated by commas; path of the method; request message in hexadecimal; API token.
+At the end, prints a JSON object with the number of calls per code and details.
 """
 
 import collections
