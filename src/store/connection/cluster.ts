@@ -216,7 +216,7 @@ export class ClusterNodes implements StoreNodes {
     if (masters.size === 0) return;
     for (const [name, node] of this.#nodes) {
       if (!masters.has(node)) {
-        // The node has no slots. Before it is closed, it may still answer commands in flight.
+        // The node has no slots, but may still answer commands in flight.
         this.#nodes.delete(name);
         setTimeout(() => node.close(), this.#options.timeoutMs).unref();
       } else if (!before.includes(node) && node.isReady()) this.#options.onReady();

@@ -82,7 +82,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onClose?.();
   });
   redis.on("end", () => {
-    // ioredis stops reconnecting if its connector fails, or if it is closed while it queries the address of the master.
+    // ioredis stops reconnecting if its connector fails, or if it is closed while it queries the Sentinels.
     setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {
@@ -166,10 +166,10 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 }
 
 /**
- * Returns the ioredis option `reconnectOnError`, which replaces the connection to a node that became a replica: Redis
- * refused a change with READONLY, and the destination now leads to a primary. While the destination leads to a replica,
- * the connection stays open for reads. The option always returns false, because this function replaces the connection
- * itself.
+ * Returns the ioredis option `reconnectOnError`. The option replaces the connection to a node that became a replica, if
+ * Redis refused a change with READONLY and the destination now leads to a primary. While the destination leads to a
+ * replica, the connection stays open for reads. The option always returns false, because this function replaces the
+ * connection itself.
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;

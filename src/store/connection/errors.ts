@@ -49,7 +49,9 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/** The error codes of Redis. Scripts, proxies and managed services write words before them: `ERR MOVED 1 HOST:PORT`. */
+/**
+ * The error codes of Redis. Scripts, proxies and managed services write words before codes: `ERR MOVED 1 HOST:PORT`.
+ */
 const CODES = [
   ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],

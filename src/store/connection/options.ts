@@ -112,8 +112,8 @@ const SWITCH_CHANNEL = "+switch-master";
  * master, the connections to the old master are closed. If no Sentinel answers, new connections use the last known
  * master as long as this Redis is a master. So the service works without Sentinels.
  *
- * This class replaces the Sentinel support of ioredis (5.11.1), which writes to standard error when a Sentinel is down,
- * and which closes connections at the failover of any master.
+ * This class replaces the Sentinel support of ioredis (5.11.1). That support writes to standard error when a Sentinel
+ * is down, and closes connections at the failover of any master.
  */
 export class Sentinels {
   readonly #target: RedisTarget;
