@@ -33,8 +33,8 @@ export interface Call<K extends string = CallKey> {
   /** Fields of the group that differ between calls. */
   readonly volatile: readonly string[];
   /**
-   * Number of connections, each with one call at a time. Default: 64 calls in flight in total. Over HTTP/2, they share
-   * eight connections.
+   * Number of connections, each with one call at a time. Default: 64 calls in flight in total. Over HTTP/2, these calls
+   * share eight connections.
    */
   readonly connections?: number;
 }

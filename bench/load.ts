@@ -38,7 +38,10 @@ const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 /** A paced load has as many connections as the peak. With fewer calls per connection, a call would cost more. */
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 
-/** Connections start one millisecond apart. Otherwise they would send together, because h2load paces in 10 ms steps. */
+/**
+ * Connections start one millisecond apart. Otherwise all connections would send together, because h2load paces in 10 ms
+ * steps.
+ */
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /**
@@ -87,7 +90,7 @@ async function sent({ url, call, folder }: LoadTarget, args: readonly string[]):
 /**
  * Runs h2load on the core of this process.
  *
- * @returns its output
+ * @returns the output of h2load
  */
 export async function h2load(headers: Call["headers"], args: readonly string[]): Promise<string> {
   const sentAlong = Object.entries(headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);

@@ -12,7 +12,7 @@ export interface Row {
   readonly entry: string;
   /** Format of the stored records that the server reads. */
   readonly storage: TokenStorage | "service";
-  /** Number of its Redis database. Releases with different record formats need different databases. */
+  /** Number of the server's Redis database. Releases with different record formats need different databases. */
   readonly database: number;
   readonly isPaced: boolean;
 }

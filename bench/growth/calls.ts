@@ -31,7 +31,7 @@ export async function measureCalls(store: UserGroupStore, redis: Redis, plan: Ca
     if (created) throw new Error("a created group is missing");
     return group;
   };
-  // A rotation revokes its token, so calls in flight must not share a token.
+  // A rotation revokes the presented token, so calls in flight must not share a token.
   const take = () => {
     const [id, token] = tokens.entries().next().value ?? [];
     if (id === undefined || token === undefined) throw new Error("there are too few tokens");

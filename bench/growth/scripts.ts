@@ -20,13 +20,13 @@ const PAGE_SIZE = 1000;
 
 const TIMES = 100;
 
-/** Redis' SLOWLOG records only scripts that take longer than this, in microseconds. */
+/** Redis' SLOWLOG records only scripts with a longer duration, in microseconds. */
 const RECORDED_MICROS = 50;
 
 const MAX_RECORDED = 100_000;
 
 /**
- * Measures the longest scripts with Redis' SLOWLOG. It deletes the environment at the end, which takes some seconds.
+ * Measures the longest scripts with Redis' SLOWLOG. The deletion of the environment at the end takes some seconds.
  */
 export async function measureScripts(
   deps: GroupDeps & { client: StoreClient },

@@ -75,7 +75,7 @@ export function closedLoop(http: 1 | 2, calls: number): Load {
   return { title: `${inFlight.toLocaleString("en")} in flight`, connections, streams };
 }
 
-/** Prepares the reads of groups. Over Connect and gRPC, h2load repeats one body, so it reads only the first group. */
+/** Prepares the reads of groups. Over Connect and gRPC, h2load repeats one body, and so reads only the first group. */
 export async function readsOf(
   { key, http }: Protocol,
   url: string,

@@ -101,7 +101,7 @@ async function withWorker<T>(
 ): Promise<T> {
   const { seconds, address, tokens = [], settings } = options;
   const all = [`bench/Customer=${API_TOKEN}`, `other/Customer=${OTHER_TOKEN}`, ...tokens].join(",");
-  // `npm start` and the image set this variable. Deno ignores it.
+  // `npm start` and the image set this variable, which Deno ignores.
   const NODE_OPTIONS = "--max-semi-space-size=32";
   const server = await stage.start(serviceRow(runtime), { API_TOKENS: all, NODE_OPTIONS, ...settings });
   for (const group of GROUPS) await timeOf(server, group);

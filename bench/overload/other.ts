@@ -4,7 +4,7 @@ import { BUILD_FOLDER } from "../runtimes.ts";
 import type { BenchServer } from "../servers.ts";
 import { quantile } from "../statistics.ts";
 
-/** API token of the other caller. It belongs to another environment than the token of the load. */
+/** API token of the other caller, in another environment than the token of the load. */
 export const OTHER_TOKEN = "bench-b3RoZXItdG9rZW4tb2YtdGhlLWJlbmNo";
 
 export interface OtherCalls {

@@ -75,7 +75,7 @@ export async function slowShard(
   ].join("\n\n");
 }
 
-/** Pauses a Redis node twice a second for 400 ms. Returns a function that ends this. */
+/** Pauses a Redis node twice a second for 400 ms. Returns a function that ends the pauses. */
 function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
   const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
   void hold();

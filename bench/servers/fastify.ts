@@ -1,7 +1,7 @@
 import { fastify } from "fastify";
 import { announce, openWork, restAnswer } from "./work.ts";
 
-/** A typical JSON API with Fastify and ioredis. Its schemas validate requests and speed up the serialization. */
+/** A typical JSON API with Fastify and ioredis. The schemas validate requests and speed up the serialization. */
 const work = await openWork();
 const app = fastify();
 

@@ -64,8 +64,8 @@ export async function openWork(): Promise<Work> {
 }
 
 /**
- * Returns a function that decrypts a stored token. It uses AES-256-GCM with a key derived for the environment, and the
- * environment and the token's digest as additional data.
+ * Returns a function that decrypts a stored token. The algorithm is AES-256-GCM with a key derived for the environment,
+ * and the environment and the token's digest as additional data.
  *
  * @param secret in base64; undefined if tokens are stored in clear text
  */

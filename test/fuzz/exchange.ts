@@ -31,7 +31,7 @@ export interface Ask {
   readonly path: string;
   readonly fields: Fields;
   readonly body?: Buffer;
-  /** Whether its response never ends. Then no other request follows on an HTTP/1.1 connection. */
+  /** Whether the response never ends, so that no other request can follow on an HTTP/1.1 connection. */
   readonly isEndless?: true;
 }
 

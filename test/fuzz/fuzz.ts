@@ -10,7 +10,7 @@ import { describeScript, play, type Script } from "./play.ts";
 
 const AT_ONCE = 24;
 const PER_BATCH = 240;
-/** The fuzzer measures memory and descriptors after this share of the time, and compares them at the end. */
+/** The fuzzer measures memory and descriptors after this share of the time, and again at the end. */
 const WARM_UP_SHARE = 0.2;
 const WARM_UP_CALLS = 30;
 /** Maximum growth of descriptors and memory after the warm-up. */

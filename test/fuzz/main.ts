@@ -20,7 +20,7 @@ const options = {
   batch: { type: "string" },
 } as const;
 
-/** Set by a signal. The run stops its server before it ends. */
+/** Set by a signal. Before the run ends, the run stops the server. */
 let isEnding = false;
 
 try {

@@ -9,7 +9,7 @@ const SPLIT_EVERY = 3;
 /** A prime that is greater than the number of split positions, so that the fuzzer reaches every position. */
 const STEP = 2 ** 31 - 1;
 
-/** Generates an endless sequence of scripts. The seed determines all of them. */
+/** Generates an endless sequence of scripts. The seed determines every script. */
 export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Script, never> {
   const random = new Random(seed);
   const places = corpus.flatMap((exchange) =>

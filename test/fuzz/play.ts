@@ -61,7 +61,7 @@ function written(socket: Socket, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => socket.write(bytes, () => setImmediate(resolve)));
 }
 
-/** Resets the TCP connection. Node cannot send a reset over TLS, so it destroys the socket. */
+/** Resets the TCP connection. Over TLS, Node cannot send a reset, so this function destroys the socket. */
 function reset(socket: Socket): void {
   if ("encrypted" in socket) socket.destroy();
   else socket.resetAndDestroy();

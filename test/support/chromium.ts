@@ -24,7 +24,7 @@ export function suiteBrowser(): TestBrowser {
   );
 }
 
-/** Starts Chromium in headless mode. It can connect only to 127.0.0.1. */
+/** Starts Chromium in headless mode. The browser can connect only to 127.0.0.1. */
 async function startChromium(executablePath: string): Promise<TestBrowser> {
   const profile = mkdtempSync(join(tmpdir(), "ugs-chromium-"));
   const context = await chromium.launchPersistentContext(profile, {

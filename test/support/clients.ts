@@ -39,7 +39,7 @@ export const CLIENTS: readonly ClientRow[] = [
   { name: "REST by fetch", protocol: "rest", longGets: false, open: fetchClient },
 ];
 
-/** Opens the client that reads the stored values for comparison. Its protocol reports every field. */
+/** Opens the client that reads the stored values for comparison. The protocol of this client reports every field. */
 export function openReference(url: string): ServiceClient {
   return connectClient(url, { protocol: "connect", httpVersion: "1.1", binary: false });
 }

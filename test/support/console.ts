@@ -11,7 +11,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 const WCAG_22_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-/** Folder of the screenshots. Tests write them only with `CONSOLE_PICTURES=1`. */
+/** Folder of the screenshots, which tests write only with `CONSOLE_PICTURES=1`. */
 const PICTURES = `${ROOT}/docs/console`;
 
 const OF_COLOURS = ["color-contrast", "link-in-text-block"];
@@ -130,8 +130,8 @@ export async function openConsole(
     },
     async press(role, name) {
       await tested.tabTo(role, name);
-      // The next step must not act on the previous page. This listener runs after the listener of the console, because
-      // it was added later.
+      // The next step must not act on the previous page. This listener was added after the listener of the console, so
+      // it also runs later.
       const followed = await page.evaluateHandle(() => ({
         isDone: new Promise<void>((resolve) => addEventListener("hashchange", () => resolve(), { once: true })),
       }));

@@ -3,7 +3,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ROOT } from "@user-group-service/testing/process";
 
-/** An instruction of a Dockerfile, with its continuation lines joined. */
+/** An instruction of a Dockerfile, in which continuation lines are joined. */
 export interface Instruction {
   readonly name: string;
   readonly flags: { readonly [name: string]: string };

@@ -12,7 +12,7 @@ export const BURST = join(FOLDER, "burst.py");
 export const STEADY = join(FOLDER, "steady.py");
 
 /**
- * Returns the path of a Python with grpcio. Like the clients of C++, Ruby and PHP, grpcio uses grpc-core. It is
+ * Returns the path of a Python with grpcio. Like the clients of C++, Ruby and PHP, grpcio uses grpc-core. grpcio is
  * installed on first use, and again if its version changes.
  *
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"

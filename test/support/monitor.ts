@@ -12,7 +12,9 @@ export interface Monitor {
 
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
-/** Runs MONITOR on a Redis. It uses a socket, because ioredis fails if a command follows in the first packet. */
+/**
+ * Runs MONITOR on a Redis. This function uses a socket, because ioredis fails if a command follows in the first packet.
+ */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");

@@ -4,7 +4,7 @@ import { listen } from "@user-group-service/testing/wait";
 /** Name of every client without its own address. */
 export const CLIENT = "client";
 
-/** A proxy in front of a node. All other nodes and clients connect to it. */
+/** A proxy in front of a node, to which all other nodes and clients connect. */
 export interface Link {
   readonly port: number;
   /** Sets the port of the node. Until this call, connections wait. */

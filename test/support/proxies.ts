@@ -56,7 +56,7 @@ export async function waitUntilListening(url: string): Promise<void> {
   });
 }
 
-/** Reads a configuration from `deploy/`. Replaces its ports by free ports and by the ports of the servers. */
+/** Reads a configuration from `deploy/`, and replaces its ports by free ports and by the ports of the servers. */
 async function settings(path: string, urls: readonly string[]) {
   const ports = new Map(["8080", "8090"].map((port, i) => [port, new URL(urls[i % urls.length] ?? "").port]));
   let text = readFileSync(join(ROOT, "deploy", path), "utf8");

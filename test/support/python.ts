@@ -5,8 +5,8 @@ import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { ROOT } from "@user-group-service/testing/process";
 
 /**
- * Shell script that creates a virtual environment if it is missing or outdated. Its arguments are Python, the folder,
- * and the requirements file.
+ * Shell script that creates a virtual environment if it is missing or outdated. The script's arguments are Python, the
+ * folder, and the requirements file.
  */
 const MAKE = `
 if cmp -s "$3" "$2/requirements.txt"; then exit; fi

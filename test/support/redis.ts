@@ -12,7 +12,7 @@ export interface TestRedis {
   readonly port: number;
   readonly folder: string;
   isRunning(): boolean;
-  /** Kills the process. Its port stays reserved for `restart`. */
+  /** Kills the process, whose port stays reserved for `restart`. */
   kill(): Promise<void>;
   /**
    * Starts the process again after `kill`, with the same port and folder.
@@ -20,7 +20,7 @@ export interface TestRedis {
    * @param more additional arguments
    */
   restart(more?: readonly string[]): Promise<void>;
-  /** Suspends the process. Its connections stay open, but it does not respond. */
+  /** Suspends the process, so that it keeps its connections open but does not respond. */
   freeze(): void;
   thaw(): void;
   stop(): Promise<void>;

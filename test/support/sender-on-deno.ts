@@ -3,8 +3,8 @@ import { type Network, parseNetwork } from "../../src/domain/client-address.ts";
 import { Sender } from "../../src/webhooks/sender.ts";
 
 /*
- * A program for Deno that sends messages to webhooks. Its argument contains the options as JSON. For each line of
- * standard input, it sends the message in the line, and prints the result as a line.
+ * A program for Deno that sends messages to webhooks. The argument contains the options as JSON. For each line of
+ * standard input, the program sends the message in this line, and prints a line with the result.
  */
 
 export interface RemoteSenderOptions {

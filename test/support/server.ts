@@ -84,7 +84,7 @@ export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOpt
   return { ...server, log: linesOf(server.output) };
 }
 
-/** Returns a function that parses the lines of a log. It parses each line only once. */
+/** Returns a function that parses the lines of a log, each line only once. */
 export function linesOf(output: () => string): () => LogLine[] {
   const lines: LogLine[] = [];
   let parsed = 0;

@@ -25,7 +25,7 @@ export interface SteadyCalls {
   end(): Promise<void>;
 }
 
-/** Number of clients so far. It makes the ids of each client's groups unique. */
+/** Number of clients so far, which makes the ids of each client's groups unique. */
 let clients = 0;
 
 function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, token: string): SteadyCalls {

@@ -71,8 +71,7 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
       by = BY,
     ) {
       const given = typeof how === "string" ? { mode: how } : how;
-      // The times of earlier changes may be some milliseconds ahead of the clock. The default is later than these
-      // times.
+      // The default is later than the times of earlier changes, which may be some milliseconds ahead of the clock.
       const byDefault = { mode: "create-only", snapshotTime: Date.now() + 1000, replaceNewerTokens: false, graceMs: 0 };
       return admin.import(environment, groups, { ...byDefault, ...given } as ImportOptions, by);
     },

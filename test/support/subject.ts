@@ -5,7 +5,7 @@ import { type ServerOptions, startServer, type TestServer } from "./server.ts";
 
 /** Options of a service that a test attacks or fuzzes. */
 export interface ServiceOptions extends Pick<ServerOptions, "env" | "like" | "redisUrl"> {
-  /** Whether the service gets its own new Redis. Default: `redisUrl`, or the embedded store. */
+  /** Whether the function starts a Redis for the service. Default: `redisUrl`, or the embedded store. */
   readonly needsRedis?: boolean;
 }
 

@@ -3,7 +3,8 @@ import { closeLater } from "@user-group-service/testing/opened";
 import { listen } from "@user-group-service/testing/wait";
 
 /**
- * Starts a TCP load balancer that assigns connections to servers in turn. It skips servers that refuse a connection.
+ * Starts a TCP load balancer that assigns connections to servers in turn. The balancer skips servers that refuse a
+ * connection.
  */
 export async function newTcpBalancer(ports: readonly number[]): Promise<string> {
   const sockets = new Set<Socket>();

@@ -73,7 +73,7 @@ const NIGHT: readonly Hour[] = [
   },
 ];
 
-/** This alert may fire in every outage. It continues after the outage until failed calls are out of its time window. */
+/** This alert may fire in every outage, and continues until failed calls are out of its time window. */
 const CALLS_FAIL = "UserGroupsHighErrorRate";
 
 async function usedMemory(operator: Redis): Promise<string> {
@@ -210,7 +210,7 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
       expect([...fired.keys()].filter((alert) => alert !== CALLS_FAIL).sort(), what).toEqual(expected);
       expect(failed.changes, what).toBeGreaterThan(0);
       expect(failed.creations, what).toBeGreaterThan(0);
-      // If the disk is slow for a second, Redis waits for it. So a few reads may also fail when Redis is full.
+      // If the disk is slow for a second, Redis waits. So a few reads may also fail when Redis is full.
       expect(failed.share < 0.05, `${what}: ${failed.reads} reads failed`).toBe(reads);
       calls.takeFailed();
     }

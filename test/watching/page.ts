@@ -17,7 +17,9 @@ export interface Series {
   readonly labels: { readonly [label: string]: string };
 }
 
-/** Returns settings with which the server exposes all metrics. Without sampling, it needs no trace collector. */
+/**
+ * Returns settings with which the server exposes all metrics. Without sampling, the server needs no trace collector.
+ */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
   return { redisUrl, tls: inject("certificates"), env: { ...ADMIN_ENV, ...traces, METRICS_PORT: "0" } };

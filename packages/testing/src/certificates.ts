@@ -39,7 +39,7 @@ export function makeServerCertificate({ folder, ca }: Pick<Certificates, "folder
   return make(folder, name, name, [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]);
 }
 
-/** Creates certificates with the openssl command. The caller must remove them. */
+/** Creates certificates with the openssl command. The caller must remove the certificates. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
   const ca = make(folder, "ca", "authority", []);

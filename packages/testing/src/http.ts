@@ -118,7 +118,7 @@ export interface RawAnswer {
 /**
  * Sends bytes over TCP and returns the received bytes.
  *
- * @param isEnough called with the bytes so far; if it returns true, no more are read. Default: reads until the server
+ * @param isEnough called with the bytes so far; a result of true ends the read. Default: reads until the server
  * closes the connection
  * @param patienceMs timeout, in milliseconds
  */

@@ -12,7 +12,8 @@ import { listen } from "./wait.ts";
  * order.
  *
  * - Call `new...` in a test, but not in a concurrent test: Vitest cannot find out which concurrent test calls a helper.
- * - Call `forSuite` in a `describe` block. It opens before the tests of the suite, and closes after them.
+ * - Call `forSuite` in a `describe` block. The resource opens before the tests of the suite, and closes after the
+ * tests.
  */
 
 export function closeLater(close: () => unknown): void {

@@ -92,7 +92,7 @@ export function movableClock(stepMs: number): { readonly [name: string]: string 
   return { NODE_OPTIONS: `--import=${script}`, MOVE_CLOCK_MS: String(stepMs) };
 }
 
-/** Waits until `look` finds an expected output. Kills the process on timeout. @throws if it exits first */
+/** Waits until `look` finds an expected output. Kills the process on timeout. @throws if the process exits first */
 export async function waitUntilSaid<T>(
   { isRunning, output, signal }: RunningProcess,
   what: string,

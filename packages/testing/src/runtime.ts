@@ -4,7 +4,7 @@ import { ROOT } from "./process.ts";
 
 export type Runtime = "node" | "deno";
 
-/** All supported runtimes. The service supports every protocol on each of them. */
+/** All supported runtimes. The service supports every protocol on each runtime. */
 export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
 
 /** Matches output that no process of this project may write. */
@@ -15,7 +15,7 @@ export function denoRun(flags: readonly string[] = ["-P"]): string[] {
   return [denoBinary(), "run", "--no-prompt", ...flags];
 }
 
-/** Returns the path of the Deno executable. The launcher of the npm package would not forward signals to it. */
+/** Returns the path of the Deno executable. The launcher of the npm package would not forward signals to Deno. */
 export function denoBinary(): string {
   const folder = join(ROOT, "node_modules/@deno");
   for (const name of readdirSync(folder)) {

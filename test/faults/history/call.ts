@@ -5,7 +5,7 @@ export interface Seen {
   readonly id: string;
   readonly teamId: number;
   readonly name: string;
-  /** Value in the group's mapping. Every change sets it to the name. */
+  /** Value in the group's mapping. Every change sets this value to the name. */
   readonly mapped: string;
   /** Undefined in answers to viewers, and if the group is suspended. */
   readonly token?: string | undefined;
@@ -56,7 +56,7 @@ export interface Call {
   readonly token?: string | undefined;
   /** Foreign token that an import sets. Each import of a group uses a new token. */
   readonly given?: string | undefined;
-  /** Name that a change or creation sets. It is different in each call. */
+  /** Name that a change or creation sets, different in each call. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
   readonly graceMs?: number | undefined;

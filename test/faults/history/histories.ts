@@ -10,7 +10,7 @@ import { STRICT, type ViolationKind } from "./violation.ts";
  * this group with the token `t0` and the name `n0`.
  */
 
-/** Creates an answer that shows the group `a`. Without arguments, it shows the group as created. */
+/** Creates an answer that shows the group `a`. Without arguments, the answer shows the group as created. */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
   const { name = "n0" } = seen;
   return {

@@ -46,9 +46,9 @@ const MOST_TRIED = 200_000;
 
 /**
  * Checks that the calls to each group can be put into an order in which a service without concurrency would give the
- * same answers. Each call must take effect between its start and its end (Wing and Gong, "Testing and verifying
- * concurrent objects"). The search skips a state that it has already tried with the same remaining calls (Lowe,
- * "Testing for linearizability").
+ * same answers. Each call must take effect between the start and the end of the call (Wing and Gong, "Testing and
+ * verifying concurrent objects"). The search skips a state that it has already tried with the same remaining calls
+ * (Lowe, "Testing for linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
   // In another environment, a token is refused in every state of the group, so such a call proves nothing.
@@ -102,7 +102,7 @@ class Order {
     const next = left
       .filter(({ start, end }) => start <= due && end >= latest)
       .flatMap((step) => this.#after(state, step).map((after) => ({ step, after })));
-    // Tries reads first, because they seldom lead to a wrong order.
+    // Tries reads first, because reads seldom lead to a wrong order.
     next.sort((one, other) => Number(one.after !== state) - Number(other.after !== state));
     return next.some(({ step, after }) => {
       const rest = left.filter((each) => each !== step);

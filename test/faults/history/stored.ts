@@ -6,7 +6,10 @@ export interface StoredGroup {
   readonly id: string;
   readonly teamId: number;
   readonly digest: string;
-  /** Which kinds of tokens are stored. A valid group has exactly one token, either its own or a foreign one. */
+  /**
+   * Which kinds of tokens are stored. A valid group has exactly one token: either a token of this service or a foreign
+   * token.
+   */
   readonly has: { readonly own: boolean; readonly foreign: boolean };
   readonly graceDigest: string | undefined;
 }

@@ -12,8 +12,8 @@ const REPLACING: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 const FORGETS = { mayForget: true, staleMs: 0 };
 
 /**
- * With Sentinels, workers use an isolated master until a Sentinel announces the new one, so reads may be stale until
- * then. In a Cluster, an isolated master stops answering before another node replaces it.
+ * With Sentinels, workers use an isolated master until a Sentinel announces the new one, so reads may be stale before
+ * this announcement. In a Cluster, an isolated master stops answering before another node replaces it.
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
@@ -44,7 +44,7 @@ async function cutOff({ topology, load, hasTime, nextKey }: Stage, alone: boolea
   }
 }
 
-/** Freezes a master. If it stays frozen for longer than `downAfterMs`, another node replaces it. */
+/** Freezes a master. If the freeze lasts longer than `downAfterMs`, another node replaces the master. */
 function frozenFor(ms: number, downAfterMs: number): Fault[] {
   return REPLACING.map((topology) => ({
     name: `a master hangs for ${ms / 1000} s`,

@@ -7,7 +7,7 @@ import { replicaOf, type TopologyName } from "./topologies.ts";
 
 const MIB = 1024 * 1024;
 
-/** Number of extra keys. They prolong the start of a node. */
+/** Number of extra keys, which prolong the start of a node. */
 const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 
@@ -58,7 +58,7 @@ export const nodeFaults: readonly Fault[] = [
       do {
         await load.servedAgain();
         await node.kill();
-        // While the node loads the file, it answers LOADING.
+        // During this time, the node loads the file and answers LOADING.
         await node.restart();
         await topology.whole();
       } while (hasTime());
@@ -122,7 +122,8 @@ async function fillMemory({ topology, load, hasTime, nextKey }: Stage): Promise<
 }
 
 /**
- * Appends data to a filler key in the slot of `key`. Returns whether the node refuses it because its memory is full.
+ * Appends data to a filler key in the slot of `key`. Returns whether the node refuses the data because the memory is
+ * full.
  */
 async function isFull(node: TestRedis, key: string): Promise<boolean> {
   return ask(node, "APPEND", key.slice(0, key.indexOf("}") + 1) + FILLER, "x".repeat(MIB / 4)).then(
@@ -131,7 +132,7 @@ async function isFull(node: TestRedis, key: string): Promise<boolean> {
   );
 }
 
-/** Stores many keys, and rewrites the AOF as plain commands because it then loads slowly. */
+/** Stores many keys, and rewrites the AOF as plain commands, which load slowly. */
 async function makeLongInLoading(node: TestRedis): Promise<void> {
   for (let keys = 0; keys < LOADED_KEYS; keys += KEYS_AT_ONCE) {
     await ask(node, "DEBUG", "POPULATE", String(KEYS_AT_ONCE), `${FILLER} ${keys}`, "64");

@@ -10,7 +10,7 @@ export interface Known {
 
 const REMEMBERED = 6;
 
-/** Adds a token to the list: as the latest, or before the latest if the group may not have received it. */
+/** Adds a token to the list as the latest. If the group may not have received the token, adds it before the latest. */
 export function remember(tokens: string[], token: string, isGiven = true): void {
   if (tokens.includes(token)) return;
   tokens.splice(isGiven ? tokens.length : Math.max(0, tokens.length - 1), 0, token);

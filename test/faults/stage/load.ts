@@ -25,7 +25,7 @@ type Target = { readonly token: string } | { readonly id: string };
 
 /**
  * Calls all workers at a steady rate, and records every answer. Many callers create, read, change and rotate the same
- * groups. An administrator deletes, suspends and imports some of them.
+ * groups. An administrator deletes, suspends and imports some of these groups.
  */
 export class Load {
   readonly calls: Call[] = [];
@@ -81,7 +81,7 @@ export class Load {
 
   /** Reads all groups once through all workers, after the load and while Redis is healthy. */
   async readAll(): Promise<void> {
-    // These reads must not create groups, so they skip groups that no call can have created.
+    // The final reads must not create groups, so they skip groups that no call can have created.
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
     );
@@ -89,7 +89,7 @@ export class Load {
       const environment = call?.environment as EnvironmentId;
       const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
       for (const worker of this.#workers) await this.#get(known, worker, true);
-      // If the group is suspended, no answer shows its token.
+      // If a group is suspended, no answer shows the token of the group.
       for (const token of known.tokens.slice(-1)) {
         for (const worker of this.#workers) await this.#resolve(known, token, { worker, isFinal: true });
       }
@@ -129,7 +129,7 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Gets an administered group and presents one of its tokens. If the group was deleted, this creates it again. */
+  /** Gets an administered group, and presents one of its tokens. The Get creates a deleted group again. */
   async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);

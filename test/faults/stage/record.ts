@@ -16,7 +16,7 @@ export interface Shown {
   readonly suspension?: object;
 }
 
-/** Key in the mapping. Every change sets its value to the group's name. */
+/** Key in the mapping. Every change sets the value of this key to the group's name. */
 export const MAPPED = "mapped";
 
 /** A call without its answer and times. */

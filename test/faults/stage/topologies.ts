@@ -39,7 +39,7 @@ function argsOf({ minReplicas, fsync }: TopologyOptions): string[] {
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 }
 
-/** Starts Redis in a topology. Stops it after the test. */
+/** Starts Redis in a topology, and stops Redis after the test. */
 export async function newTopology(name: TopologyName, options: TopologyOptions): Promise<Topology> {
   const network = new Network();
   closeLater(() => network.close());
@@ -104,7 +104,9 @@ const STARTERS: {
   },
 };
 
-/** Background work in `INFO`. When it starts, a node may stop answering for longer than the timeout of a call. */
+/**
+ * Background work in `INFO`. When such work starts, a node may stop answering for longer than the timeout of a call.
+ */
 const BUSY = /^(loading|rdb_bgsave_in_progress|aof_rewrite_(in_progress|scheduled)|aof_pending_bio_fsync):[^0]/m;
 
 /** Waits until no running node saves, loads or rewrites its data. */

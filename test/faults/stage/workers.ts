@@ -14,7 +14,7 @@ import { ADMIN_TOKEN, presenting } from "../../support/admin.ts";
 import { newServer } from "../../support/opened.ts";
 import type { ServerOptions, TestServer } from "../../support/server.ts";
 
-/** Both environments of a load have the same name and contain groups with the same ids. Their tags differ. */
+/** Both environments of a load have the same name but different tags. Both contain groups with the same ids. */
 export const ENVIRONMENTS = ["customer", "testing"] as const;
 
 export type EnvironmentId = (typeof ENVIRONMENTS)[number];
@@ -44,7 +44,7 @@ type Clients = ReturnType<typeof clientsOf>;
 
 const TAGS = { customer: ApiEnvironmentTag.CUSTOMER, testing: ApiEnvironmentTag.TESTING } as const;
 
-/** Starts two workers on Node and one on Deno. Stops them after the test. */
+/** Starts two workers on Node and a worker on Deno, and stops all workers after the test. */
 export async function newWorkers(redisUrl: string, minReplicas: number): Promise<readonly Worker[]> {
   const env = { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s", ADMIN_TOKEN };
   const options: ServerOptions = { redisUrl, env };

@@ -4,7 +4,7 @@ import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
 /**
- * Opens a Connect transport on grpc-js. It does not support client streams. A Connect client with this transport has
+ * Opens a Connect transport on grpc-js, without support for client streams. A Connect client with this transport has
  * the network behaviour of grpc-js.
  */
 export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {

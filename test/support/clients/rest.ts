@@ -24,7 +24,7 @@ type Exchange = (
 
 const MASKABLE = ["name", "mapping", "properties"] as const;
 
-/** Creates a REST client with `node:http`. Its GETs have a body, or with `queryOnGet` a query string. */
+/** Creates a REST client with `node:http`. GETs have a body or, with `queryOnGet`, a query string. */
 export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false } = {}): ServiceClient {
   const agent = new Agent({ keepAlive: true });
   const exchange: Exchange = async (method, target, headers, given) => {

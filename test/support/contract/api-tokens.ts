@@ -337,7 +337,8 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         apiToken: { id: apiToken.id, expireTime: graceExpireTime },
       });
       expect(await store().find(refOf(second.token).ref)).toMatchObject({ isReplaced: false });
-      // If the response is lost, the caller can repeat the rotation, because its own secret keeps its grace period.
+      // If the response is lost, the caller can repeat the rotation, because the presented secret keeps its grace
+      // period.
       const third = await rotate(700_000);
       for (const one of [token, second.token, third.token]) expect(await isValid(one)).toBe(true);
       expect((await store().find(refOf(token).ref))?.apiToken.expireTime).toBe(graceExpireTime);
@@ -429,7 +430,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const beforeStep = async () => {
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
-        // The end of an unrelated revocation does not end this one.
+        // The end of an unrelated revocation does not end this revocation.
         await fails(store().revoke(environment, newResourceId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
           await fails(create({ creator: id }, environment), ApiTokenChanged);

@@ -15,7 +15,7 @@ import { environmentKey, environmentPrefix } from "../../../src/store/keys.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 
-/** Opens one or more connections to the same data. The calling suite closes them. */
+/** Opens one or more connections to the same data. The calling suite closes the connections. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
 
 export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).fill(1) }];
@@ -24,7 +24,7 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
 export interface ContractContext {
-  /** Returns the store of a worker. The number `worker` selects its connection. */
+  /** Returns the store of a worker. The number `worker` selects the connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): ReturnType<typeof testUserGroups>;
   /** Creates an environment that contains the group `a`. */
   withGroup(given?: Partial<Environment>): Promise<{ environment: Environment; group: UserGroup }>;
@@ -36,7 +36,7 @@ export interface ContractContext {
   many(count: number): number;
   /** Names of changes that replace the token of the group `a`, and functions that make these changes. */
   readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
-  /** Returns the connection for reads and writes of stored data. It reaches every node. */
+  /** Returns a connection for reads and writes of stored data, which reaches every node. */
   redis(): ScriptedRedis;
 }
 
@@ -110,7 +110,7 @@ export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}):
   return { ...groupFromMessage(providedId, { mapping: {} }), ...given };
 }
 
-/** Returns a group to import. Its default token comes from another system. */
+/** Returns a group to import. The default token comes from another system. */
 export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
   return { ...newGroup(providedId), token: foreignToken(), ...given };
 }

@@ -7,7 +7,7 @@ import { byId, type ContractContext, contents, fails, imported, newEnvironment, 
 
 const HOUR_MS = 3_600_000;
 
-/** Ids in the order of their UTF-8 bytes. Their order by UTF-16 units would be different. */
+/** Ids in the order of their UTF-8 bytes, which differs from the order of their UTF-16 units. */
 const ORDERED = [
   "A",
   "Z",

@@ -322,7 +322,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(reported(await admin().import(environment, [given], replace))).toEqual(["updated"]);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
     await fails(store().resolve(environment, own.token), TokenNotFound);
-    // The imported token now counts as new, so imports of older snapshots do not replace it.
+    // The imported token now counts as new, so imports of older snapshots do not replace this token.
     for (const time of [snapshotTime, snapshotTime + 1000, own.tokenCreateTime - 1]) {
       const outcomes = await admin().import(environment, [imported("a")], { mode: UPSERT, snapshotTime: time });
       expect(reported(outcomes)).toEqual(["token-newer"]);

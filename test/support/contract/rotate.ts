@@ -55,7 +55,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     const inGrace = await store().resolve(environment, group.token);
     expect(inGrace.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
     expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
-    // The second grace period is short. The token must not become invalid before its end, even on a busy machine.
+    // The second grace period is short. Even on a busy machine, the token must stay valid until the end of this period.
     const { token: third, tokenCreateTime: since } = await store().rotate(environment, rotation(second, 400));
     await waitFor("the grace period is over", () =>
       store()

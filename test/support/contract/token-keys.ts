@@ -24,7 +24,7 @@ import {
 const [OLD] = RING as [RingKey];
 
 export function tokenKeyContract({ store, admin, client, redis, many }: ContractContext): void {
-  /** Returns the key administration of a worker. Its service has only these environments. */
+  /** Returns the key administration of a worker whose service has only these environments. */
   const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => keysOn(client(), ring, environments);
   const keysOn = (on: StoreClient, ring: readonly RingKey[], environments: readonly Environment[]) => {
     const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));

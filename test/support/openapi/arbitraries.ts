@@ -72,7 +72,7 @@ function textOf(schema: Schema & { readonly format?: string }, known: readonly s
   return known.length === 0 ? fitting : fc.oneof(fitting, fc.constantFrom(...known));
 }
 
-/** Generates unusual values. Most of them break rules. */
+/** Generates unusual values, most of which break rules. */
 export const ODD: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
     ...[null, true, false, 0, 1, 2, 5, -1, 1.5, 1e20, 1000, 1001, 3844, 3845, "", " ", "1", "1.0", "a", "*"],

@@ -137,7 +137,7 @@ function absolute(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value).replaceAll('"$ref":"#/', '"$ref":"openapi.json#/'));
 }
 
-/** Resolves a schema that may be a reference. Keeps its other keywords. */
+/** Resolves a schema that may be a reference, but keeps the other keywords of the schema. */
 export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Schema {
   if (whole) return { ...resolved(whole), ...others };
   if ($ref === undefined) return others;

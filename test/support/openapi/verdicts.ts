@@ -87,7 +87,9 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
     return { status: answer.status, text, json };
   }
 
-  /** Sends a request. Expects the service and the document to agree. @returns whether they accept the request */
+  /**
+   * Sends a request. Expects the service and the document to agree. @returns whether the service accepts the request
+   */
   async function judge(path: string, method: string, { operation, sent, fault }: Judged): Promise<boolean> {
     const { status, text, json } = await send(path, method, { operation, sent });
     // The service rejects a request or header that is too large before it reads the fields.
@@ -141,7 +143,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
 interface Judged {
   readonly operation: Operation;
   readonly sent: Sent;
-  /** Why the document rejects the request. Undefined if the document accepts it. */
+  /** Why the document rejects the request. Undefined if the document accepts the request. */
   readonly fault: string | undefined;
 }
 

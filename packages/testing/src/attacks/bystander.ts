@@ -5,7 +5,9 @@ import { type HttpAnswer, http1, http2On, openHttp2 } from "../http.ts";
 import { pause } from "../wait.ts";
 import type { SubjectServer } from "./subject.ts";
 
-/** Timeout of a call during an attack, in milliseconds. Without an attack, a call takes about a thousandth of it. */
+/**
+ * Timeout of a call during an attack, in milliseconds. Without an attack, a call takes about a thousandth of this time.
+ */
 const PATIENCE_MS = 15_000;
 
 export class Bystander {

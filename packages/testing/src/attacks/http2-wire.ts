@@ -23,12 +23,12 @@ const SETTINGS_INITIAL_WINDOW = 4;
 const DEFAULT_WINDOW = 65_535;
 const MAX_WRITE_BYTES = 65_536;
 
-/** An attacker's HTTP/2 connection. It can send invalid frames, and can ignore flow control. */
+/** An attacker's HTTP/2 connection, which can send invalid frames and ignore flow control. */
 export class Http2Wire {
   readonly wire: Wire;
   isGoingAway = false;
   pongs = 0;
-  /** Number of streams that the server reset before it sent response headers. */
+  /** Number of streams that the server reset before the response headers. */
   unanswered = 0;
   #nextStream = 1;
   #window = DEFAULT_WINDOW;

@@ -82,8 +82,8 @@ interface WireOptions {
 }
 
 /**
- * Connects to a URL, and waits until the connection is open or closed. With an `https` URL, it offers the ALPN protocol
- * and accepts every certificate.
+ * Connects to a URL, and waits until the connection is open or closed. With an `https` URL, the client offers the ALPN
+ * protocol and accepts every certificate.
  */
 export async function openWire(
   url: string,
