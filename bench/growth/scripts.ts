@@ -20,7 +20,7 @@ const PAGE_SIZE = 1000;
 
 const TIMES = 100;
 
-/** Redis' SLOWLOG records only scripts with a longer duration, in microseconds. */
+/** Minimum duration of scripts that Redis' SLOWLOG records, in microseconds. */
 const RECORDED_MICROS = 50;
 
 const MAX_RECORDED = 100_000;

@@ -20,7 +20,7 @@ const options = {
   batch: { type: "string" },
 } as const;
 
-/** Set by a signal. Before the run ends, the run stops the server. */
+/** A signal sets this variable. Then the run stops the server and ends. */
 let isEnding = false;
 
 try {

@@ -58,7 +58,7 @@ export const nodeFaults: readonly Fault[] = [
       do {
         await load.servedAgain();
         await node.kill();
-        // During this time, the node loads the file and answers LOADING.
+        // Until the node has loaded the file, it answers LOADING.
         await node.restart();
         await topology.whole();
       } while (hasTime());
