@@ -90,7 +90,7 @@ export async function writeAtomically(path: string, text: string, hint: string):
 /** Rejects a path that exists, unless it is a regular file that may be replaced. @throws Failure */
 export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
   const present = await stat(path).catch(() => undefined);
-  if (present?.isDirectory()) throw usageFailure(`${path} is a directory`, "give a file in it");
+  if (present?.isDirectory()) throw usageFailure(`${path} is a directory`, "give a file in this directory");
   if (present && !present.isFile()) throw usageFailure(`${path} is not a regular file`, "give another path");
   if (present && !mayReplace)
     throw usageFailure(`${path} already exists`, "give another file, or --force to replace it");

@@ -32,7 +32,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<read
       if (found.length > 0) yield found.toReversed();
     } catch (error) {
       if (signal.aborted || !(error instanceof Failure) || error.detail.exitCode !== EXIT.unavailable) throw error;
-      if (failures === 0) warn(`${error.message}. Retrying until it is back.`);
+      if (failures === 0) warn(`${error.message}. Retrying until the service is back.`);
       failures += 1;
     }
   }

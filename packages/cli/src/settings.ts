@@ -166,14 +166,14 @@ export function parseUrl(source: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
   if (!url || !/^https?:$/.test(url.protocol))
-    throw usageFailure(`${source} must be an http or https URL`, `write it with its scheme, ${example}`);
+    throw usageFailure(`${source} must be an http or https URL`, `write the URL with its scheme, ${example}`);
   if (url.username !== "" || url.password !== "")
     throw usageFailure(
       `${source} must not contain a user or a password`,
       "ugs authenticates with a token; to store a token, run: ugs login",
     );
   if (url.search !== "" || url.hash !== "")
-    throw usageFailure(`${source} must not have a query or fragment`, `write it ${example}`);
+    throw usageFailure(`${source} must not have a query or fragment`, `write the URL as ${example}`);
   return url;
 }
 
@@ -204,15 +204,17 @@ export async function tokenFrom(env: Shell["env"], { file, variable, fileVariabl
 /** @throws Failure if the text is empty, or has more than one token */
 export function parseToken(source: string, text: string): string {
   const token = text.trim();
-  if (token === "") throw usageFailure(`${source} is empty`, "it must contain the token");
-  if (!/^[\x21-\x7e]+$/.test(token))
-    throw usageFailure(`${source} contains more than a token`, "it must contain only the token");
+  if (token === "") throw usageFailure(`${source} is empty`, "give the token");
+  if (!/^[\x21-\x7e]+$/.test(token)) throw usageFailure(`${source} contains more than a token`, "give only the token");
   return token;
 }
 
 async function readCertificates(path: string): Promise<string> {
   const text = await readPlainFile(path);
   if (!text.includes("-----BEGIN CERTIFICATE-----"))
-    throw usageFailure(`${path} contains no certificate in PEM`, "it must have a line -----BEGIN CERTIFICATE-----");
+    throw usageFailure(
+      `${path} contains no certificate in PEM`,
+      "the file must have a line -----BEGIN CERTIFICATE-----",
+    );
   return text;
 }

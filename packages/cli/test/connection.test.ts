@@ -26,7 +26,7 @@ describe("ugs with a service", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ role: "manage", environment: { name: server.environment } });
   });
 
-  it("lists environments, all or some, as a table or as JSON", async () => {
+  it("lists all environments or only the first, as a table or as JSON", async () => {
     const table = await ugs(["env", "list"], { env: env() });
     const [head = "", ...rows] = linesIn(table.stdout);
     expect(head).toMatch(/^ENVIRONMENT +CREATED +BEING DELETED SINCE$/);
@@ -108,7 +108,7 @@ describe("ugs with the settings of a local service", () => {
   const here = (env: { readonly [name: string]: string }, ...args: string[]) =>
     ugs(["ping", "--local", ...args], { env });
 
-  it("calls the port in the settings, over TLS if they enable it", async () => {
+  it("calls the port in the settings, over TLS if the settings enable TLS", async () => {
     const { stdout } = await here({ PORT: portOf(servers.plain.url), HOST: "0.0.0.0" });
     expect(stdout).toMatch(new RegExp(`^${servers.plain.url} is ready \\(\\d+ ms\\)\n$`));
     expect((await here({ ...tls, PORT: portOf(servers.tls.url), HOST: "127.0.0.1" })).code).toBe(0);

@@ -141,7 +141,7 @@ describe("a failed call", () => {
     expect([revoked.code, revoked.stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
   });
 
-  it("is reported with its request id, and as unchanged if the service changed nothing", async () => {
+  it("is reported with its request id, and with a hint if the service changed nothing", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     expect(await run("group delete g --yes")).toMatchObject({
       code: 6,

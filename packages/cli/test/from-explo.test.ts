@@ -88,7 +88,7 @@ describe("ugs import --from-explo", () => {
     expect(stdout).toMatch(/ 0 {2}missing here\n *0 {2}different\n49 {2}equal\n(.*\n)* 3 {2}only here/);
   });
 
-  it("waits as long as Retry-After says, and retries temporary failures", async () => {
+  it("waits for the time in Retry-After, and retries temporary failures", async () => {
     const { hosted, run } = await newMigration(30);
     const answers: readonly [status: number, fields: { readonly [name: string]: string }][] = [
       [429, { "retry-after": "1" }],

@@ -23,7 +23,7 @@ it("ugs keys generate creates a random key for TOKEN_KEYS without a service", as
 });
 
 describeWithRedis("ugs keys", () => {
-  it("counts the groups that need each key, encrypts their tokens again, and reports when the old key can be removed", async () => {
+  it("counts the groups that need each key, encrypts the tokens again, and reports when the old key can be removed", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const start = (keys: string, like?: TestServer) =>

@@ -16,7 +16,7 @@ describe("profiles", () => {
     return { run, fileOf: (name: string) => join(config, "ugs/profiles", `${name}.json`), config };
   }
 
-  it("login stores a profile, readable by its owner alone, after the service has accepted the token", async () => {
+  it("login stores a profile that only its owner can read, after the service has accepted the token", async () => {
     const { run, fileOf, config } = newUser();
     const kept = await run(`login --url ${server.url}`, `${ADMIN_TOKEN}\n`);
     expect(kept.code).toBe(0);
@@ -32,7 +32,7 @@ describe("profiles", () => {
     expect(readdirSync(join(config, "ugs/profiles"))).toEqual(["default.json"]);
   });
 
-  it("--profile, UGS_PROFILE or `profile use` select a profile; logout removes one", async () => {
+  it("`--profile`, UGS_PROFILE and `profile use` select a profile, and `logout` removes a profile", async () => {
     const { run, fileOf } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     await run(`login --url ${server.url} --profile customer`, server.tokens.customer);

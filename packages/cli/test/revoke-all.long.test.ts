@@ -37,7 +37,7 @@ describe("ugs group revoke for many groups", () => {
     const cut = await running;
     gate.before = () => false;
     expect(cut.code).toBe(130);
-    const [, time = ""] = /run it again with --before (\S+)/.exec(cut.stderr) ?? [];
+    const [, time = ""] = /run the same command again with --before (\S+)/.exec(cut.stderr) ?? [];
     const half = await tokensOf(place);
     const done = changedIn(original, half);
     expect(done).toHaveLength(16);

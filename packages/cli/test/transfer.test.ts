@@ -326,7 +326,7 @@ describe("ugs import", () => {
     expect([code, stderr]).toEqual([2, expect.stringMatching(words)]);
   });
 
-  it("reads standard input, and names what prevents an export", async () => {
+  it("reads standard input, and ugs export replaces an existing file only with --force", async () => {
     const { folder, run, counts } = await newPlace(server);
     expect(await counts(["import", "-"], { input: "provided_id\na\nb\n" })).toMatchObject({ created: 2 });
     const { stdout } = await run(["export", "--prefix", "b"]);

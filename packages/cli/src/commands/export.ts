@@ -6,7 +6,7 @@ import { environmentOption } from "./options.ts";
 export const exportCommand: DefineCommand = (command, shell) => {
   command
     .argument("[file]", "default: standard output, or -")
-    .description("export user groups for ugs import; run it again to continue after an interruption")
+    .description("export user groups for ugs import; run the same command again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(
       new Option("--format <format>", "default: the format of the file name, otherwise jsonl").choices([

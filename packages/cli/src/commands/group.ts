@@ -147,7 +147,7 @@ export const groupCommands = commandGroup("user groups", {
       )
       .option(
         "--grace <duration>",
-        "how long the current token stays valid, at most 30d; default: it is revoked at once",
+        "how long the current token stays valid, at most 30d; default: the token is revoked at once",
       )
       .addOption(REQUEST_ID)
       .addOption(environmentOption())

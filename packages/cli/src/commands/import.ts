@@ -6,7 +6,7 @@ import { environmentOption } from "./options.ts";
 export const importCommand: DefineCommand = (command, shell) => {
   command
     .argument("[file]", "JSON Lines or CSV; standard input: -")
-    .description("import user groups with their tokens; run it again to continue after an interruption")
+    .description("import user groups with their tokens; run the same command again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(
       new Option("--format <format>", "default: the format of the file name, otherwise of the first byte").choices([
@@ -20,11 +20,14 @@ export const importCommand: DefineCommand = (command, shell) => {
       "time at which the groups were read; default: the time in the first line of an export",
     )
     .option("--replace-newer-tokens", "also replace tokens that are newer than the snapshot time")
-    .option("--previous-token-ttl <duration>", "how long replaced tokens stay valid; default: they are revoked at once")
+    .option(
+      "--previous-token-ttl <duration>",
+      "how long replaced tokens stay valid; default: replaced tokens are revoked at once",
+    )
     .addOption(
       new Option(
         "--dry-run",
-        "change nothing, and report what would change; with --json one object per group",
+        "change nothing, and report the changes of an import; with --json one object per group",
       ).conflicts("verify"),
     )
     .option("--verify", "change nothing, and report whether the input and the service are equal")

@@ -134,9 +134,13 @@ async function passOver(
       found.reencrypted += page.reencryptedCount;
       for (const id of page.failedUserGroupIds) found.failed.push(`${name} ${id}`);
       for (const id of page.failedSigningKeyIds)
-        found.failed.push(`${name} (its signing key ${id}: to replace it, run ugs signing-key rotate --end-sessions)`);
+        found.failed.push(
+          `${name} (the signing key ${id}: to replace this key, run ugs signing-key rotate --end-sessions)`,
+        );
       for (const id of page.failedWebhookIds)
-        found.failed.push(`${name} (the secrets of its webhook ${id}: delete it, and create another one)`);
+        found.failed.push(
+          `${name} (the secrets of the webhook ${id}: delete this webhook, and create another webhook)`,
+        );
       progress.show({ groups: Number(found.looked), fraction: undefined });
     }
   } catch (error) {

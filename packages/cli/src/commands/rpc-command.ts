@@ -280,7 +280,7 @@ export async function repeatable<T>(
 }
 
 export function againWith(requestId: string): string {
-  return `run it again with --request-id ${requestId}: the service makes the change at most once`;
+  return `run the same command again with --request-id ${requestId}: the service makes the change at most once`;
 }
 
 function hasField(schema: DescMessage, name: string): boolean {

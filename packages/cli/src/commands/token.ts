@@ -64,7 +64,7 @@ export const tokenCommands = commandGroup("API tokens", {
       fields: {
         previous_token_ttl: new FieldOption(
           "--grace <duration>",
-          "how long the old secret stays valid, at most 30d; default: it is revoked at once",
+          "how long the old secret stays valid, at most 30d; default: the old secret is revoked at once",
         ),
       },
       secret: ({ apiToken, token }, { apiTokenId }) => {

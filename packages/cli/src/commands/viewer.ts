@@ -10,7 +10,7 @@ const { revokeViewerSessions } = AdminService.method;
 const SESSIONS = commandGroup("viewer sessions", {
   create: rpcCommand(
     createViewerSession,
-    "create a viewer session of a user group; shows it once, or writes it to the file of --out",
+    "create a viewer session of a user group; shows the session once, or writes it to the file of --out",
     {
       fields: {
         audience: new FieldOption(
@@ -78,7 +78,7 @@ export const viewerCommands = commandGroup("viewers and their sessions", {
           "a file with the token or session; default: a prompt, or standard input",
           { secret: "User group token or viewer session", isAsked: true },
         ),
-        audience: new FieldOption("--audience <text>", "accept a viewer session only if it has this audience", {
+        audience: new FieldOption("--audience <text>", "accept a viewer session only with this audience", {
           isFilled: true,
         }),
       },

@@ -56,14 +56,14 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_OUTLIVES_CALLER: "revoke the API token, or use a token that expires at the same time or later",
   TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows when each was last used",
   WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",
-  TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused ones",
+  TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused webhooks",
   TOO_MANY_FAILURES: "too many calls from this address had no valid token: check the token before you try again",
   OVERLOADED: "try again later; nothing was done",
   RATE_LIMITED: "try again later; nothing was done",
   TOO_FEW_REPLICAS:
     "the change was made, but a failover may lose it: check after a failover, and repeat the change if it is missing",
   RECORD_UNREADABLE: "ask the operator of the service to check TOKEN_KEYS and the stored data",
-  INTERNAL: "ask the operator of the service to find the request id in its log",
+  INTERNAL: "ask the operator of the service to find the request id in the log of the service",
 };
 
 /**

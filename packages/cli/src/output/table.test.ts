@@ -7,7 +7,7 @@ const COLUMNS = [
   { name: "WHEN", of: ([, , when]: readonly string[]) => when },
 ];
 
-it("aligns columns by the width that a terminal shows", () => {
+it("a table aligns columns by the width that a terminal shows", () => {
   expect(
     new Table(COLUMNS, undefined).lines([
       ["1", "\u6f22\u5b57", "now"],
@@ -16,7 +16,7 @@ it("aligns columns by the width that a terminal shows", () => {
   ).toEqual(["ID  NAME  WHEN", "1   \u6f22\u5b57  now", "22  e\u0301     -"]);
 });
 
-it("cuts names first, then the widest column, until a line fits the terminal", () => {
+it("a table cuts names first, then the widest column, until a line fits the terminal", () => {
   const rows = [["0123456789abcdef", "\u6f22".repeat(30), "2026-11-23"]];
   for (const width of [80, 50, 40, 30]) {
     const lines = new Table(COLUMNS, width).lines(rows);
@@ -26,7 +26,7 @@ it("cuts names first, then the widest column, until a line fits the terminal", (
   }
 });
 
-it("cuts a text in the middle, but does not split a shown character", () => {
+it("a table cuts a text in the middle, but does not split a shown character", () => {
   expect(cut("customer-0001", 9)).toBe("cust\u20260001");
   expect(cut("customer-0001", 13)).toBe("customer-0001");
   // Each Han character takes two cells; a letter and its accent take one cell.
@@ -34,7 +34,7 @@ it("cuts a text in the middle, but does not split a shown character", () => {
   expect(cut("ne\u0301e\u0301e\u0301e\u0301n", 4)).toBe("ne\u0301\u2026n");
 });
 
-it("cuts the rows of a later page only if they do not fit the terminal", () => {
+it("a table cuts the rows of a later page only if they do not fit the terminal", () => {
   const table = new Table(COLUMNS, 32);
   expect(table.lines([["1", "name", "x"]])).toHaveLength(2);
   expect(table.lines([["a-longer-id", "a longer one", "y"]])).toEqual(["a-longer-id  a longer one  y"]);
@@ -43,6 +43,6 @@ it("cuts the rows of a later page only if they do not fit the terminal", () => {
   ]);
 });
 
-it("escapes control characters and invisible characters in cells", () => {
+it("a table escapes control characters and invisible characters in cells", () => {
   expect(new Table(COLUMNS, undefined).lines([["\u001b[2J", "\n", "\u202e"]])[1]).toBe("\\x1b[2J  \\x0a  \\u202e");
 });

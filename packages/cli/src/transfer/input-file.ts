@@ -70,7 +70,7 @@ function formatIn(text: string): FileFormat {
   if (text.startsWith("["))
     throw usageFailure("the input is a JSON array, not JSON Lines", "write one object per line: jq -c '.[]' FILE");
   if (text.startsWith("\u001f\u008b"))
-    throw usageFailure("the input is compressed", "decompress it: gunzip -c FILE | ugs import -");
+    throw usageFailure("the input is compressed", "decompress the input: gunzip -c FILE | ugs import -");
   return text.startsWith("{") ? "jsonl" : "csv";
 }
 

@@ -11,7 +11,7 @@ async function linesIn(bytes: Buffer, size: number, maxBytes = 8) {
   return lines;
 }
 
-it.each([1, 2, 3, 7, 1000])("reads lines that arrive in chunks of %i bytes", async (size) => {
+it.each([1, 2, 3, 7, 1000])("linesOf reads lines that arrive in chunks of %i bytes", async (size) => {
   const lines = await linesIn(Buffer.from("\ufeffa\r\n\nb\rc\n12345678\r\n123456789\nlast"), size);
   expect(lines.map(({ bytes, ending, isTooLong }) => [textOf(bytes), ending, isTooLong])).toEqual([
     ["a", "\r\n", false],
@@ -24,7 +24,7 @@ it.each([1, 2, 3, 7, 1000])("reads lines that arrive in chunks of %i bytes", asy
   expect(lines.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6]);
 });
 
-it("returns undefined for invalid UTF-8", () => {
+it("textOf returns undefined for invalid UTF-8", () => {
   expect(textOf(Buffer.from([0xff]))).toBeUndefined();
   expect(textOf(Buffer.from("é"))).toBe("é");
 });

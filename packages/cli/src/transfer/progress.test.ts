@@ -15,12 +15,12 @@ function newProgress(isTTY: boolean, columns = 60) {
   return { progress, stream, at };
 }
 
-it("shows the whole line on a terminal that does not report its width", () => {
+it("Progress shows the whole line on a terminal that does not report its width", () => {
   const { at } = newProgress(true, 0);
   expect(at(1, 10)).toBe("\rimported 10 groups, 10/s, 1 %");
 });
 
-it("writes a line with the rate and the remaining time every ten seconds if the output is not a terminal", () => {
+it("Progress writes a line with the rate and the remaining time every ten seconds if the output is not a terminal", () => {
   const { progress, stream, at } = newProgress(false);
   expect([at(0, 0), at(9.9, 99), at(10, 100)]).toEqual(["", "", "imported 100 groups, 10/s, 10 %, 1 min 30 s left\n"]);
   expect([at(19, 190), at(20, 400), at(29, 990)]).toEqual(["", "imported 400 groups, 20/s, 40 %, 30 s left\n", ""]);
@@ -33,7 +33,7 @@ it("writes a line with the rate and the remaining time every ten seconds if the 
   expect(stream.read()).toBe(null);
 });
 
-it("updates one line on a terminal five times a second, cuts it to the width of the terminal, and removes it", () => {
+it("Progress updates one line on a terminal five times a second, cuts it to the width of the terminal, and removes it", () => {
   const { progress, stream, at } = newProgress(true);
   expect([at(0, 0), at(0.1, 1), at(0.2, 2), at(0.3, 3)]).toEqual(["", "", "\rimported 2 groups, 10/s, 0 %", ""]);
   expect(at(4, 100)).toBe("\rimported 100 groups, 25/s, 10 %, 36 s left");
@@ -46,7 +46,7 @@ it("updates one line on a terminal five times a second, cuts it to the width of 
   expect(stream.read()).toBe(null);
 });
 
-it("estimates the remaining time of a continued run from the groups of this run alone", () => {
+it("Progress estimates the remaining time of a continued run from the groups of this run alone", () => {
   const { at } = newProgress(false);
   // An earlier run has processed half of the groups.
   expect([at(0, 0, 0.5), at(10, 100, 0.75)]).toEqual(["", "imported 100 groups, 10/s, 75 %, 10 s left\n"]);

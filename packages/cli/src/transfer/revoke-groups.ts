@@ -54,7 +54,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
 
   const done = { revoked: 0, left: 0 };
   const unreadable: string[] = [];
-  await continuable(session, target, `to continue, run it again with --before ${time}`, async () => {
+  await continuable(session, target, `to continue, run the same command again with --before ${time}`, async () => {
     for await (const page of groupPages(target, prefix)) {
       for (let i = 0; i < page.length; i += AT_ONCE) {
         const results = page.slice(i, i + AT_ONCE).map(async (userGroup) => {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { SeenIds } from "./seen-ids.ts";
 
-it("contains exactly the ids that were added", () => {
+it("SeenIds contains exactly the ids that were added", () => {
   const seen = new SeenIds();
   const ids = Array.from({ length: 20_000 }, (_, i) => `group ${i}`);
   expect(ids.filter((id) => !seen.add(id))).toEqual([]);

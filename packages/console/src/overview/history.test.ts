@@ -100,7 +100,7 @@ it("lastMinute summarizes the last six samples", () => {
   expect(lastMinute([])).toEqual({ callsPerSecond: 0, failedShare: 0, p99: null, service: undefined });
 });
 
-it("formats numbers and durations for labels", () => {
+it("numberText and msText format numbers and durations for labels", () => {
   expect([0, 0.056, 3.125, 12.34, 1234.5].map(numberText)).toEqual(["0", "0.06", "3.13", "12.3", "1,235"]);
   expect([0, 0.25, 4.2, 150, 1500].map(msText)).toEqual(["0 ms", "250 µs", "4.2 ms", "150 ms", "1.5 s"]);
 });

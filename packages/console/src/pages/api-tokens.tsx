@@ -193,7 +193,7 @@ function Lookup() {
       <Form label="Look up an API token" submit="Look up" act={lookUp}>
         <TextField
           label="An API token, or its id"
-          hint="Finds the API token to which a leaked text belongs. It may be an API token of the settings. The text is neither logged nor stored."
+          hint="Finds the API token to which a leaked text belongs. API tokens of the settings are found as well. The text is neither logged nor stored."
           type="password"
           value={text}
           onValue={setText}

@@ -117,7 +117,7 @@ function Delete({
       }
       title="Delete an environment"
       id={id}
-      consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. Its audit trail stays.`}
+      consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. The audit trail of the environment stays.`}
       button="Delete it"
       command={{ command: "env delete", options: { force }, args: [id] }}
       onConfirm={deleteAll}

@@ -86,7 +86,10 @@ export function StartPage() {
             done={value.environment && `The environment ${value.environment} exists.`}
             waiting={isRoot ? "Create an environment, or choose one in the side bar." : ""}
           >
-            <p>An environment holds user groups and API tokens. Use one for production, and another one for tests.</p>
+            <p>
+              An environment holds user groups and API tokens. Use one environment for production, and another
+              environment for tests.
+            </p>
             {isRoot && (
               <DialogButton label="New environment" icon={Plus}>
                 {(close) => <CreateEnvironment onDone={(name) => go(hrefOf("start", { env: name }))} onClose={close} />}

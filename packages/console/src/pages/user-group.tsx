@@ -230,7 +230,7 @@ function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable
     showSecret({
       title: `The new token of the user group ${id}`,
       token,
-      lost: "If you lose it, rotate the token again.",
+      lost: "If you lose the token, rotate it again.",
     });
     await again();
     return `Rotated the token of the user group ${id}.`;
@@ -340,7 +340,7 @@ function End({ group, again }: Acting) {
         label="Revoke its tokens"
         title="Revoke the tokens of a user group"
         id={id}
-        consequence={`This revokes all tokens of the user group ${id} at once, also a token in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create one, rotate the token of the group, or run ugs group create.`}
+        consequence={`This revokes all tokens of the user group ${id} at once, also a token in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create a new token, rotate the token of the group, or run ugs group create.`}
         button="Revoke them"
         command={{ command: "group revoke", args: [id], env }}
         onConfirm={revoke}

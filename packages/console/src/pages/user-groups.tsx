@@ -97,7 +97,7 @@ function Create({ onMade, onClose }: { readonly onMade: () => void; readonly onC
       throw new InvalidInput(`The user group ${id} exists already. This group was not changed.`, "Id");
     const { token, suspension } = userGroup;
     if (!suspension)
-      showSecret({ title: `The token of the user group ${id}`, token, lost: "If you lose it, rotate the token." });
+      showSecret({ title: `The token of the user group ${id}`, token, lost: "If you lose the token, rotate it." });
     onMade();
     return suspension
       ? `Created the user group ${id}. This group has expired already.`

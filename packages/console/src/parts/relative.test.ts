@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { relativeText } from "./relative.ts";
 
-it("formats a relative time in its largest unit", () => {
+it("relativeText formats a relative time in its largest unit", () => {
   const now = Date.UTC(2027, 0, 31, 12);
   const at = (seconds: number) => relativeText(now + seconds * 1000, now);
   expect([at(-5), at(8), at(30), at(-59)]).toEqual(["just now", "just now", "in less than a minute", "just now"]);

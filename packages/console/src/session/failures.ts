@@ -43,7 +43,7 @@ const HINTS: { readonly [reason: string]: string } = {
   TOO_FEW_REPLICAS:
     "The change was made, but a failover may lose it. Check after a failover, and repeat the change if it is missing.",
   RECORD_UNREADABLE: "Ask the operator of the service to check TOKEN_KEYS and the stored data.",
-  INTERNAL: "Ask the operator of the service to find the request id in its log.",
+  INTERNAL: "Ask the operator of the service to find the request id in the log of the service.",
 };
 
 /** Reasons of refused calls. The service did nothing, and a later call may succeed. */

@@ -7,7 +7,7 @@ export const ROLES: { readonly [role: string]: string } = {
   resolve: "resolve user group tokens and viewer sessions",
   read: "also read user groups and their tokens",
   manage: "also create and change user groups and viewer sessions. For back ends",
-  admin: "also administer its environment",
+  admin: "also administer the environment",
 };
 
 function msOf(time: Timestamp | undefined, none: number): number {

@@ -34,14 +34,17 @@ const FAILURES: { readonly [outcome in Outcome]?: readonly [why: string, whatToD
   [Outcome.NAME]: ["DNS has no address for the host", "Check the URL."],
   [Outcome.ADDRESS]: [
     "the host has an address that is not public",
-    "Use a public host, or ask the operator of the service to add its network to WEBHOOK_ALLOW.",
+    "Use a public host, or ask the operator of the service to add the network of the host to WEBHOOK_ALLOW.",
   ],
   [Outcome.CONNECTION]: ["the connection was refused or closed", "Check that the endpoint is running."],
   [Outcome.SECRET]: [
     "the service cannot decrypt the secret",
-    "Replace the secret, or ask the operator of the service to add its key to TOKEN_KEYS.",
+    "Replace the secret, or ask the operator of the service to add the key of the secret to TOKEN_KEYS.",
   ],
-  [Outcome.TLS]: ["its certificate is not valid for the host", "Renew the certificate, or check the URL."],
+  [Outcome.TLS]: [
+    "the certificate of the endpoint is not valid for the host",
+    "Renew the certificate, or check the URL.",
+  ],
 };
 
 export interface Attempted {
