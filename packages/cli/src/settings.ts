@@ -173,7 +173,7 @@ export function parseUrl(source: string, text: string): URL {
       "ugs authenticates with a token; to store a token, run: ugs login",
     );
   if (url.search !== "" || url.hash !== "")
-    throw usageFailure(`${source} must not have a query or fragment`, `write the URL as ${example}`);
+    throw usageFailure(`${source} must not have a query or fragment`, `write a URL ${example}`);
   return url;
 }
 
