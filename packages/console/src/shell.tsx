@@ -107,7 +107,7 @@ function Identity() {
 
 function Navigation() {
   const { isRoot, environment, env } = useSession();
-  // The address without a path shows the first page. A page without a link belongs to the last link before it.
+  // An address without a path shows the first page. A page without a link belongs to the last link before it.
   const path = route.value.path || PAGES[0]?.path;
   const shown = PAGES.findIndex((each) => each.path === path);
   const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;

@@ -107,7 +107,7 @@ export const tokenCommands = commandGroup("API tokens", {
           return undefined;
         });
       const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
-      // A viewer session, a token of another system and an API token of the settings may have any form, so the form does not decide.
+      // A viewer session, a token of another system and an API token of the settings may have any form, so only a lookup can distinguish them.
       if (!found) return showGroupsOf(session, { admin, token: text });
       const { apiToken, environment, source } = found;
       const env = environment && formatEnvironmentName(environment);
