@@ -173,7 +173,7 @@ describe("a variable that is not a setting", () => {
   });
 });
 
-/** The settings without which another setting is invalid. */
+/** For each setting, the other settings that it requires. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },

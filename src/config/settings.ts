@@ -174,10 +174,10 @@ export const SETTINGS = {
   REDIS_TIMEOUT: [
     "redisTimeoutMs",
     duration(10, MAX_STORE_CALL_MS),
-    "timeout of a Redis call. After the timeout, Redis does not make the change of the call any more",
+    "timeout of a Redis call. After the timeout, Redis no longer commits the change of the call",
     "1s",
   ],
-  // OpenTelemetry reads these variables itself. They are in this table for validation, the README, and Deno.
+  // OpenTelemetry reads these variables. The table contains the variables for validation, the README, and Deno.
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
     optional(parse.collectorUrl),

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 /** The length of the interval of a sample, in milliseconds. */
 export const SAMPLE_MS = 10_000;
 
+/** The number of samples in an hour. */
 const SAMPLES = 360;
 
 /**
@@ -21,6 +22,7 @@ const REPORT_MS = 2000;
 /** If the clock is set back by more than this number of samples, the history begins again. */
 const MAX_STEP_BACK = 6;
 
+/** The upper bounds of the buckets of durations, in seconds. */
 export const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 
 /** The scope of the values that concern the whole service. */
@@ -42,7 +44,7 @@ export function environmentScope(number: number, path: string): string {
 
 /** The names of columns. A column of durations has the index of its bucket as its name. */
 export const COLUMN = {
-  /** Streams, which have no duration. */
+  /** The column of streams, which have no duration. */
   streams: "streams",
   /** The prefix of the columns of failed calls, before the reason. */
   error: "error ",

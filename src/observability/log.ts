@@ -24,7 +24,7 @@ interface WriteLine {
   ): void;
 }
 
-/** The only logger. It redacts its whole output. */
+/** The only logger of the service. All output of the logger is redacted. */
 export interface Logger extends Pick<Pino, "isLevelEnabled"> {
   readonly debug: WriteLine;
   readonly info: WriteLine;

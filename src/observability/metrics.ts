@@ -288,7 +288,11 @@ class CallMetrics {
     );
   }
 
-  /** Counts the start of a call. The result counts its end. @param method undefined for unknown methods */
+  /**
+   * Counts the start of a call. `end` of the result counts the end of the call.
+   *
+   * @param method undefined for unknown methods
+   */
   begin(method: DescMethod | undefined, protocol: string): CallSeries {
     const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
     series.started++;
@@ -412,7 +416,9 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /** Creates the observations of one set of label values. Call this method once per set. */
+  /**
+   * Creates the observations of one set of label values, in the order of `labelNames`. Call this method once per set.
+   */
   labels(...values: readonly string[]): Observations {
     const { labelNames, buckets } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));

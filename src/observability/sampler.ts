@@ -19,7 +19,7 @@ type Values = { [column: string]: number };
 
 class EnvironmentCount {
   readonly scope: string;
-  /** The number of calls: in each bucket, above the last bound, and without a duration. */
+  /** The numbers of calls: one per bucket, then above the last bound, then without a duration. */
   readonly counts = new Array<number>(DURATION_BUCKETS.length + 2).fill(0);
   readonly errors = new Map<string, number>();
 

@@ -147,14 +147,14 @@ describe("a traceparent", () => {
     ["always_on", [true, true, true]],
     ["always_off", [false, false, false]],
     ["traceidratio", [false, false, false]],
-  ] as const)("is handled by the sampler %s", async (sampler, expected) => {
+  ] as const)("and the sampler %s determine whether a call is sampled", async (sampler, expected) => {
     const { traces } = await newTraces({ OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: "0" });
     const isSampled = (traceparent: string | null) => traces.begin({ ...START, traceparent }) !== undefined;
     expect([null, SAMPLED, UNSAMPLED].map(isSampled)).toEqual(expected);
     await traces.close();
   });
 
-  it("cannot exceed the span rate, and unauthenticated clients have a lower rate", async () => {
+  it("does not let a client exceed the span rate, which is lower for unauthenticated clients", async () => {
     const { traces, lost } = await newTraces();
     const sampled = (start: CallStart, calls: number) =>
       Array.from({ length: calls }, () => traces.begin({ ...start, traceparent: SAMPLED })).filter(Boolean).length;

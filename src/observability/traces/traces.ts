@@ -227,7 +227,7 @@ export class CallTrace {
   }
 }
 
-/** The name of the service, unless the environment sets another name. */
+/** The default name of the service. `OTEL_SERVICE_NAME` replaces the name. */
 const SERVICE = "user-group-service";
 
 const PROPAGATOR = new W3CTraceContextPropagator();
