@@ -116,7 +116,7 @@ export class CallContext implements ContextValues, ChangeBy {
     };
   }
 
-  // These methods store the context values of other code under their keys, in the same way as Connect.
+  // `get`, `set` and `delete` store the context values of other code by key, in the same way as Connect.
 
   get<T>(key: ContextKey<T>): T {
     return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;

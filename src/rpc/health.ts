@@ -11,7 +11,7 @@ export interface HealthDeps {
 
 const WATCH_INTERVAL_MS = 1000;
 
-/** The service name for the health of changes. It is not an RPC service. */
+/** The name for the health of changes. No RPC service has this name. */
 const CHANGES = "changes";
 
 /**

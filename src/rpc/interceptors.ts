@@ -44,7 +44,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
     if (!req.stream) call.input = req.message;
     let response: UnaryResponse | StreamResponse;
     try {
-      // The transport authorizes before it reads the body. Unauthenticated callers must not see validation errors.
+      // The transport authorizes before it reads the body. Unauthenticated callers must not get validation errors.
       if (!call.isAuthorized) throw new ConnectError("the call was not authorized", Code.Internal);
       if (req.stream) {
         const rules = await loadRules();
@@ -102,7 +102,10 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Loads protovalidate. A worker listens first, because loading would take a quarter of the start time. */
+/**
+ * Loads protovalidate. A worker calls this function after it has begun to listen, because loading would take a quarter
+ * of the start time.
+ */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }

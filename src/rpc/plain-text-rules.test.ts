@@ -247,7 +247,7 @@ describe("the check of plain messages leaves unsupported rules to protovalidate"
     expect(timesPlain(messageType(message))).toBe(0);
   });
 
-  it("a oneof that must be set", () => {
+  it("a required oneof that is unset", () => {
     const isPlain = compilePlainTextCheck(messageType("WithOneof"), isIntactToken);
     expect(isPlain(create(messageType("WithOneof")))).toBe(false);
     expect(timesPlain(messageType("WithOneof"))).toBeGreaterThan(0);

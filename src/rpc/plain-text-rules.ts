@@ -68,7 +68,7 @@ function fieldCheck(field: DescField, isCredential: IsCredential): IsSure {
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
     return textCheck(type.value, own);
-  // These rules accept every empty map, and every rule of a duration accepts an unset duration.
+  // These three map rules accept every empty map. All rules of a duration accept an unset duration.
   if (field.fieldKind === "map" && type.case === "map" && hasOnly(rules, FieldRulesSchema, ["map"]))
     return hasOnly(type.value, MapRulesSchema, ["maxPairs", "keys", "values"]) ? isEmpty : never;
   if (field.message?.typeName === "google.protobuf.Duration" && hasOnly(rules, FieldRulesSchema, ["duration"]))

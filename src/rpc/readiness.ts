@@ -2,7 +2,7 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** The default of `keptMs`, in milliseconds. It is short, so that outages are reported at once. */
+/** The default of `keptMs`, in milliseconds. The time is short, so that outages are reported at once. */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {

@@ -25,7 +25,7 @@ function refusalOf(desc: DescMessage, json: string | JsonValue): ConnectError {
   throw new Error("protobuf-es accepts it");
 }
 
-describe("the error for invalid JSON names the field and its valid values:", () => {
+describe("the error for invalid JSON", () => {
   const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 
   it.each([
@@ -34,11 +34,11 @@ describe("the error for invalid JSON names the field and its valid values:", () 
     ["duplicate keys in properties", '{"properties":{"a":1,"a":1}}', /duplicate key/],
     ["more levels than protobuf-es reads", `{"properties":${nested(200)}}`, /nested too deeply/],
     ["more levels than the stack has", `{"properties":${nested(100_000)}}`, /nested too deeply/],
-  ])("%s", (_title, text, expected) => {
+  ])("contains the fault: %s", (_title, text, expected) => {
     expect(refusalOf(GetUserGroupRequestSchema, text).rawMessage).toMatch(expected);
   });
 
-  it("more levels than protobuf-es reads in a Struct", () => {
+  it("contains the fault: more levels than protobuf-es reads in a Struct", () => {
     expect(refusalOf(StructSchema, nested(200)).rawMessage).toMatch(/nested too deeply/);
   });
 
@@ -50,7 +50,7 @@ describe("the error for invalid JSON names the field and its valid values:", () 
     [UpdateUserGroupRequestSchema, "update_mask", "some_name"],
     [RotateUserGroupTokenRequestSchema, "previous_token_ttl", 300],
     [RotateUserGroupTokenRequestSchema, "previous_token_ttl", "5 minutes"],
-  ] as const)("%s: the field %s with the value %j", (desc, name, value) => {
+  ] as const)("names the field: %s, the field %s with the value %j", (desc, name, value) => {
     const { rawMessage } = refusalOf(desc, { [name]: value as JsonValue });
     expect(rawMessage).toMatch(new RegExp(`^${name}: (?!is not of the right type)`));
   });
@@ -71,11 +71,11 @@ describe("the error for invalid JSON names the field and its valid values:", () 
       "OWNER",
       "must be one of ROLE_UNSPECIFIED, ROLE_RESOLVE, ROLE_READ, ROLE_MANAGE, ROLE_ADMIN",
     ],
-  ] as const)("%s.%s with the value %j", (desc, name, value, expected) => {
+  ] as const)("names the field and its valid values: %s.%s with the value %j", (desc, name, value, expected) => {
     expect(refusalOf(desc, { [name]: value as JsonValue }).rawMessage).toBe(`${name}: ${expected}`);
   });
 
-  it("an environment tag of the wrong type", () => {
+  it("names the field and its valid values: an environment tag of the wrong type", () => {
     const { rawMessage } = refusalOf(CreateApiTokenRequestSchema, { environment: { tag: true } });
     expect(rawMessage).toMatch(/^tag: must be one of API_ENVIRONMENT_TAG_UNSPECIFIED, /);
   });

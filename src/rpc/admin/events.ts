@@ -18,10 +18,16 @@ import { suspensionMessage, timestamp } from "../messages.ts";
 import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
-/** The interval of empty responses while no events occur, in milliseconds. Proxies end silent streams. */
+/**
+ * The interval of empty responses while no events occur, in milliseconds. Proxies end streams that are silent for a
+ * minute.
+ */
 const HEARTBEAT_MS = 15_000;
 
-/** The lifetime of a stream, in milliseconds. The stream ends with success before the transport ends the stream. */
+/**
+ * The lifetime of a stream, in milliseconds. The stream ends with success before the transport would end the stream
+ * with an error.
+ */
 const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
 
 const SNAPSHOT_PAGE = 500;

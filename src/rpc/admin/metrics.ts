@@ -10,7 +10,7 @@ import { timeOf, timestamp } from "../messages.ts";
 import { environmentNameMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetName } from "./requests.ts";
 
-/** This RPC does not read the store, so it works even while Redis is down. */
+/** GetMetricsHistory does not read the store, so the RPC works even while Redis is down. */
 export function metricsRpcs({ readHistory }: AdminDeps) {
   return {
     async getMetricsHistory({ environment: named, method, startTime }, { values }) {

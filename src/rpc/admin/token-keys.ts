@@ -43,6 +43,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     },
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
+      // Validation requires the time.
       await tokenKeys.retire(tokenKeyId, Math.floor(timeOf(reencryptStartTime) ?? 0));
       const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");
