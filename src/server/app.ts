@@ -154,6 +154,7 @@ export function createApp(deps: AppDeps): App {
       responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
   };
+  // The console calls the RPCs on the port that serves the console, so this port needs no CORS.
   const operatorPort = {
     ...common,
     ...(deps.console ? calls : { routes: () => {}, limits }),

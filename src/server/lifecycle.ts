@@ -58,6 +58,7 @@ export class Lifecycle {
    * @returns the names of the resources that could not be closed
    */
   close(timeoutMs: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<readonly string[]> {
+    // Closers may read `isClosing`, so set `#closing` before the first closer runs.
     this.#closing ??= pause(delayMs).then(() => this.#closeAll(timeoutMs));
     return this.#closing;
   }

@@ -74,8 +74,8 @@ const STATIC_ID_DIGITS = 10;
 
 /**
  * Returns the API tokens of the settings. The id of a token without a name is a digest of the token, so the id does not
- * depend on the order of the tokens. The digest has a key. Otherwise, readers of the log could guess a weak token and
- * check it with the digest.
+ * depend on the order of the tokens. The digest has a key, because readers of the log could check guesses of a weak
+ * token with a plain digest.
  *
  * @param deps `secret`: the key of the digest, which is the secret of a key in `TOKEN_KEYS`
  */

@@ -50,6 +50,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   }
   let lastError: Error | undefined;
   const logged = new Set<string>();
+  // Errors within `WAIT_MS` share one log line.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },

@@ -21,7 +21,7 @@ const RETRY_MS = 1000;
 /** The interval at which the start tests whether a postponed check is done, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/** The limits of the interval of environment checks, in milliseconds. Otherwise, the interval is `API_TOKEN_CACHE`. */
+/** The interval of environment checks is `API_TOKEN_CACHE`, within these limits, in milliseconds. */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
 /** The interval of the checks of the identity, in milliseconds. Redis can lose its data and stay connected. */
@@ -32,6 +32,7 @@ interface RedisStateDeps {
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
+  /** Undefined with the embedded store. */
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;

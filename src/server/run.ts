@@ -100,6 +100,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
+/** Returns the idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds. */
 function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
   return Math.min(1000, shutdownTimeoutMs / 10);
 }
@@ -129,7 +130,11 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/** Opens all resources except the port. No request is served before `service.start`. @throws StoreMisconfigured */
+/**
+ * Opens all resources except the port. No request is served before `service.start` has resolved.
+ *
+ * @throws StoreMisconfigured
+ */
 export async function open(config: Config, options: { write?: (line: string) => void } = {}) {
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const { logger } = log;
@@ -178,6 +183,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
     const webhooks = openWebhooks(config, { client, cipher, audit, stores, logger, metrics, lifecycle });
     const shutdown = new AbortController();
+    // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,

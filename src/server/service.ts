@@ -43,7 +43,11 @@ export class Service {
     return this.#isStarted;
   }
 
-  /** Waits for Redis, and checks its data. @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas */
+  /**
+   * Waits for Redis, checks the data in Redis, and begins to serve.
+   *
+   * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
+   */
   async start(): Promise<void> {
     const { opened, state } = this.#parts;
     await opened;

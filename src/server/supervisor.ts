@@ -50,6 +50,7 @@ export class Supervisor {
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
   readonly #workers = new Set<ChildProcess>();
   readonly #listening = new Set<ChildProcess>();
+  /** The workers that listen, and wait for Redis. */
   readonly #waiting = new Set<ChildProcess>();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
@@ -70,8 +71,7 @@ export class Supervisor {
    * Starts the workers, and resolves when all workers listen.
    *
    * @throws WorkersFailed if a worker reports why it cannot start, or if too many workers exit without a reason.
-   *   All
-   *   workers have then exited
+   *   All workers have then exited
    */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
@@ -229,12 +229,13 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 
 /**
  * Requires that no other service listens on a port, because the operating system would let workers share that port. If
- * the system selects the port, this process keeps the port until the workers listen, and resets connections to it. The
- * first listener must allow sharing.
+ * the system selects the port, this process keeps the port until the workers listen, and resets connections to this
+ * port. The first listener of a shared port must allow sharing.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);
   const server = createServer((socket) => socket.destroy());
+  // The types of Node 20 do not have `reusePort`.
   server.listen({ host, port, reusePort: port === 0 } as ListenOptions);
   await once(server, "listening");
   const claimed = (server.address() as AddressInfo).port;

@@ -8,6 +8,7 @@ function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & E
   const sendTo =
     (end: EventEmitter) => (message: unknown, _h: undefined, _o: undefined, done: (e: Error | null) => void) => {
       done(error ?? null);
+      // A channel between processes drops undefined fields.
       return error === undefined && end.emit("message", JSON.parse(JSON.stringify(message)));
     };
   return [Object.assign(ends[0], { send: sendTo(ends[1]) }), Object.assign(ends[1], { send: sendTo(ends[0]) })];

@@ -53,7 +53,7 @@ export function workerArgument(start: WorkerStart): string {
 export const worker = readArgument(process.argv[2]);
 
 function readArgument(argument: string | undefined): WorkerStart | undefined {
-  // Without a channel, a person has written the argument. The service then rejects the argument as unknown.
+  // Without a channel, a user has typed the argument, and the service rejects the argument as unknown.
   if (!process.send || !argument?.startsWith(ARGUMENT)) return undefined;
   return JSON.parse(argument.slice(ARGUMENT.length)) as WorkerStart;
 }
