@@ -23,7 +23,7 @@ export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string 
 
 /**
  * The issuer has no OAuth flow. But some clients refuse a document without response types, so the document has the
- * response type `id_token`. Other issuers that only sign tokens do the same (Kubernetes).
+ * response type `id_token`, like the document of Kubernetes.
  */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({

@@ -53,11 +53,12 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
 interface KeySetChange {
   /** The keys that stay. Some of these keys may have a new `activeTime`. */
   readonly kept: readonly KeyTimes[];
+  /** The `activeTime` of each key to create. */
   readonly made: readonly number[];
 }
 
 /**
- * Returns undefined if no change is needed.
+ * Returns the change that keeps one key active and a standby key published. Undefined if no change is needed.
  *
  * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: all
  *   old keys become invalid

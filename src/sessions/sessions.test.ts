@@ -82,7 +82,7 @@ it.each([
   expect(isSession(text)).toBe(false);
 });
 
-describe("time", () => {
+describe("the verification", () => {
   it.each([
     [0, undefined],
     [599.9, undefined],
@@ -91,7 +91,7 @@ describe("time", () => {
     [-5, undefined],
     [-5.1, "too-early"],
     [1e6, "expired"],
-  ])("a session of ten minutes, verified %d s after its creation, has the refusal %s", async (at, refusal) => {
+  ])("of a session of ten minutes, %d s after its creation, has the refusal %s", async (at, refusal) => {
     const session = await sign();
     const verifier = new SessionVerifier();
     await verify(session, { verifier });

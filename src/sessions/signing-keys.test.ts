@@ -126,7 +126,7 @@ it("caches keys for API_TOKEN_CACHE without a subscription, and longer with a su
   expect(await readsAt(100_000)).toBe(0);
 });
 
-it("publishes keys that are no older than API_TOKEN_CACHE without a subscription", async () => {
+it("without a subscription, publishes no keys that are older than API_TOKEN_CACHE", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   keys.setSubscribed(false);
   const [first] = await keys.published(ENVIRONMENT, () => {});

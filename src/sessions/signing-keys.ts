@@ -233,7 +233,7 @@ function publishedOf({ keys, now }: SigningKeySet): SigningKey[] {
   return statesOf(keys, now).map(({ key }) => key);
 }
 
-/** Removes the private keys of retired keys. They are not needed, and could leak. */
+/** Removes the private keys of retired keys, because a private key that is no longer needed could still leak. */
 function withoutRetired(keys: readonly SigningKey[], now: number): SigningKey[] {
   return statesOf(keys, now).map(({ key, state }) =>
     state === "retired" ? { ...key, d: undefined, sealed: undefined } : key,

@@ -63,7 +63,7 @@ const suite: {
   }[];
 } = JSON.parse(readFileSync("test/fixtures/viewer-sessions.json", "utf8"));
 
-describe("a case of viewer-sessions.json", () => {
+describe("the refusal for each case of viewer-sessions.json", () => {
   const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined, suspension: undefined };
   const store = { resolveSession: async () => viewer } as unknown as ViewerSessionStore;
 

@@ -47,7 +47,9 @@ export interface DeliveryDeps {
 }
 
 interface DeliveryRules {
+  /** Returns whether to release the lease after the current event. */
   isOver(): boolean;
+  /** Aborts the attempt in flight. */
   readonly aborted: AbortSignal;
   /** Receives each attempt, and the webhook after the attempt. The webhook is undefined after the loss of the lease. */
   attempted(attempt: Attempt, next: WebhookTarget | undefined): void;
@@ -104,7 +106,8 @@ export class Delivery {
   }
 
   /**
-   * Sends the events of a page, and moves the cursor to the end of the page. Stops if another call moves the cursor.
+   * Sends the events of a page with the types of the webhook, and moves the cursor to the end of the page. Stops if
+   * another call moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {
@@ -155,7 +158,11 @@ function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";
 }
 
-/** Returns milliseconds. @param failed the number of failed attempts before this one */
+/**
+ * Returns the delay before the next attempt, in milliseconds.
+ *
+ * @param failed the number of failed attempts before the current attempt
+ */
 export function retryDelayMs(failed: number, firstMs = FIRST_RETRY_MS): number {
   const full = Math.min(firstMs * 2 ** Math.min(failed, 30), MAX_RETRY_MS);
   return full * (0.5 + Math.random() / 2);

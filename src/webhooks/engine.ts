@@ -19,8 +19,8 @@ import { MISSED_TYPE } from "./payload.ts";
 
 /*
  * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment. The worker claims the lease of such a webhook, reads the events after the cursor, and sends one
- * event after the other. After each event, the worker moves the cursor, which also extends the lease. After a failure,
+ * their environment. The worker claims the lease of such a webhook, reads the events after the cursor, and sends the
+ * events one by one. After each event, the worker moves the cursor, which also extends the lease. After a failure,
  * the worker releases the lease. After the backoff, any worker can claim the lease again.
  */
 
@@ -30,7 +30,10 @@ const POLL_MS = 1000;
 /** The minimum time of a poll per environment, in milliseconds: a worker reads at most 500 environments per second. */
 const POLL_MS_PER_ENVIRONMENT = 2;
 
-/** The maximum number of concurrent deliveries of a worker, and of deliveries whose last attempt failed. */
+/**
+ * The maximum number of concurrent deliveries of a worker. `MAX_FAILING` limits the deliveries to webhooks whose last
+ * attempt failed.
+ */
 export const MAX_ACTIVE = 200;
 const MAX_FAILING = 100;
 
@@ -83,6 +86,7 @@ interface Candidate {
 export class DeliveryEngine {
   private readonly deps: EngineDeps;
   private readonly closing = new AbortController();
+  /** Aborts the attempts in flight. */
   private readonly aborted = new AbortController();
   /** The ids of the webhooks in delivery, and whether the last attempt failed. */
   private readonly active = new Map<string, boolean>();
@@ -92,6 +96,7 @@ export class DeliveryEngine {
 
   constructor(deps: EngineDeps) {
     this.deps = deps;
+    // Every delivery in flight adds a listener.
     setMaxListeners(0, this.aborted.signal);
   }
 
@@ -223,7 +228,7 @@ export class DeliveryEngine {
   }
 }
 
-/** Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed. */
+/** Returns the smallest entry of `EXPIRY_DAYS` that the remaining lifetime does not exceed, if any. */
 export function expiryDaysOf(remainingMs: number): number | undefined {
   return EXPIRY_DAYS.findLast((days) => remainingMs <= days * DAY_MS);
 }

@@ -193,6 +193,7 @@ function drop(response: IncomingMessage): void {
   response.on("close", () => clearTimeout(timer));
 }
 
+/** Returns a `lookup` that ignores DNS and returns only these checked addresses. */
 function lookupOf(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   return (_host, { all }, done) => {
