@@ -29,7 +29,7 @@ function eventOf(line, i) {
 const lines = (await text(process.stdin)).split("\n");
 const events = lines.flatMap((line, i) => (line.trim() === "" ? [] : [eventOf(line, i)]));
 if (events.length === 0) {
-  console.error("no events: if the trail covers the time since the backup, no change must be repeated");
+  console.error("no events: if the trail covers the time since the backup, you do not need to repeat a change");
 }
 // The input has the newest events first. Events of the same time keep their order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
@@ -66,16 +66,17 @@ if (lastOfIt?.method === "DeleteEnvironment") {
 
 if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" && actorId !== "service"))
   console.log(
-    "# signing keys: the keys before a rotation are back; if one has leaked: ugs signing-key rotate --end-sessions",
+    "# signing keys: the keys from before a rotation are in use again; if one of these keys has leaked: ugs signing-key rotate --end-sessions",
   );
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
   else if (methods.includes("RotateApiToken")) {
-    // The restore has removed the new secret, and the old secret is valid again. The file exists after the first run.
+    // The restore has removed the new secret, and the old secret is valid again. If the file exists, an earlier run has
+    // already rotated the token.
     const file = quoted(`${id}.token`);
     write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
-    console.log(`# API token ${id} is lost, unless it is older than the backup: create another one`);
+    console.log(`# API token ${id} is lost if it was created after the backup: create another token`);
   else console.log(`# API token ${id}: its name or expiry time was changed (ugs token update)`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {

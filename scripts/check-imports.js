@@ -4,9 +4,9 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * Each folder, and the paths that its files may import besides the files in the folder: folders, files and npm
- * packages. `FOLDER/*` means the files in a folder, without subfolders. The rule with the longest folder applies. Files
- * in a folder without a rule may import any path, and so may tests outside the transport.
+ * Each rule has a folder, and the paths that the files of the folder may import in addition to each other. A path is a
+ * folder, a file or an npm package. `FOLDER/*` means the files in a folder, without subfolders. The rule with the
+ * longest folder applies. Files in a folder without a rule may import any path, and so may tests outside the transport.
  */
 const RULES = [
   ["src/domain", "ipaddr.js"],

@@ -1,5 +1,6 @@
-// Prints the path of the Deno executable in the npm package `deno`, because the script of this package on the PATH may
-// forward no signals. Without the package, as after `npm ci --omit=dev`, prints the `deno` on the PATH.
+// Prints the path of the Deno executable in the npm package `deno`. The package also puts a script named `deno` on the
+// PATH, but this script may not forward signals. Without the package, for example after `npm ci --omit=dev`, prints
+// `deno`.
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);

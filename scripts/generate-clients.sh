@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
 
-# The package's tests use this environment too. The copied requirements.txt shows that the environment is complete.
+# The tests of the Python client also use this environment. The copied requirements.txt shows that the installation is complete.
 python=node_modules/.cache/client-python
 if ! cmp -s packages/client-python/requirements.txt "$python/requirements.txt"; then
   rm -rf "$python"
@@ -17,7 +17,7 @@ PATH="$PWD/$python/bin:$PATH" buf generate --template packages/client-python/buf
 bash scripts/name-go-module.sh
 buf generate --template packages/client-go/buf.gen.yaml
 
-# The gate compares these digests, because it has no generators.
+# The gate compares these digests, because the gate has no generators.
 for package in packages/client-python packages/client-go; do
   find proto/usergroup proto/google "$package/buf.gen.yaml" -type f | LC_ALL=C sort | xargs sha256sum >"$package/generated-from.sha256"
 done

@@ -11,7 +11,7 @@ const AUDIENCE = "dashboards";
 /** The default time of a case, in seconds since 1970. The field `at` of a case replaces this time. */
 const NOW = 1_800_000_000;
 
-/** Returns a P-256 key pair whose private number is a digest of its id. */
+/** Returns a P-256 key pair whose private number is a digest of the key id. */
 function testKey(kid) {
   const ecdh = createECDH("prime256v1");
   const d = createHash("sha256").update(kid).digest();
@@ -114,7 +114,7 @@ refused(
 refused("wrong-issuer", "an issuer with an extra slash", withClaims({ iss: `${ISSUER}/` }));
 refused("wrong-issuer", "an issuer in another case", withClaims({ iss: ISSUER.replace("acme", "Acme") }));
 refused("wrong-audience", "another audience", withClaims({ aud: "reports" }));
-refused("wrong-audience", "an audience that starts with the expected one", withClaims({ aud: `${AUDIENCE}2` }));
+refused("wrong-audience", "an audience that starts with the expected audience", withClaims({ aud: `${AUDIENCE}2` }));
 refused("wrong-audience", "no audience", withClaims({ aud: "" }));
 refused("unknown-key", "a key that is not published", withHeaders({ kid: "a-third-key-of-the-tes" }));
 refused("unknown-key", "a published key of another type", withHeaders({ kid: RSA_KID }));

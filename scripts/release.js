@@ -76,7 +76,7 @@ function packNpm(key, directory, name) {
   if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
   writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
   cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
-  // In the README of the service, the name also stands for the image and other objects.
+  // The README of the service also uses the name for the image and other objects, so the name stays.
   const readme =
     key === "service"
       ? withLinks(read("README.md"), "", name, name)
@@ -175,7 +175,7 @@ function sbom() {
   run("npm", ["install", "--silent", "--package-lock-only", "--ignore-scripts", "--offline", "--no-audit"], tree);
   const args = ["sbom", "--package-lock-only", "--sbom-format=cyclonedx", "--sbom-type=application"];
   const document = JSON.parse(run("npm", args, tree).toString());
-  // By default, npm takes the name of the folder.
+  // By default, `npm sbom` uses the name of the folder.
   document.metadata.component.name = names.npm.service;
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
@@ -237,7 +237,7 @@ function read(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** @param {string} program @param {string[]} args @returns the standard output. @throws after an error message */
+/** @param {string} program @param {string[]} args @returns the standard output. @throws after error messages */
 function run(program, args, cwd = ROOT, env = process.env) {
   try {
     return execFileSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });

@@ -26,7 +26,7 @@ The document describes one form of each request. The service also accepts the ot
 |---|---|
 | \`x-no-token\` | the string must not be a credential, such as a token of this service or a viewer session |
 | \`x-visible\` | all characters must be visible: no control or zero-width characters, and no white space at either end |
-| \`x-max-bytes\`, \`x-max-depth\` | maximum size and nesting depth of the JSON value |
+| \`x-max-bytes\`, \`x-max-depth\` | maximum size of the value as compact JSON in UTF-8, in bytes, and maximum nesting depth of objects and arrays |
 | \`x-exact-numbers\` | numbers must be from -(2^53 - 1) to 2^53 - 1, because larger numbers are not stored exactly |
 | \`x-min-seconds\`, \`x-max-seconds\` | limits of the duration |
 | \`x-in-future\` | the time must be in the future |

@@ -105,12 +105,13 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
       outcome: {
         type: "string",
         enum: ["not_made", "unknown"],
-        description: "Only for `unavailable`: whether the change was made.",
+        description:
+          "Present only for `unavailable`. `not_made`: the change was not made. `unknown`: the change may have been made.",
       },
       cause: {
         type: "string",
         description:
-          "The reason why the store is unavailable. Only for `STORE_UNAVAILABLE`, and only if the API token has the role `admin`.",
+          "The reason why the store is unavailable. Present only for `STORE_UNAVAILABLE`, and only if the API token has the role `admin`.",
       },
       field_violations: { type: "array", items: violation },
     },

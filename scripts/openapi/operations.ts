@@ -65,5 +65,5 @@ export function whoMayCall(access: string): string {
   if (access === "open") return "Needs no API token.";
   if (access === "any") return "Accepts any API token, and `ADMIN_TOKEN`.";
   if (access === "ADMIN_TOKEN") return "Needs `ADMIN_TOKEN`.";
-  return `Needs an API token of the role \`${access}\`${access === "admin" ? ", or `ADMIN_TOKEN`" : " or a higher one"}.`;
+  return `Needs an API token of the role \`${access}\`${access === "admin" ? ", or `ADMIN_TOKEN`" : " or a higher role"}.`;
 }

@@ -1,7 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { Access } from "./tables.ts";
 
-/** Properties of an operation that decide its errors. */
+/** Properties of an operation that determine its errors. */
 export interface Calling {
   /** The RPC, or the RPC that a REST path calls. */
   readonly method: DescMethod;

@@ -79,7 +79,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       required: ["reason", "message", "suspend_time"],
       properties: {
         reason: { type: "string", description: "Reason for operators. `EXPIRED` if `expire_time` has passed." },
-        message: { type: "string", description: "Message for the page." },
+        message: { type: "string", description: "The message that the page shows." },
         suspend_time: { type: "string", format: "date-time" },
         until: { type: "string", format: "date-time", description: "The time at which the suspension ends by itself." },
       },
@@ -148,7 +148,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       properties: {
         success: SUCCESS,
         session: { type: "string", description: "The session, a signed JWT. The service cannot show it again." },
-        id: { type: "string", description: "Its claim `jti`." },
+        id: { type: "string", description: "The claim `jti` of the session." },
         expire_time: { type: "string", format: "date-time" },
         refresh_time: {
           type: "string",
@@ -320,7 +320,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
           in: "query",
           allowEmptyValue: true,
           description:
-            "Reports whether Redis accepts changes, instead of whether Redis answers reads. The service ignores the value.",
+            "If this parameter is present, the endpoint reports whether Redis accepts changes, instead of whether Redis answers reads. The service ignores the value.",
           schema: { type: "string" },
         },
       ],
@@ -355,7 +355,7 @@ function published(
       parameters,
       responses: {
         200: {
-          description: "The document. It can be cached for the time in `Cache-Control`.",
+          description: "The document. Caches may store the document for the time in `Cache-Control`.",
           content: { [contentType]: { schema: { type: "object" } } },
         },
         404: notFound,

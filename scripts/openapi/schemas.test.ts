@@ -23,8 +23,8 @@ function schemaOf(typeName: string) {
   return { schema: schemas.all[typeName] as JsonSchema, all: schemas.all };
 }
 
-describe("the schema of required fields", () => {
-  it("includes a field without presence if a rule refuses its default value", () => {
+describe("the schema of a message", () => {
+  it("requires a field without presence if a rule refuses its default value", () => {
     expect(schemaOf("usergroup.v1.GetUserGroupRequest").schema).toMatchObject({ required: ["userGroupId"] });
     // A pattern refuses the default of `name`. The rules of `role` refuse the enum value 0.
     expect(schemaOf("usergroup.admin.v1.EnvironmentName").schema).toMatchObject({ required: ["name"] });
@@ -34,7 +34,7 @@ describe("the schema of required fields", () => {
     expect(schemaOf("usergroup.admin.v1.ImportUserGroupsRequest").schema).toMatchObject({ required: ["userGroups"] });
   });
 
-  it("excludes a field with presence, even if a rule refuses its default value", () => {
+  it("does not require a field with presence, even if a rule refuses its default value", () => {
     const { schema } = schemaOf("usergroup.admin.v1.ImportedUserGroup");
     expect(schema).toMatchObject({ required: ["providedId"], properties: { token: { minLength: 8 } } });
   });
