@@ -179,13 +179,13 @@ export const UpdateUserGroupResponseSchema: GenMessage<UpdateUserGroupResponse> 
  */
 export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupTokenRequest"> & {
   /**
-   * The user group. Use the id if you have lost the token.
+   * The user group. If you have lost the token, send the id.
    *
    * @generated from oneof usergroup.v1.RotateUserGroupTokenRequest.group
    */
   group: {
     /**
-     * The current token of the group. A token in its grace period is refused.
+     * The current token of the group. The call refuses a token in its grace period.
      *
      * @generated from field: string current_token = 1;
      */

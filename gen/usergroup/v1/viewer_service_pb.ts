@@ -101,7 +101,7 @@ export type ResolveViewerResponse = Message<"usergroup.v1.ResolveViewerResponse"
   tokenExpireTime?: Timestamp | undefined;
 
   /**
-   * The viewer session. Set only if the request contained one.
+   * The viewer session. Set only if the request contained a viewer session.
    *
    * @generated from field: usergroup.v1.ViewerSession session = 8;
    */
@@ -206,7 +206,7 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   } | { case: undefined; value?: undefined };
 
   /**
-   * The audience (`aud`). The verifier must expect the same value. Required.
+   * The audience (`aud`). The verifier must expect this audience. Required.
    *
    * @generated from field: string audience = 3;
    */

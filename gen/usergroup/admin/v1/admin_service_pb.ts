@@ -327,7 +327,7 @@ export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRe
 
   /**
    * Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
-   * of the caller's token.
+   * of the caller's token. If the caller's token does not expire, neither does the new token.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -480,7 +480,8 @@ export const LookupApiTokenRequestSchema: GenMessage<LookupApiTokenRequest> = /*
 export type LookupApiTokenResponse = Message<"usergroup.admin.v1.LookupApiTokenResponse"> & {
   /**
    * The API token. `expire_time` is the expiry time of the secret. A secret in its grace period expires earlier than
-   * the token. For a token of the settings, only id, display name and role are set.
+   * the token. For a token of the setting API_TOKENS, only id, display name and role are set. For ADMIN_TOKEN, only id
+   * and display name are set.
    *
    * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
    */
@@ -541,7 +542,7 @@ export const LookupApiTokenResponse_Source = {
   API_TOKENS: 2,
 
   /**
-   * The credential is the setting ADMIN_TOKEN. `role` is unset.
+   * The credential is the setting ADMIN_TOKEN.
    *
    * @generated from enum value: SOURCE_ADMIN_TOKEN = 3;
    */
@@ -649,8 +650,8 @@ export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRe
 
   /**
    * Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
-   * already in its grace period keeps its expiry time, but expires no later than the end of this grace period. At most
-   * two secrets are in their grace period.
+   * already in its grace period keeps its expiry time, but expires no later than the end of this grace period. A token
+   * has at most two secrets in their grace period.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
@@ -710,8 +711,8 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
 
   /**
    * If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-   * even if this token is already revoked. For five seconds, calls with an API token of the environment cannot create
-   * or rotate API tokens: they fail with ABORTED (API_TOKEN_CHANGED).
+   * even if this token is already revoked. For five seconds after this call, creations and rotations with an API token
+   * of the environment fail with ABORTED (API_TOKEN_CHANGED).
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -917,7 +918,7 @@ export type LookupUserGroupTokenResponse = Message<"usergroup.admin.v1.LookupUse
   tokenExpireTime?: Timestamp | undefined;
 
   /**
-   * The viewer session. Set only if the request contained one.
+   * The viewer session. Set only if the request contained a viewer session.
    *
    * @generated from field: usergroup.v1.ViewerSession session = 4;
    */
@@ -1233,8 +1234,8 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   /**
    * Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
    * the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
-   * token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the
-   * group gets the given token, and this time becomes the creation time of the token.
+   * token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). In all other
+   * cases, the group gets the given token, and this time becomes the creation time of the token.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
@@ -1343,8 +1344,8 @@ export const ExportUserGroupsRequestSchema: GenMessage<ExportUserGroupsRequest> 
  */
 export type ExportUserGroupsResponse = Message<"usergroup.admin.v1.ExportUserGroupsResponse"> & {
   /**
-   * The user groups of this page. A page ends at about 1 MiB, so it can have fewer than `page_size` groups even if more
-   * pages follow.
+   * The user groups of this page. A page has about 1 MiB at most, so a page can have fewer than `page_size` groups even
+   * if more pages follow.
    *
    * @generated from field: repeated usergroup.v1.UserGroup user_groups = 1;
    */
@@ -1358,7 +1359,7 @@ export type ExportUserGroupsResponse = Message<"usergroup.admin.v1.ExportUserGro
   nextPageToken: string;
 
   /**
-   * `snapshot_time` for ImportUserGroups. For several pages, use the value of the first page.
+   * The `snapshot_time` to send in ImportUserGroups. If the export has several pages, send the value of the first page.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 3;
    */
@@ -1705,7 +1706,7 @@ export const ReencryptUserGroupTokensRequestSchema: GenMessage<ReencryptUserGrou
  */
 export type ReencryptUserGroupTokensResponse = Message<"usergroup.admin.v1.ReencryptUserGroupTokensResponse"> & {
   /**
-   * Number of processed tokens by the key that encrypted them before this call.
+   * Number of processed tokens, by the key that encrypted each token before this call.
    *
    * @generated from field: repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
    */
@@ -1872,8 +1873,8 @@ export type RotateSigningKeyRequest = Message<"usergroup.admin.v1.RotateSigningK
   environment?: EnvironmentName | undefined;
 
   /**
-   * If true, the call replaces all keys, which revokes every viewer session of the environment. Set this field if a key
-   * has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
+   * If true, the call replaces all keys, and so revokes every viewer session of the environment. Set this field if a
+   * key has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
    * until the host reads the new keys.
    *
    * @generated from field: bool end_sessions = 2;
@@ -1914,7 +1915,7 @@ export const RotateSigningKeyResponseSchema: GenMessage<RotateSigningKeyResponse
  */
 export const ImportMode = {
   /**
-   * The same as IMPORT_MODE_CREATE_ONLY.
+   * Means IMPORT_MODE_CREATE_ONLY.
    *
    * @generated from enum value: IMPORT_MODE_UNSPECIFIED = 0;
    */
@@ -1989,13 +1990,13 @@ export const AdminService: GenService<{
     output: typeof ListEnvironmentsResponseSchema;
   },
   /**
-   * Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
-   * until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
-   * call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
-   * tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
-   * the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
-   * and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
-   * ADMIN_TOKEN only.
+   * Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
+   * Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
+   * deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
+   * tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+   * CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+   * of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+   * with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */
@@ -2074,7 +2075,7 @@ export const AdminService: GenService<{
     output: typeof RotateApiTokenResponseSchema;
   },
   /**
-   * Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+   * Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
    * API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeApiToken
@@ -2085,8 +2086,8 @@ export const AdminService: GenService<{
     output: typeof RevokeApiTokenResponseSchema;
   },
   /**
-   * Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
-   * listing is on exactly one page.
+   * Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
+   * the last page of the list is on exactly one page.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListUserGroups
    */
@@ -2179,8 +2180,8 @@ export const AdminService: GenService<{
   },
   /**
    * Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-   * group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
-   * given values do not change, and tokens that are newer than `snapshot_time` stay.
+   * group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
+   * already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ImportUserGroups
    */
@@ -2217,7 +2218,7 @@ export const AdminService: GenService<{
    * the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
    * environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
    * removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-   * (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
+   * (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.WatchEvents
    */
@@ -2352,7 +2353,7 @@ export const AdminService: GenService<{
   },
   /**
    * Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-   * the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
+   * the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateWebhookSecret
    */

@@ -63,7 +63,7 @@ export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   creator: string;
 
   /**
-   * Time of the last use, exact to a minute. Unset if the token was never used.
+   * Time of the last use of the token, exact to a minute. Unset if the token was never used.
    *
    * @generated from field: google.protobuf.Timestamp last_use_time = 7;
    */
@@ -100,7 +100,7 @@ export const ApiTokenSchema: GenMessage<ApiToken> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_api_token, 0);
 
 /**
- * Role of an API token within its environment. Each role includes the permissions of the roles before it.
+ * Role of an API token within its environment. Each role includes the permissions of all preceding roles.
  *
  * @generated from enum usergroup.admin.v1.Role
  */
@@ -140,7 +140,7 @@ export const Role = {
 } as const;
 
 /**
- * Role of an API token within its environment. Each role includes the permissions of the roles before it.
+ * Role of an API token within its environment. Each role includes the permissions of all preceding roles.
  *
  * @generated from enum usergroup.admin.v1.Role
  */

@@ -58,7 +58,7 @@ export const GetMetricsHistoryRequestSchema: GenMessage<GetMetricsHistoryRequest
 export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHistoryResponse"> & {
   /**
    * Samples of ten seconds each, the oldest first. The service has no samples from before its start. A busy worker may
-   * add calls to a sample for up to 30 seconds.
+   * add calls to a sample up to 30 seconds after the end of the sample.
    *
    * @generated from field: repeated usergroup.admin.v1.MetricsSample samples = 1;
    */

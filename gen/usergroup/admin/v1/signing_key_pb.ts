@@ -82,21 +82,21 @@ export const SigningKey_State = {
   UNSPECIFIED: 0,
 
   /**
-   * Published, but does not sign yet.
+   * The key is published, but does not sign yet.
    *
    * @generated from enum value: STATE_STANDBY = 1;
    */
   STANDBY: 1,
 
   /**
-   * Signs viewer sessions.
+   * The key signs viewer sessions.
    *
    * @generated from enum value: STATE_ACTIVE = 2;
    */
   ACTIVE: 2,
 
   /**
-   * Does not sign any more. The key stays published until its last session has expired.
+   * The key does not sign any more. The key stays published until its last session has expired.
    *
    * @generated from enum value: STATE_RETIRED = 3;
    */

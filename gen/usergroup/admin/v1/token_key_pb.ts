@@ -66,7 +66,7 @@ export const TokenKeySchema: GenMessage<TokenKey> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_token_key, 0);
 
 /**
- * Number of records that a key encrypts.
+ * Numbers of records that are encrypted with a key.
  *
  * @generated from message usergroup.admin.v1.TokenKeyUse
  */

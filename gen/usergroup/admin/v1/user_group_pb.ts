@@ -126,7 +126,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
 
   /**
    * Day of the last use of the group in UTC, such as `2026-01-31`: a token or session was resolved, or a session was
-   * created. The service stores the day some minutes after the use. Empty if the group was never used.
+   * created. The service stores the day up to some minutes after the use. Empty if the group was never used.
    *
    * @generated from field: string last_resolve_date = 15;
    */

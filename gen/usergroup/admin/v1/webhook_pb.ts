@@ -678,28 +678,28 @@ export const WebhookState = {
   UNSPECIFIED: 0,
 
   /**
-   * Receives events.
+   * The webhook receives events.
    *
    * @generated from enum value: WEBHOOK_STATE_ENABLED = 1;
    */
   ENABLED: 1,
 
   /**
-   * Disabled by UpdateWebhook.
+   * A call of UpdateWebhook has disabled the webhook.
    *
    * @generated from enum value: WEBHOOK_STATE_DISABLED = 2;
    */
   DISABLED: 2,
 
   /**
-   * Disabled by the service, because all deliveries of three days failed.
+   * The service has disabled the webhook, because all deliveries of three days failed.
    *
    * @generated from enum value: WEBHOOK_STATE_FAILED = 3;
    */
   FAILED: 3,
 
   /**
-   * Enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
+   * The webhook is enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
    * RotateWebhookSecret, the service delivers the waiting events.
    *
    * @generated from enum value: WEBHOOK_STATE_SECRET_UNREADABLE = 4;
@@ -767,8 +767,8 @@ export const DeliveryOutcome = {
   NAME: 5,
 
   /**
-   * The host has an address that is not public, and WEBHOOK_ALLOW does not contain it. The service
-   * did not connect.
+   * The host has an address that is not public, and WEBHOOK_ALLOW does not contain this address. The service did not
+   * connect.
    *
    * @generated from enum value: DELIVERY_OUTCOME_ADDRESS = 6;
    */
@@ -782,7 +782,7 @@ export const DeliveryOutcome = {
   CONNECTION: 7,
 
   /**
-   * TLS failed: for example, the certificate is expired, or belongs to another host.
+   * TLS failed: for example, the certificate has expired, or belongs to another host.
    *
    * @generated from enum value: DELIVERY_OUTCOME_TLS = 8;
    */

@@ -309,7 +309,7 @@ func (x *UpdateUserGroupResponse) GetUserGroup() *UserGroup {
 
 type RotateUserGroupTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user group. Use the id if you have lost the token.
+	// The user group. If you have lost the token, send the id.
 	//
 	// Types that are valid to be assigned to Group:
 	//
@@ -400,7 +400,7 @@ type isRotateUserGroupTokenRequest_Group interface {
 }
 
 type RotateUserGroupTokenRequest_CurrentToken struct {
-	// The current token of the group. A token in its grace period is refused.
+	// The current token of the group. The call refuses a token in its grace period.
 	CurrentToken string `protobuf:"bytes,1,opt,name=current_token,json=currentToken,proto3,oneof"`
 }
 

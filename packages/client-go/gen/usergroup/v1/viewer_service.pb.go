@@ -96,7 +96,7 @@ type ResolveViewerResponse struct {
 	ApiEnvironmentTag ApiEnvironmentTag `protobuf:"varint,6,opt,name=api_environment_tag,json=apiEnvironmentTag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"api_environment_tag,omitempty"`
 	// End of the grace period of the token. Set only if the token was rotated.
 	TokenExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=token_expire_time,json=tokenExpireTime,proto3" json:"token_expire_time,omitempty"`
-	// The viewer session. Set only if the request contained one.
+	// The viewer session. Set only if the request contained a viewer session.
 	Session       *ViewerSession `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -297,7 +297,7 @@ type CreateViewerSessionRequest struct {
 	//	*CreateViewerSessionRequest_Token
 	//	*CreateViewerSessionRequest_UserGroupId
 	Group isCreateViewerSessionRequest_Group `protobuf_oneof:"group"`
-	// The audience (`aud`). The verifier must expect the same value. Required.
+	// The audience (`aud`). The verifier must expect this audience. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
 	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
 	// VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,

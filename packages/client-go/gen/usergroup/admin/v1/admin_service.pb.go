@@ -29,7 +29,7 @@ const (
 type ImportMode int32
 
 const (
-	// The same as IMPORT_MODE_CREATE_ONLY.
+	// Means IMPORT_MODE_CREATE_ONLY.
 	ImportMode_IMPORT_MODE_UNSPECIFIED ImportMode = 0
 	// The import does not change the group, and returns ALREADY_EXISTS as its result.
 	ImportMode_IMPORT_MODE_CREATE_ONLY ImportMode = 1
@@ -87,7 +87,7 @@ const (
 	LookupApiTokenResponse_SOURCE_ISSUED LookupApiTokenResponse_Source = 1
 	// The credential is in the setting API_TOKENS.
 	LookupApiTokenResponse_SOURCE_API_TOKENS LookupApiTokenResponse_Source = 2
-	// The credential is the setting ADMIN_TOKEN. `role` is unset.
+	// The credential is the setting ADMIN_TOKEN.
 	LookupApiTokenResponse_SOURCE_ADMIN_TOKEN LookupApiTokenResponse_Source = 3
 )
 
@@ -742,7 +742,7 @@ type CreateApiTokenRequest struct {
 	// Role of the token. Required.
 	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
 	// Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
-	// of the caller's token.
+	// of the caller's token. If the caller's token does not expire, neither does the new token.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1062,7 +1062,8 @@ func (x *LookupApiTokenRequest) GetToken() string {
 type LookupApiTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The API token. `expire_time` is the expiry time of the secret. A secret in its grace period expires earlier than
-	// the token. For a token of the settings, only id, display name and role are set.
+	// the token. For a token of the setting API_TOKENS, only id, display name and role are set. For ADMIN_TOKEN, only id
+	// and display name are set.
 	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
 	// Environment of the token. Unset for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
@@ -1267,8 +1268,8 @@ type RotateApiTokenRequest struct {
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
-	// already in its grace period keeps its expiry time, but expires no later than the end of this grace period. At most
-	// two secrets are in their grace period.
+	// already in its grace period keeps its expiry time, but expires no later than the end of this grace period. A token
+	// has at most two secrets in their grace period.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1386,8 +1387,8 @@ type RevokeApiTokenRequest struct {
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-	// even if this token is already revoked. For five seconds, calls with an API token of the environment cannot create
-	// or rotate API tokens: they fail with ABORTED (API_TOKEN_CHANGED).
+	// even if this token is already revoked. For five seconds after this call, creations and rotations with an API token
+	// of the environment fail with ABORTED (API_TOKEN_CHANGED).
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1788,7 +1789,7 @@ type LookupUserGroupTokenResponse struct {
 	Environment *EnvironmentName `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
 	// End of the grace period of the token. Set only if the token was replaced.
 	TokenExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=token_expire_time,json=tokenExpireTime,proto3" json:"token_expire_time,omitempty"`
-	// The viewer session. Set only if the request contained one.
+	// The viewer session. Set only if the request contained a viewer session.
 	Session       *v1.ViewerSession `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2415,8 +2416,8 @@ type ImportUserGroupsRequest struct {
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
 	// Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
 	// the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
-	// token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the
-	// group gets the given token, and this time becomes the creation time of the token.
+	// token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). In all other
+	// cases, the group gets the given token, and this time becomes the creation time of the token.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
 	// lists this field in `changed_fields`.
@@ -2638,12 +2639,12 @@ func (x *ExportUserGroupsRequest) GetIncludeTokens() bool {
 
 type ExportUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user groups of this page. A page ends at about 1 MiB, so it can have fewer than `page_size` groups even if more
-	// pages follow.
+	// The user groups of this page. A page has about 1 MiB at most, so a page can have fewer than `page_size` groups even
+	// if more pages follow.
 	UserGroups []*v1.UserGroup `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
 	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// `snapshot_time` for ImportUserGroups. For several pages, use the value of the first page.
+	// The `snapshot_time` to send in ImportUserGroups. If the export has several pages, send the value of the first page.
 	SnapshotTime  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3187,7 +3188,7 @@ func (x *ReencryptUserGroupTokensRequest) GetValidateOnly() bool {
 
 type ReencryptUserGroupTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of processed tokens by the key that encrypted them before this call.
+	// Number of processed tokens, by the key that encrypted each token before this call.
 	TokenKeyUses []*TokenKeyUse `protobuf:"bytes,1,rep,name=token_key_uses,json=tokenKeyUses,proto3" json:"token_key_uses,omitempty"`
 	// Number of tokens that this call encrypted with the first key.
 	ReencryptedCount int64 `protobuf:"varint,2,opt,name=reencrypted_count,json=reencryptedCount,proto3" json:"reencrypted_count,omitempty"`
@@ -3534,8 +3535,8 @@ type RotateSigningKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name and tag of the environment. Required.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// If true, the call replaces all keys, which revokes every viewer session of the environment. Set this field if a key
-	// has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
+	// If true, the call replaces all keys, and so revokes every viewer session of the environment. Set this field if a
+	// key has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
 	// until the host reads the new keys.
 	EndSessions   bool `protobuf:"varint,2,opt,name=end_sessions,json=endSessions,proto3" json:"end_sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields

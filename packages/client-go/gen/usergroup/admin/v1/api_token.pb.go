@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Role of an API token within its environment. Each role includes the permissions of the roles before it.
+// Role of an API token within its environment. Each role includes the permissions of all preceding roles.
 type Role int32
 
 const (
@@ -97,7 +97,7 @@ type ApiToken struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Id of the API token that created this token. `root` for ADMIN_TOKEN.
 	Creator string `protobuf:"bytes,6,opt,name=creator,proto3" json:"creator,omitempty"`
-	// Time of the last use, exact to a minute. Unset if the token was never used.
+	// Time of the last use of the token, exact to a minute. Unset if the token was never used.
 	LastUseTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_use_time,json=lastUseTime,proto3" json:"last_use_time,omitempty"`
 	// Id of the API token that last rotated this token. `root` for ADMIN_TOKEN. Unset if the token
 	// was never rotated.

@@ -91,7 +91,7 @@ func (x *GetMetricsHistoryRequest) GetStartTime() *timestamppb.Timestamp {
 type GetMetricsHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Samples of ten seconds each, the oldest first. The service has no samples from before its start. A busy worker may
-	// add calls to a sample for up to 30 seconds.
+	// add calls to a sample up to 30 seconds after the end of the sample.
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
 	Methods []*MethodCalls `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`

@@ -27,11 +27,11 @@ type SigningKey_State int32
 
 const (
 	SigningKey_STATE_UNSPECIFIED SigningKey_State = 0
-	// Published, but does not sign yet.
+	// The key is published, but does not sign yet.
 	SigningKey_STATE_STANDBY SigningKey_State = 1
-	// Signs viewer sessions.
+	// The key signs viewer sessions.
 	SigningKey_STATE_ACTIVE SigningKey_State = 2
-	// Does not sign any more. The key stays published until its last session has expired.
+	// The key does not sign any more. The key stays published until its last session has expired.
 	SigningKey_STATE_RETIRED SigningKey_State = 3
 )
 

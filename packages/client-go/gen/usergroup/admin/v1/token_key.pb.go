@@ -106,7 +106,7 @@ func (x *TokenKey) GetLastEncryptTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Number of records that a key encrypts.
+// Numbers of records that are encrypted with a key.
 type TokenKeyUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the key.

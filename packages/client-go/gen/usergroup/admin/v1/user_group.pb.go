@@ -127,7 +127,7 @@ type UserGroupInfo struct {
 	// Set while the group is suspended.
 	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	// Day of the last use of the group in UTC, such as `2026-01-31`: a token or session was resolved, or a session was
-	// created. The service stores the day some minutes after the use. Empty if the group was never used.
+	// created. The service stores the day up to some minutes after the use. Empty if the group was never used.
 	LastResolveDate string `protobuf:"bytes,15,opt,name=last_resolve_date,json=lastResolveDate,proto3" json:"last_resolve_date,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

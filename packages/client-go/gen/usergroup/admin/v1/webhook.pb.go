@@ -29,13 +29,13 @@ type WebhookState int32
 
 const (
 	WebhookState_WEBHOOK_STATE_UNSPECIFIED WebhookState = 0
-	// Receives events.
+	// The webhook receives events.
 	WebhookState_WEBHOOK_STATE_ENABLED WebhookState = 1
-	// Disabled by UpdateWebhook.
+	// A call of UpdateWebhook has disabled the webhook.
 	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
-	// Disabled by the service, because all deliveries of three days failed.
+	// The service has disabled the webhook, because all deliveries of three days failed.
 	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
-	// Enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
+	// The webhook is enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
 	// RotateWebhookSecret, the service delivers the waiting events.
 	WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE WebhookState = 4
 )
@@ -100,12 +100,12 @@ const (
 	DeliveryOutcome_DELIVERY_OUTCOME_TIMEOUT DeliveryOutcome = 4
 	// DNS has no address for the host of the URL.
 	DeliveryOutcome_DELIVERY_OUTCOME_NAME DeliveryOutcome = 5
-	// The host has an address that is not public, and WEBHOOK_ALLOW does not contain it. The service
-	// did not connect.
+	// The host has an address that is not public, and WEBHOOK_ALLOW does not contain this address. The service did not
+	// connect.
 	DeliveryOutcome_DELIVERY_OUTCOME_ADDRESS DeliveryOutcome = 6
 	// The connection failed or was closed before the answer.
 	DeliveryOutcome_DELIVERY_OUTCOME_CONNECTION DeliveryOutcome = 7
-	// TLS failed: for example, the certificate is expired, or belongs to another host.
+	// TLS failed: for example, the certificate has expired, or belongs to another host.
 	DeliveryOutcome_DELIVERY_OUTCOME_TLS DeliveryOutcome = 8
 	// The worker cannot decrypt the secret of the webhook with its TOKEN_KEYS. The service did not
 	// connect. RotateWebhookSecret replaces the secret.

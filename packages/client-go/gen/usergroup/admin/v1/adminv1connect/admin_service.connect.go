@@ -161,13 +161,13 @@ type AdminServiceClient interface {
 	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
-	// until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
-	// call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
-	// tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
-	// the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
-	// and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
-	// ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
+	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
+	// deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
+	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -190,11 +190,11 @@ type AdminServiceClient interface {
 	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+	// Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
 	// API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
-	// listing is on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
+	// the last page of the list is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.
@@ -223,8 +223,8 @@ type AdminServiceClient interface {
 	// within an hour: revoke the sessions of the whole group instead.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
 	// Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-	// group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
-	// given values do not change, and tokens that are newer than `snapshot_time` stay.
+	// group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
+	// already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
 	// `include_tokens` is set. The audit trail records exports of tokens.
@@ -237,7 +237,7 @@ type AdminServiceClient interface {
 	// the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
 	// environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
 	// removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
+	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
 	// need. ADMIN_TOKEN only.
@@ -276,7 +276,7 @@ type AdminServiceClient interface {
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
 	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
+	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
@@ -966,13 +966,13 @@ type AdminServiceHandler interface {
 	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
-	// until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
-	// call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
-	// tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
-	// the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
-	// and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
-	// ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
+	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
+	// deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
+	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -995,11 +995,11 @@ type AdminServiceHandler interface {
 	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+	// Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
 	// API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
-	// listing is on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
+	// the last page of the list is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.
@@ -1028,8 +1028,8 @@ type AdminServiceHandler interface {
 	// within an hour: revoke the sessions of the whole group instead.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
 	// Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-	// group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
-	// given values do not change, and tokens that are newer than `snapshot_time` stay.
+	// group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
+	// already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
 	// `include_tokens` is set. The audit trail records exports of tokens.
@@ -1042,7 +1042,7 @@ type AdminServiceHandler interface {
 	// the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
 	// environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
 	// removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
+	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
 	// need. ADMIN_TOKEN only.
@@ -1081,7 +1081,7 @@ type AdminServiceHandler interface {
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
 	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
+	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five

@@ -248,7 +248,7 @@ class RotateUserGroupTokenRequest(Message[_RotateUserGroupTokenRequestFields]):
 
     Attributes:
         group:
-            The user group. Use the id if you have lost the token.
+            The user group. If you have lost the token, send the id.
 
             ```proto
             oneof group

@@ -119,7 +119,7 @@ class ResolveViewerResponse(Message[_ResolveViewerResponseFields]):
             optional google.protobuf.Timestamp token_expire_time = 7;
             ```
         session:
-            The viewer session. Set only if the request contained one.
+            The viewer session. Set only if the request contained a viewer session.
 
             ```proto
             optional usergroup.v1.ViewerSession session = 8;
@@ -249,7 +249,7 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             oneof group
             ```
         audience:
-            The audience (`aud`). The verifier must expect the same value. Required.
+            The audience (`aud`). The verifier must expect this audience. Required.
 
             ```proto
             string audience = 3;

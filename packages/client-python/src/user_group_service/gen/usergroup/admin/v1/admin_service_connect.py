@@ -60,13 +60,13 @@ class AdminService(Protocol):
 
     async def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
-        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
-        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
-        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
-        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
-        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
-        ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
+        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -117,15 +117,15 @@ class AdminService(Protocol):
 
     async def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
         API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
-        listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
+        the last page of the list is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -186,8 +186,8 @@ class AdminService(Protocol):
     async def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
         Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
-        given values do not change, and tokens that are newer than `snapshot_time` stay.
+        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
+        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -212,7 +212,7 @@ class AdminService(Protocol):
         the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
         environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
         removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -299,7 +299,7 @@ class AdminService(Protocol):
     async def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
         Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -877,13 +877,13 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
-        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
-        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
-        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
-        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
-        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
-        ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
+        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1053,7 +1053,7 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
         API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return await self.execute_unary(
@@ -1077,8 +1077,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
-        listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
+        the last page of the list is on exactly one page.
         """
         return await self.execute_unary(
             request=request,
@@ -1275,8 +1275,8 @@ class AdminServiceClient(ConnectClient):
     ) -> ImportUserGroupsResponse:
         """
         Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
-        given values do not change, and tokens that are newer than `snapshot_time` stay.
+        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
+        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return await self.execute_unary(
             request=request,
@@ -1352,7 +1352,7 @@ class AdminServiceClient(ConnectClient):
         the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
         environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
         removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         return self.execute_server_stream(
             request=request,
@@ -1643,7 +1643,7 @@ class AdminServiceClient(ConnectClient):
     ) -> RotateWebhookSecretResponse:
         """
         Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
         """
         return await self.execute_unary(
             request=request,
@@ -1784,13 +1784,13 @@ class AdminServiceSync(Protocol):
 
     def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
-        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
-        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
-        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
-        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
-        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
-        ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
+        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1841,15 +1841,15 @@ class AdminServiceSync(Protocol):
 
     def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
         API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
-        listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
+        the last page of the list is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1910,8 +1910,8 @@ class AdminServiceSync(Protocol):
     def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
         Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
-        given values do not change, and tokens that are newer than `snapshot_time` stay.
+        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
+        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1936,7 +1936,7 @@ class AdminServiceSync(Protocol):
         the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
         environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
         removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2023,7 +2023,7 @@ class AdminServiceSync(Protocol):
     def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
         Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2599,13 +2599,13 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment. With `force`, each call also deletes a limited number of its user groups. Repeat the call
-        until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is deleted. The first
-        call makes the environment unavailable: other calls do not find the environment, and its API tokens and user group
-        tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates
-        the environment again. The service keeps its audit events for AUDIT_RETENTION. If the environment has user groups
-        and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY).
-        ADMIN_TOKEN only.
+        Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
+        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2775,7 +2775,7 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers refuse the token usually at once, and at the latest after the time of
+        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
         API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return self.execute_unary(
@@ -2799,8 +2799,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists during the whole
-        listing is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
+        the last page of the list is on exactly one page.
         """
         return self.execute_unary(
             request=request,
@@ -2997,8 +2997,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> ImportUserGroupsResponse:
         """
         Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcomes. Safe to repeat: groups that already have the
-        given values do not change, and tokens that are newer than `snapshot_time` stay.
+        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
+        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return self.execute_unary(
             request=request,
@@ -3074,7 +3074,7 @@ class AdminServiceClientSync(ConnectClientSync):
         the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
         environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
         removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
-        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams in total.
+        (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         return self.execute_server_stream(
             request=request,
@@ -3365,7 +3365,7 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RotateWebhookSecretResponse:
         """
         Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign messages.
+        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
         """
         return self.execute_unary(
             request=request,

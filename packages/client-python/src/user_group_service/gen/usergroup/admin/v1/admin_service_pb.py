@@ -441,7 +441,7 @@ class CreateApiTokenRequest(Message[_CreateApiTokenRequestFields]):
             ```
         expire_time:
             Expiry time, in the future. Must not be later than the expiry time of the caller's token. Default: the expiry time
-            of the caller's token.
+            of the caller's token. If the caller's token does not expire, neither does the new token.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -663,7 +663,8 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
     Attributes:
         api_token:
             The API token. `expire_time` is the expiry time of the secret. A secret in its grace period expires earlier than
-            the token. For a token of the settings, only id, display name and role are set.
+            the token. For a token of the setting API_TOKENS, only id, display name and role are set. For ADMIN_TOKEN, only id
+            and display name are set.
 
             ```proto
             optional usergroup.admin.v1.ApiToken api_token = 1;
@@ -733,7 +734,7 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
                 SOURCE_API_TOKENS = 2
                 ```
             ADMIN_TOKEN:
-                The credential is the setting ADMIN_TOKEN. `role` is unset.
+                The credential is the setting ADMIN_TOKEN.
 
                 ```proto
                 SOURCE_ADMIN_TOKEN = 3
@@ -862,8 +863,8 @@ class RotateApiTokenRequest(Message[_RotateApiTokenRequestFields]):
             ```
         previous_token_ttl:
             Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
-            already in its grace period keeps its expiry time, but expires no later than the end of this grace period. At most
-            two secrets are in their grace period.
+            already in its grace period keeps its expiry time, but expires no later than the end of this grace period. A token
+            has at most two secrets in their grace period.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
@@ -948,8 +949,8 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
             ```
         revoke_issued:
             If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-            even if this token is already revoked. For five seconds, calls with an API token of the environment cannot create
-            or rotate API tokens: they fail with ABORTED (API_TOKEN_CHANGED).
+            even if this token is already revoked. For five seconds after this call, creations and rotations with an API token
+            of the environment fail with ABORTED (API_TOKEN_CHANGED).
 
             ```proto
             bool revoke_issued = 3;
@@ -1240,7 +1241,7 @@ class LookupUserGroupTokenResponse(Message[_LookupUserGroupTokenResponseFields])
             optional google.protobuf.Timestamp token_expire_time = 3;
             ```
         session:
-            The viewer session. Set only if the request contained one.
+            The viewer session. Set only if the request contained a viewer session.
 
             ```proto
             optional usergroup.v1.ViewerSession session = 4;
@@ -1681,8 +1682,8 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
         snapshot_time:
             Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
             the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
-            token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). If not, the
-            group gets the given token, and this time becomes the creation time of the token.
+            token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). In all other
+            cases, the group gets the given token, and this time becomes the creation time of the token.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;
@@ -1837,8 +1838,8 @@ class ExportUserGroupsResponse(Message[_ExportUserGroupsResponseFields]):
 
     Attributes:
         user_groups:
-            The user groups of this page. A page ends at about 1 MiB, so it can have fewer than `page_size` groups even if more
-            pages follow.
+            The user groups of this page. A page has about 1 MiB at most, so a page can have fewer than `page_size` groups even
+            if more pages follow.
 
             ```proto
             repeated usergroup.v1.UserGroup user_groups = 1;
@@ -1850,7 +1851,7 @@ class ExportUserGroupsResponse(Message[_ExportUserGroupsResponseFields]):
             string next_page_token = 2;
             ```
         snapshot_time:
-            `snapshot_time` for ImportUserGroups. For several pages, use the value of the first page.
+            The `snapshot_time` to send in ImportUserGroups. If the export has several pages, send the value of the first page.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 3;
@@ -2286,7 +2287,7 @@ class ReencryptUserGroupTokensResponse(Message[_ReencryptUserGroupTokensResponse
 
     Attributes:
         token_key_uses:
-            Number of processed tokens by the key that encrypted them before this call.
+            Number of processed tokens, by the key that encrypted each token before this call.
 
             ```proto
             repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
@@ -2517,8 +2518,8 @@ class RotateSigningKeyRequest(Message[_RotateSigningKeyRequestFields]):
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         end_sessions:
-            If true, the call replaces all keys, which revokes every viewer session of the environment. Set this field if a key
-            has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
+            If true, the call replaces all keys, and so revokes every viewer session of the environment. Set this field if a
+            key has leaked or cannot be decrypted. A host that verifies signatures accepts old sessions for at most 10 minutes,
             until the host reads the new keys.
 
             ```proto
@@ -2581,7 +2582,7 @@ class ImportMode(Enum):
 
     Attributes:
         UNSPECIFIED:
-            The same as IMPORT_MODE_CREATE_ONLY.
+            Means IMPORT_MODE_CREATE_ONLY.
 
             ```proto
             IMPORT_MODE_UNSPECIFIED = 0

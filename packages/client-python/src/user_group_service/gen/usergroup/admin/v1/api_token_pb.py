@@ -68,7 +68,7 @@ class ApiToken(Message[_ApiTokenFields]):
             string creator = 6;
             ```
         last_use_time:
-            Time of the last use, exact to a minute. Unset if the token was never used.
+            Time of the last use of the token, exact to a minute. Unset if the token was never used.
 
             ```proto
             optional google.protobuf.Timestamp last_use_time = 7;
@@ -127,7 +127,7 @@ class ApiToken(Message[_ApiTokenFields]):
 
 class Role(Enum):
     """
-    Role of an API token within its environment. Each role includes the permissions of the roles before it.
+    Role of an API token within its environment. Each role includes the permissions of all preceding roles.
 
     ```proto
     enum usergroup.admin.v1.Role

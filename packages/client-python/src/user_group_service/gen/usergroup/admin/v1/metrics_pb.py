@@ -84,7 +84,7 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
     Attributes:
         samples:
             Samples of ten seconds each, the oldest first. The service has no samples from before its start. A busy worker may
-            add calls to a sample for up to 30 seconds.
+            add calls to a sample up to 30 seconds after the end of the sample.
 
             ```proto
             repeated usergroup.admin.v1.MetricsSample samples = 1;

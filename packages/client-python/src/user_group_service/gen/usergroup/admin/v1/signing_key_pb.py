@@ -106,19 +106,19 @@ class SigningKey(Message[_SigningKeyFields]):
                 STATE_UNSPECIFIED = 0
                 ```
             STANDBY:
-                Published, but does not sign yet.
+                The key is published, but does not sign yet.
 
                 ```proto
                 STATE_STANDBY = 1
                 ```
             ACTIVE:
-                Signs viewer sessions.
+                The key signs viewer sessions.
 
                 ```proto
                 STATE_ACTIVE = 2
                 ```
             RETIRED:
-                Does not sign any more. The key stays published until its last session has expired.
+                The key does not sign any more. The key stays published until its last session has expired.
 
                 ```proto
                 STATE_RETIRED = 3

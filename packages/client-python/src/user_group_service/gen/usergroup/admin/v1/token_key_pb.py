@@ -90,7 +90,7 @@ _TokenKeyUseFields: TypeAlias = Literal["token_key_id", "user_group_count", "sig
 
 class TokenKeyUse(Message[_TokenKeyUseFields]):
     """
-    Number of records that a key encrypts.
+    Numbers of records that are encrypted with a key.
 
     ```proto
     message usergroup.admin.v1.TokenKeyUse

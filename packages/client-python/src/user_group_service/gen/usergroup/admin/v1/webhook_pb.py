@@ -940,25 +940,25 @@ class WebhookState(Enum):
             WEBHOOK_STATE_UNSPECIFIED = 0
             ```
         ENABLED:
-            Receives events.
+            The webhook receives events.
 
             ```proto
             WEBHOOK_STATE_ENABLED = 1
             ```
         DISABLED:
-            Disabled by UpdateWebhook.
+            A call of UpdateWebhook has disabled the webhook.
 
             ```proto
             WEBHOOK_STATE_DISABLED = 2
             ```
         FAILED:
-            Disabled by the service, because all deliveries of three days failed.
+            The service has disabled the webhook, because all deliveries of three days failed.
 
             ```proto
             WEBHOOK_STATE_FAILED = 3
             ```
         SECRET_UNREADABLE:
-            Enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
+            The webhook is enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
             RotateWebhookSecret, the service delivers the waiting events.
 
             ```proto
@@ -1016,8 +1016,8 @@ class DeliveryOutcome(Enum):
             DELIVERY_OUTCOME_NAME = 5
             ```
         ADDRESS:
-            The host has an address that is not public, and WEBHOOK_ALLOW does not contain it. The service
-            did not connect.
+            The host has an address that is not public, and WEBHOOK_ALLOW does not contain this address. The service did not
+            connect.
 
             ```proto
             DELIVERY_OUTCOME_ADDRESS = 6
@@ -1029,7 +1029,7 @@ class DeliveryOutcome(Enum):
             DELIVERY_OUTCOME_CONNECTION = 7
             ```
         TLS:
-            TLS failed: for example, the certificate is expired, or belongs to another host.
+            TLS failed: for example, the certificate has expired, or belongs to another host.
 
             ```proto
             DELIVERY_OUTCOME_TLS = 8
