@@ -1,7 +1,7 @@
 #!/bin/sh
 # Creates the secrets of compose.yaml in the folder `secrets` next to this script, if the folder does not exist. Keep
-# the secrets: without token-keys, the service cannot decrypt the stored tokens. All users can read the files, because
-# the containers have other users. Only the owner can open the folder.
+# the secrets: without token-keys, the service cannot decrypt the stored tokens. The files are readable for all users,
+# because the containers run as other users. Only the owner can open the folder.
 set -eu
 cd "$(dirname "$0")"
 if [ -e secrets ]; then

@@ -34,7 +34,7 @@ app.use((req, res, next) => {
   next();
 });
 
-// Replace this with your own login. This login checks no password, and loses all sessions when the process ends.
+// Replace this login with your own login. This login checks no password, and loses all sessions when the process ends.
 app.use(
   session({
     name: "login",

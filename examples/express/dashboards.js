@@ -35,8 +35,8 @@ async function ask(session) {
 }
 
 /**
- * Checks a session with the public keys, which it reads every ten minutes. Accepts a session until the session expires,
- * and returns the claims of the session.
+ * Checks a session with the public keys, which the client caches for ten minutes. Accepts a session until the session
+ * expires, and returns the claims of the session.
  *
  * @param {string} session
  */

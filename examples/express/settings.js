@@ -14,7 +14,7 @@ export const dashboardsPort = Number(DASHBOARDS_PORT);
 /** The origin of the page. */
 export const origin = `http://127.0.0.1:${backEndPort}`;
 
-/** The origin of the dashboards. In production, another company can host them. */
+/** The origin of the dashboards. In production, another company can host the dashboards. */
 export const dashboardsUrl = `http://127.0.0.1:${dashboardsPort}`;
 
 /** The audience of viewer sessions. The dashboards accept no other audience. */

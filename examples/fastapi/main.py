@@ -37,14 +37,14 @@ class Person:
 
 
 def logged_in() -> Person:
-    """Replace this with your own login. Raise HTTPException(401) if nobody is logged in."""
+    """Replace this function with your own login. Raise HTTPException(401) if nobody is logged in."""
     return Person(name="bob", customer="acme")
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncClient(UGS_URL, os.environ.get("API_TOKEN", "")) as client:
-        # Creates the group of the customer if it does not exist. Do this where you create customers.
+        # Creates the group of the customer if the group does not exist. Make this call where you create customers.
         await client.user_groups.get_user_group(
             GetUserGroupRequest(user_group_id="acme", name="Acme", properties=Struct.from_python({"plan": "gold"}))
         )
@@ -88,7 +88,7 @@ async def viewer_session(
 # Not `async`, because this function blocks while it reads keys. FastAPI calls functions without `async` in threads.
 @app.get("/data")
 def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
-    """Returns the data of the page for a session. Another back end without an API token can also do this."""
+    """Returns the data of the page for a session. A back end without an API token can also verify the session."""
     try:
         viewer = verify_viewer_session(authorization.removeprefix("Bearer "), issuer=ISSUER, audience=AUDIENCE)
     except InvalidViewerSession as error:

@@ -64,7 +64,8 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// createGroup creates the group of the customer if it does not exist. Do this where you create customers.
+// createGroup creates the group of the customer if the group does not exist. Call this function where you create
+// customers.
 func createGroup(client *usergroups.Client) error {
 	properties, err := structpb.NewStruct(map[string]any{"plan": "gold"})
 	if err != nil {
@@ -77,8 +78,8 @@ func createGroup(client *usergroups.Client) error {
 	return err
 }
 
-// ofThisPage redirects other host names. It refuses POST requests from other sites, which browsers send with the
-// viewer's cookie.
+// ofThisPage redirects other host names. ofThisPage also refuses POST requests from other sites, which browsers send
+// with the viewer's cookie.
 func ofThisPage(host string, next http.Handler) http.Handler {
 	origin := "http://" + host
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
@@ -119,7 +120,7 @@ func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Requ
 	answer(response, map[string]any{"session": made.Session})
 }
 
-// data returns the data of the page for a session. Another back end without an API token can also do this.
+// data returns the data of the page for a session. A back end without an API token can also verify the session.
 func (b *backEnd) data(response http.ResponseWriter, request *http.Request) {
 	session := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	viewer, err := b.verifier.VerifyViewerSession(request.Context(), session)
