@@ -45,8 +45,8 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			if err == nil {
 				return response, nil
 			}
-			// The response contains the request id that the service logs. Without a response, the id of the client may be in the
-			// log.
+			// The response contains the request id that the service logs. Without a response, the log may contain the
+			// id that the client sent.
 			var failed *connect.Error
 			if errors.As(err, &failed) && failed.Meta().Get(requestIDHeader) == "" {
 				failed.Meta().Set(requestIDHeader, id)
@@ -106,7 +106,8 @@ func (c *calls) present(ctx context.Context, header http.Header) error {
 	return nil
 }
 
-// currentToken returns the API token. It fails when the context is done, even if the token source has not returned.
+// currentToken returns the API token. currentToken fails when the context is done, even if the token source has not
+// returned.
 func (c *calls) currentToken(ctx context.Context) (string, error) {
 	if static, ok := c.token.(staticToken); ok {
 		return string(static), nil
@@ -135,8 +136,8 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 	}
 }
 
-// addRequestID sets the request id of requests that accept one, so that the call is safe to repeat. It sets the id in a
-// copy of the caller's message.
+// addRequestID sets a request id in a request that accepts an id, so that the call is safe to repeat. addRequestID
+// changes a copy of the caller's message.
 func addRequestID(request connect.AnyRequest) {
 	switch request := request.(type) {
 	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:

@@ -22,14 +22,15 @@ type Client struct {
 	UserGroups usergroupv1connect.UserGroupServiceClient
 	// Viewers creates viewer sessions, and resolves tokens and sessions to user groups.
 	Viewers usergroupv1connect.ViewerServiceClient
-	// Admin manages environments, API tokens and more. Admin needs an API token of role `admin`, or ADMIN_TOKEN.
+	// Admin calls AdminService, which manages environments, API tokens and webhooks. Admin needs an API token of role
+	// `admin`, or ADMIN_TOKEN.
 	Admin adminv1connect.AdminServiceClient
 }
 
 // Options contains the options of a client. The zero value contains the defaults.
 type Options struct {
-	// HTTPClient sends the requests, for example with a CA of your own. It must not follow redirects, because they would
-	// send the API token to another host. Default: like [http.DefaultClient], but without redirects.
+	// HTTPClient sends the requests, for example with a CA of your own. HTTPClient must not follow redirects, because a
+	// redirect would send the API token to another host. Default: like [http.DefaultClient], but without redirects.
 	HTTPClient connect.HTTPClient
 	// Timeout is the time limit of a call and its retries if the context has no deadline. Default: 10 seconds.
 	Timeout time.Duration
@@ -77,7 +78,7 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	}, nil
 }
 
-// checkURL fails if the URL is not valid for a service. The error does not contain credentials of the URL.
+// checkURL fails if the URL cannot be the URL of a service. The error does not contain credentials of the URL.
 func checkURL(text string) error {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {

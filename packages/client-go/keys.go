@@ -39,8 +39,8 @@ type publishedKeys struct {
 	// Time of the last successful read, and time and error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
-	// The read in flight closes this channel at its end. Calls with an unknown key wait for the channel. It is nil if no
-	// read is in flight.
+	// The read in flight closes this channel at its end. Calls with an unknown key wait for the channel. The channel is
+	// nil if no read is in flight.
 	reading chan struct{}
 }
 

@@ -138,7 +138,7 @@ func (r *apiTokenResource) Update(ctx context.Context, request resource.UpdateRe
 			UpdateMask:  &fieldmaskpb.FieldMask{Paths: paths},
 		})
 		if err != nil {
-			addError(&response.Diagnostics, "Cannot update the API token "+id, err, "Apply again: the plan shows what is still different.")
+			addError(&response.Diagnostics, "Cannot update the API token "+id, err, "Apply again: the plan shows the remaining differences.")
 			return
 		}
 		model.read(updated.GetApiToken())
@@ -214,7 +214,8 @@ func changedPaths(state, plan apiTokenModel) (paths []string) {
 	return paths
 }
 
-// expireTimeMessage returns the configured time. It returns nil for `never`, and if no time is configured.
+// expireTimeMessage returns the configured time. expireTimeMessage returns nil for `never`, and if no time is
+// configured.
 func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	parsed, err := time.Parse(time.RFC3339, text.ValueString())
 	if err != nil {

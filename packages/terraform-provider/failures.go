@@ -27,7 +27,7 @@ var hints = map[string]string{
 	"ENVIRONMENT_BEING_DELETED": "Run: ugs env delete NAME --force, until the environment is deleted. Then apply again.",
 	"API_TOKEN_OUTLIVES_CALLER": "Set an earlier expire_time, or use a token that expires no earlier.",
 	"TOO_MANY_API_TOKENS":       "Revoke unused API tokens: ugs token list shows the last use of each token.",
-	"TOO_MANY_WEBHOOKS":         "Delete unused webhooks: ugs webhook list shows all.",
+	"TOO_MANY_WEBHOOKS":         "Delete unused webhooks: ugs webhook list shows all webhooks.",
 	"USER_GROUP_NOT_FOUND":      "Check user_group_id and environment: ugs group list shows the user groups.",
 	"OVERLOADED":                "Apply again later. Nothing was changed.",
 	"RATE_LIMITED":              "Apply again later, or with fewer parallel calls: terraform apply -parallelism=2",

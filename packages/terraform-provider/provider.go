@@ -82,7 +82,7 @@ func (ugsProvider) Configure(ctx context.Context, request provider.ConfigureRequ
 	} {
 		if value.IsUnknown() {
 			response.Diagnostics.AddAttributeError(path.Root(name), "The value is not known yet",
-				"The provider connects during the plan. Create the resource that the value comes from first, with: terraform apply -target=RESOURCE")
+				"The provider connects during the plan. First create the resource that provides the value, with: terraform apply -target=RESOURCE")
 		}
 	}
 	if response.Diagnostics.HasError() {

@@ -187,7 +187,7 @@ func (r *webhookResource) update(ctx context.Context, model *webhookModel, paths
 		UpdateMask:  &fieldmaskpb.FieldMask{Paths: paths},
 	})
 	if err != nil {
-		addError(diagnostics, "Cannot update the webhook "+model.ID.ValueString(), err, "Apply again: the plan shows what is still different.")
+		addError(diagnostics, "Cannot update the webhook "+model.ID.ValueString(), err, "Apply again: the plan shows the remaining differences.")
 		return
 	}
 	diagnostics.Append(model.read(ctx, updated.GetWebhook())...)

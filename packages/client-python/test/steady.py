@@ -1,4 +1,5 @@
-"""Sends calls that are safe to repeat until its standard input ends. Prints "ok" or an error for each.
+"""Sends calls that are safe to repeat until its standard input ends. Prints "ok" or an error for each
+call.
 
 Arguments: the URL of the service, and the time limit of a call in milliseconds. API_TOKEN is the token.
 """

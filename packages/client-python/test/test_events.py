@@ -63,7 +63,7 @@ class Events(unittest.TestCase):
                 self.assertEqual(raised.exception.code, Code.UNAUTHENTICATED)
                 self.assertEqual(seen, ["a", "b", "c"])
                 self.assertEqual(cursors_sent(server), ["", "b", "c", "c"])
-                # Called after the stream without a response, and after the permanent failure.
+                # `pause_after` was called after the stream without a response, and after the permanent failure.
                 self.assertEqual(paused.call_count, 2)
         self.assertEqual(REQUEST.cursor, "")
 

@@ -27,7 +27,8 @@ OF_GET = ok(GetUserGroupResponse(new_user_group=True))
 
 
 def certificate(name, path, issuer=None):
-    """Writes a certificate and its key to a file. The issuer signs the certificate; without an issuer, it is a CA."""
+    """Writes a certificate and its key to a file. The issuer signs the certificate. Without an issuer, the
+    certificate is a CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     issuer_name, issuer_key = issuer or (subject, key)

@@ -14,8 +14,8 @@ export interface ViewerSessionOptions {
   /**
    * Requests a session from the back end of the page, such as `(init) => fetch("/viewer-session", init)`. The back end
    * creates a new session for the person who is logged in. Resolves with a response whose JSON is a
-   * `ViewerSessionAnswer`, or with a `ViewerSessionAnswer`. Pass `init` to the request: it forbids caching, and its
-   * signal aborts the request.
+   * `ViewerSessionAnswer`, or with a `ViewerSessionAnswer`. Pass `init` to the request: `init` forbids caching, and
+   * its signal aborts the request.
    */
   readonly fetch: (init: ViewerSessionRequest) => Promise<Response | ViewerSessionAnswer>;
   /** Time limit of `fetch`, in milliseconds. Default: 10,000. */
@@ -79,7 +79,7 @@ export interface ViewerSessionSource {
    * Returns another session after a server has rejected a session with 401. Concurrent calls share one request.
    *
    * @param refusedSession the rejected session, which the source never returns again. If the source already has a newer
-   *   session, it returns the newer session
+   *   session, the source returns the newer session
    * @throws ViewerSessionUnavailable if the back end returns no valid session
    */
   replace(refusedSession?: string): Promise<string>;
@@ -145,7 +145,7 @@ class Source implements ViewerSessionSource {
   async replace(refusedSession?: string): Promise<string> {
     const held = this.#current();
     if (held && refusedSession !== undefined && held.session !== refusedSession) return held.session;
-    // The rejected session must not return, even if no other session exists.
+    // Drop the rejected session, even if no other session exists.
     this.#held = undefined;
     this.#tell();
     return await this.#refresh();
@@ -273,7 +273,7 @@ function now(): Moment {
   return { wall: Date.now(), running: performance.now() };
 }
 
-/** Returns the age of a session in milliseconds: the higher of the values of both clocks. */
+/** Returns the age of a session in milliseconds: the higher value of the two clocks. */
 function age({ requested }: Held): number {
   return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }

@@ -51,7 +51,7 @@ export interface UserGroupServiceClient {
   readonly userGroups: Client<typeof UserGroupService>;
   /** Creates viewer sessions, and resolves tokens and sessions to user groups. */
   readonly viewers: Client<typeof ViewerService>;
-  /** Manages environments, API tokens and more. Needs an API token of role `admin`, or `ADMIN_TOKEN`. */
+  /** Manages environments, API tokens and webhooks. Needs an API token of role `admin`, or `ADMIN_TOKEN`. */
   readonly admin: Client<typeof AdminService>;
   /** Closes the connections, so calls in flight fail. */
   close(): void;

@@ -19,8 +19,8 @@ const FAULTS: { readonly [code: string]: ConnectionFault } = {
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
 /**
- * Operations on an established connection. Their errors can have the same codes as errors of an attempt to connect, but
- * the client may have sent the call.
+ * Operations on an established connection. Their errors can have the codes of a failed attempt to connect, but the
+ * client may have sent the call.
  */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 

@@ -2,7 +2,7 @@ import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
- * Sets a request id for each call that has no id, and adds to errors the request id that the service logs.
+ * Sets a request id for each call without an id. Adds the request id that the service logs to each error.
  *
  * @param newId returns a new id
  */
@@ -14,8 +14,8 @@ export function withRequestIds(newId: () => string): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      // The response contains the request id that the service logs. Without a response, the id of the client may be in
-      // the log.
+      // The response contains the request id that the service logs. Without a response, the log may contain the id that
+      // the client sent.
       if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
       throw failure;
     }

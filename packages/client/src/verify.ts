@@ -189,7 +189,7 @@ function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   return keys;
 }
 
-/** Returns a function that finds a key. It reads the keys on demand, and pauses after a failed read. */
+/** Returns a function that finds a key. The function reads the keys on demand, and pauses after a failed read. */
 function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   const published = createRemoteJWKSet(new URL(url), {
     cacheMaxAge: KEYS_MAX_AGE_MS,

@@ -144,7 +144,7 @@ class _Call(Generic[REQ, RES]):
     def pause_after(self, error: ConnectError, answer: ResponseMetadata) -> float:
         """Return the pause before the next attempt, in seconds. Raise the error if the call must not be repeated."""
         if error.code == Code.INVALID_ARGUMENT and error.__cause__ is not None:
-            # The response broke off, or another program sent it.
+            # The response broke off, or another program sent the response.
             error = ConnectError(Code.UNAVAILABLE, f"the response is invalid: {error.message}")
         pause = pause_after(error, answer, tries=self._tries, may_repeat=self._may_repeat, left=self.left())
         if pause is not None:

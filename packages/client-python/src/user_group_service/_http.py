@@ -151,8 +151,8 @@ class Http:
     def _connections(self, url: str) -> _Connections:
         process = os.getpid()
         if process not in self._processes:
-            # If several threads run this at once, `setdefault` keeps the object of the first thread. The discarded
-            # objects have no open connections.
+            # If several threads run this line at the same time, `setdefault` keeps the object of the first thread. The
+            # discarded objects have no open connections.
             self._processes.setdefault(process, _Connections(_tls_for(url, self._tls), _proxy_for(url, self._proxy)))
             # After a fork, the other entries belong to the parent process: remove them without closing their
             # connections.
@@ -169,7 +169,7 @@ class _Connections:
         self._tls = tls
         self._proxy = proxy
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        # The most recently used connection is the last, and the next request takes it.
+        # The last connection is the most recently used connection, which the next request takes.
         self._idle: list[httpcore.ConnectionPool] = []
 
     @contextmanager

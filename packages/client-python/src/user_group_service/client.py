@@ -27,7 +27,7 @@ class Client:
     Attributes:
         user_groups: Creates, gets and changes user groups, and rotates their tokens.
         viewers: Creates viewer sessions, and resolves tokens and sessions to user groups.
-        admin: Manages environments, API tokens and more. Needs an API token of role `admin`, or `ADMIN_TOKEN`.
+        admin: Manages environments, API tokens and webhooks. Needs an API token of role `admin`, or `ADMIN_TOKEN`.
 
     """
 

@@ -68,8 +68,9 @@ class ViewerSession:
 def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url: str | None = None) -> ViewerSession:
     """Verify a viewer session.
 
-    This function caches the keys of the issuer for 10 minutes. For an unknown key, it reads the keys again, at most
-    once a second. A read blocks for at most 5 seconds. With asyncio, call this function through `asyncio.to_thread`.
+    This function caches the keys of the issuer for 10 minutes. For an unknown key, this function reads the keys again,
+    at most once a second. A read blocks for at most 5 seconds. With asyncio, call this function through
+    `asyncio.to_thread`.
 
     This function accepts a revoked session until the session expires. ResolveViewer rejects a revoked session at once.
 
