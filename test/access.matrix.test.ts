@@ -126,7 +126,7 @@ describeMatrix((place, row) => {
     });
   });
 
-  it("returns the request id of the caller, or creates one", async () => {
+  it("returns the request id of the caller, or creates a request id", async () => {
     const { client, as } = place;
     const headers = { ...as.customer, "x-request-id": "caller/1" };
     expect((await client.getUserGroup({ userGroupId: "a" }, headers)).requestId).toBe("caller/1");

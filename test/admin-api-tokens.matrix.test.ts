@@ -126,7 +126,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       const previousTokenTtl = durationFromMs(60_000);
       const next = await own.rotateApiToken({ apiTokenId: id, previousTokenTtl });
       expect(millis(next.apiToken?.expireTime)).toBe(millis(expireTime));
-      // The caller authenticates with the replaced secret, so its expiry time is the end of the grace period.
+      // For the replaced secret, GetCaller returns the end of the grace period as the expiry time.
       expect(millis((await own.getCaller({})).expireTime)).toBe(millis(next.apiToken?.graceExpireTime));
       expect(await failureOf(own.rotateApiToken({ apiTokenId: id }))).toEqual(outlives);
     });

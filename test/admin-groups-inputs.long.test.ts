@@ -28,7 +28,8 @@ const BY_ID = ["LookupUserGroup", "DeleteUserGroup", "RevokeUserGroupTokens"] as
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ...PAGED.flatMap((method) => [
     ...[-1, 1001, 2 ** 31 - 1].map((pageSize) => [method, { pageSize }, "page_size"] as const),
-    // Not base64url, padded, a non-canonical encoding, not UTF-8, tokens of other lists, and invalid lengths.
+    // Each page token is invalid: not base64url, padded, not canonical, not UTF-8, of another list, or of another
+    // length.
     ...["!", "YQ==", "YR", "_w", base64("id"), base64("acme/"), base64("x".repeat(12)), base64("x".repeat(13))].map(
       (pageToken) => [method, { pageToken }, "page_token"] as const,
     ),

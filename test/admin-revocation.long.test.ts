@@ -13,9 +13,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 import { type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/**
- * Returns the error code of an invalid request. For such a request, the service reads only the API token from Redis.
- */
+/** Sends an invalid request, for which the service reads only the API token from Redis. Returns the error code. */
 async function attempt(server: TestServer, token: string): Promise<string> {
   return (await failureOf(grpcClients(server, token).viewers.resolveViewer({ token: "" }))).code;
 }

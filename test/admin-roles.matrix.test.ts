@@ -89,7 +89,7 @@ function verdict(caller: Caller, method: string): string {
 
 const DENIED = new Set([Code.Unauthenticated, Code.PermissionDenied]);
 
-/** Returns the actual result, in the form of `verdict`. */
+/** Returns the actual result of an empty request, in the format of `verdict`. */
 function verdictOf(thrown: unknown): string {
   const error = ConnectError.from(thrown);
   if (!DENIED.has(error.code)) return "in";

@@ -81,7 +81,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("reports the size of an environment, deletes an environment if it is empty or by force, and creates it again", async () => {
+  it("reports the size of an environment, deletes an empty environment, or any environment by force, and recreates the environment", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);
@@ -150,7 +150,7 @@ describeServers((server) => {
     expect(await failureOf(admin.revokeApiToken({ environment, apiTokenId: "a" }))).toEqual(missing);
   });
 
-  it("lists every environment once, including those of API_TOKENS", async () => {
+  it("lists every environment once, including the environments of API_TOKENS", async () => {
     const admin = adminOf(server.url);
     const names = Array.from({ length: 5 }, newName);
     for (const name of names) await admin.createEnvironment({ environment: { name } });

@@ -2,7 +2,10 @@ import { execFileSync } from "node:child_process";
 import { ROOT } from "@user-group-service/testing/process";
 import { expect, it } from "vitest";
 
-/** Returns the printed commands. The events are given oldest first, in the format of `ugs audit --json`. */
+/**
+ * Runs after-restore.js, and returns the printed commands. `events` have the format of `ugs audit --json`, oldest
+ * first.
+ */
 function commandsOf(...events: readonly object[]): string[] {
   const input = events
     .toReversed()

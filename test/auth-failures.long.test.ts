@@ -139,7 +139,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (runtime) => {
-  it("count for the address, for every protocol and for all workers together", async () => {
+  it("of an address count together, over every protocol and on all workers", async () => {
     const redis = await newRedis();
     const env = { AUTH_FAILURE_LIMIT: "6/24h" };
     const servers = [
@@ -156,8 +156,8 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
     await waitFor("TLS is counted", async () => (await counted()) === 3);
     expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
-    // This worker has counted two failures. The worker answers at most four more with 401 before it reads the shared
-    // count from Redis.
+    // This worker has counted two failures. The worker answers at most four more guesses with 401 before it reads the
+    // shared count from Redis.
     const rest = await Promise.all(Array.from({ length: 10 }, () => guess(servers[0])));
     expect(rest.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
     await waitFor("the other worker also rejects calls", async () => {

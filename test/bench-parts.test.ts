@@ -51,7 +51,7 @@ describe("the comparison of commits", () => {
     expect(table).toContain("**No conclusion: the control differs from the first server by more than 1.5 %.**");
   });
 
-  it.each(["no-such-commit", "--all"])("refuses %s, because that is not a commit", (commit) => {
+  it.each(["no-such-commit", "--all"])("refuses %s, which is not a commit", (commit) => {
     expect(() => builtAt(commit)).toThrow(commit);
   });
 });
@@ -78,7 +78,7 @@ describe("the overload benchmark", () => {
     expect([answeredPerSecond, refusedPerSecond, failed, p99]).toEqual([1, 2, 3, 2]);
   });
 
-  it("counts gRPC refusals, which have HTTP status 200, by the smaller number of received bytes", () => {
+  it("counts refusals of gRPC by the received bytes, because their HTTP status is 200", () => {
     const { answeredPerSecond, refusedPerSecond, failed } = outcomes([200, 200, 200, 200, 200, 200, 0, 0, -1], {
       broken: 1,
       dataBytes: 600,

@@ -115,7 +115,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
       const listed = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, named);
       expect(whoIn(listed)).toEqual({ ...root, environment: server.environment + suffix });
     }
-    // An invalid environment name is not logged, because it may be long.
+    // An invalid environment name is not logged, because the name may be long.
     const unnamed = { environment: { name: "no name ".repeat(1000) } };
     const refused = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, unnamed);
     expect(refused).toMatchObject({ code: "invalid_argument", peer: "127.0.0.1" });

@@ -290,7 +290,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // The page receives the group late after the revocation. The next save must use the new etag.
+    // After the revocation, the page receives the group with a delay. The next save must use the new etag.
     let isReadAnew = false;
     await page.route("**/LookupUserGroup", async (route) => {
       const response = await route.fetch();
@@ -377,7 +377,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await page.getByText(`Calls of ${name} in the last hour`).waitFor();
     await charts.first().waitFor();
 
-    // First another process answers, and then the requests fail.
+    // First, another process answers the requests. Then, the requests fail.
     await page.route("**/GetMetricsHistory", async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), instance: crypto.randomUUID() } });

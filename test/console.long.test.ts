@@ -42,7 +42,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     return (await adminOf(server.url).createApiToken(request)).token;
   }
 
-  it("signs in with a sufficient role, and otherwise shows why the sign-in failed", async () => {
+  it("signs in with a sufficient role, and otherwise shows the reason for the rejection", async () => {
     // The script removes this notice, which is for browsers without scripts.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
@@ -93,7 +93,8 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.locator(".live").innerText()).toBe("");
     expect(await page.getByRole("table").count()).toBe(0);
     await checkViews("signed out");
-    // After the machine has slept, a key event may arrive before the timers. Then this event must end the session.
+    // If the machine has slept, a key event may arrive before the timers. In this case, the key event must end the
+    // session.
     await signIn(ADMIN_TOKEN);
     await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
     await page.keyboard.press("Tab");
@@ -261,7 +262,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       await route.fetch();
       await route.abort();
     });
-    // A request that the page sends at once may bypass the new route. So the test first moves to the button.
+    // A request that the page sends at once may bypass the new route, so the test first moves to the button.
     await press("button", "Rotate");
     await alerts("check before you repeat it");
     await page.unroute("**/RotateUserGroupToken");
@@ -403,7 +404,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await says("130 user groups are shown");
     expect(await rows.count()).toBe(131);
     expect(await page.getByRole("button", { name: "Show more" }).count()).toBe(0);
-    // With ADMIN_TOKEN, the page shows which actions are unavailable.
+    // With ADMIN_TOKEN, the page shows that only an API token can create a user group.
     await page.getByText("To create a user group, sign in with an API token").waitFor();
     await page.getByText("ugs group list --env initech/Customer").waitFor();
     await leave();
@@ -585,7 +586,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByRole("table").getAttribute("aria-rowcount")).toBe("5001");
     const last = page.getByRole("row").filter({ hasText: longest });
     expect(await last.getAttribute("aria-rowindex")).toBe("5001");
-    // After each scroll, no visible position is blank, and each row is where it would be in the complete table.
+    // After each scroll, no visible position is blank, and each row has its position in the complete table.
     const withoutBlanks = async () => (await rowsInSight(page)).blank === 0;
     for (const [top, id] of [
       [1000 * 44, "group-1000"],

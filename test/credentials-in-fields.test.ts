@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("a credential in a field that many callers can read, on 
     }
   });
 
-  it("is rejected as an imported token unless it is a user group token, and the other groups are imported", async () => {
+  it("is rejected as an imported token if it is not a user group token, and the other groups are imported", async () => {
     const { groups, viewers } = grpcClients(server);
     const [admin, environment, owner] = [adminOf(server.url), customerOf(server), newId()];
     await groups.getUserGroup({ userGroupId: owner });

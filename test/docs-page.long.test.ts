@@ -50,7 +50,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await page.waitForSelector(".opblock");
     const shown = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
     expect(shown.toSorted()).toEqual([...OPERATIONS.map(idOf), ...WEBHOOK_IDS].toSorted());
-    // Opens one operation of each kind, because opening all takes minutes on a busy machine.
+    // Opens one operation of each kind, because opening all operations takes minutes on a busy machine.
     const opened = [GET_USER, LOOKUP, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
     await page.evaluate((ids) => {
       for (const id of ids)

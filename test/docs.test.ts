@@ -26,7 +26,7 @@ const DECODERS: { readonly [encoding: string]: (body: Buffer) => Buffer } = {
 
 describe.each(RUNTIMES)("the OpenAPI document and its page on %s", (runtime) => {
   it("are served without an API token, in the preferred encoding, and with 304 if the client sends a current ETag", async () => {
-    // The main port serves them, even if METRICS_PORT is set.
+    // The main port serves the document and its page, even if METRICS_PORT is set.
     const { url } = await newServer({ runtime, env: { METRICS_PORT: "0" } });
     for (const [path, contentType, file] of FILES) {
       for (const send of [http1, http2]) {

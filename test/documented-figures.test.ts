@@ -47,7 +47,7 @@ import { REQUEST_TTL_MS } from "../src/store/groups/user-groups.ts";
 import { MAX_ACTIVE } from "../src/webhooks/engine.ts";
 import { MAX_ANSWER_BYTES } from "../src/webhooks/sender.ts";
 
-/** Returns the validation rules of a field. Fails the test if the rules are not of this kind, such as `string`. */
+/** Returns the validation rules of a field. Fails the test if the kind of the rules is not `kind`, such as `string`. */
 function rulesOf<Kind extends NonNullable<FieldRules["type"]["case"]>>(
   desc: DescMessage,
   name: string,
@@ -99,7 +99,7 @@ describe("the documented limits equal the limits of the code", () => {
       ["user_group_id", id.minLen, id.maxLen],
       ["name", name.maxLen],
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
-      // The document contains the largest number as a power of two minus one, so the row has two figures for it.
+      // The document writes the largest number as 2^53 - 1, so the row has the figures 2^53 and 1.
       ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
       ["reason and message of a suspension", reason.maxLen, message.maxLen],
       ["durations and times in the binary format", 1e9, 1, 9999],

@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("WatchEvents on %s", (runtime) => {
       ]);
     });
 
-    it("refuses a malformed cursor, a cursor with a start, and a cursor of another environment", async () => {
+    it("refuses a malformed cursor, a cursor together with a start, and a cursor of another environment", async () => {
       const root = admins();
       const environment = await newEnvironment(root);
       const other = watch(root, { environment: await newEnvironment(root) });

@@ -19,7 +19,7 @@ const EXAMPLES = [
 
 const read = (name: string, file: string) => readFileSync(join(ROOT, "examples", name, file), "utf8");
 
-/** Changes install commands so that they are faster: they use the pip of the tests, and do not compile Python files. */
+/** Makes install commands faster: the commands use the pip of the tests, and do not compile Python files. */
 function quickly(install: string): string {
   const requirements = join(ROOT, "packages/client-python/requirements.txt");
   const programs = pythonPrograms("client-python", requirements, "the example in Python is");
@@ -72,7 +72,7 @@ describeWithChromium("an example, started with the commands of its README", () =
       await page.clock.install({ time: Date.now() + 86_400_000 });
       await page.goto(url);
       await shown();
-      // Otherwise the page would request data every five seconds.
+      // If the clock ran, the page would request data every five seconds.
       await stopClock(page);
       expect(sessions()).toBe(1);
       // After 80 % of the ten minutes, the page renews the session.

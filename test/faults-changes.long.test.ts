@@ -65,7 +65,7 @@ describeWithRedis.each(RUNTIMES)("a change that failed on %s", (runtime) => {
       return { userGroupId, reason, name: await nameOf(userGroupId) };
     });
     const outcomes = await Promise.all(reported);
-    // Long enough for every queued WAIT to end.
+    // Every queued WAIT ends during this pause.
     await pause(5000);
     for (const { userGroupId, reason, name } of outcomes) {
       expect(["STORE_UNAVAILABLE", "TOO_FEW_REPLICAS"]).toContain(reason);

@@ -26,7 +26,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     await redis.restart();
     expect(await lost).toBe(false);
     await waitFor("the connection is ready again", () => ready === 2);
-    // This is longer than a command of the old connection could be pending.
+    // The test waits for longer than a command of the old connection could be pending.
     const end = performance.now() + 2500;
     for (let pings = 0; performance.now() < end; pings++) {
       await client.check("reads").catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));

@@ -17,7 +17,7 @@ import { TOKEN_KEYS } from "./support/server.ts";
 import { newTerminal } from "./support/terminal.ts";
 
 const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
-/** The commands that start the same programs without npm. */
+/** The commands that start the programs of `COMMANDS` without npm. */
 const BARE: { readonly [runtime in Runtime]: string } = {
   node: `${process.execPath} dist/main.js`,
   deno: `${denoRun().join(" ")} src/main.ts`,
@@ -145,7 +145,7 @@ describe("npm, stopped by a signal to its own process,", () => {
   it("does not start the service if the build was running", async () => {
     const port = await freePort();
     const script = npm(["start"], port);
-    // npm forwards signals only after the start of the script. So the test waits for the shell, the build and esbuild.
+    // npm forwards signals only after the start of the script, so the test waits for the shell, the build and esbuild.
     const pids = await waitFor("the build is running", () => {
       const found = descendants(script.pid);
       return found.length > 2 ? found : undefined;

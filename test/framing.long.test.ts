@@ -6,14 +6,11 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newServer, suiteServer } from "./support/opened.ts";
 
-/**
- * A request that follows an ambiguous request. The client could take its response for the response to the ambiguous
- * request.
- */
+/** A request that follows an ambiguous request. The client could confuse the responses to the two requests. */
 const NEXT = "GET /healthz?next HTTP/1.1\r\nHost: x\r\n\r\n";
 const chunked = "3\r\nabc\r\n0\r\n\r\n";
 
-/** How the bytes are sent: in one packet, or each byte in its own packet. */
+/** The ways to send bytes: all bytes in one packet, or each byte in its own packet. */
 const PACES = ["at once", "byte by byte"] as const;
 
 describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant) => {

@@ -86,7 +86,7 @@ const REST = new Map<DescMethod, readonly [httpMethod: string, path: string]>([
   [ViewerService.method.resolveViewer, ["POST", "/api/viewer"]],
 ]);
 
-/** Fields that REST reads from headers, which contain bytes instead of Unicode. */
+/** Fields that REST reads from headers. A header contains bytes, not Unicode text. */
 const IN_HEADERS: ReadonlySet<string> = new Set(["etag", "request_id"]);
 
 /** An encoding of requests, with the methods that the test calls and their paths. */

@@ -14,7 +14,7 @@ import { ADMIN_TOKEN } from "./support/server.ts";
 const DAY = 86_400n;
 const YEAR_10000 = 253_402_300_800n;
 
-/** Values by type that binary messages can contain, but that JSON cannot express or that the type forbids. */
+/** Values, by type, that JSON cannot express or that the type forbids. Binary messages can contain these values. */
 const INVALID: { readonly [typeName: string]: readonly (readonly [what: string, value: object])[] } = {
   "google.protobuf.Struct": [
     ["NaN", { a: Number.NaN }],
@@ -46,7 +46,7 @@ interface Place {
   readonly request: (value: object) => Message;
 }
 
-/** Returns the fields of a message, including nested fields, whose type is in `INVALID`. */
+/** Returns the fields whose type is in `INVALID`, including the fields of nested messages. */
 function placesIn(desc: DescMessage): Place[] {
   return desc.fields.flatMap((field): Place[] => {
     const { message } = field;

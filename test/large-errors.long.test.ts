@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
       expect(sizeOf(trailers) + sizeOf(answer.headers)).toBeLessThan(HEADER_LIMIT);
       const rest = await http1(server.url, "/api/user", {
         headers: { ...headers, "content-type": "application/json" },
-        // Fewer entries than over gRPC, because escapes make JSON up to six times as large.
+        // The test sends fewer entries than over gRPC, because escapes make JSON up to six times as large.
         body: JSON.stringify({
           user_group_id: "many",
           mapping: Object.fromEntries(Object.entries(mapping).slice(0, 600)),

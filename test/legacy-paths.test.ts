@@ -25,7 +25,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   it("serve all calls of a customer, with and without a slash at the end", async () => {
     for (const client of [hosted, hostedClient(server.url, adminToken, "")]) {
       const provided_id = newId();
-      // This example is from the documentation of the hosted service.
+      // The request is an example in the documentation of the hosted service.
       const given = { emails: ["a@example.com"], group_tags: ["sales"], hierarchy_level_name: "Level 2" };
       const request = { provided_id, name: "Example 1", mapping, properties, ...given };
       const created = await client.createCustomer(request);
@@ -101,7 +101,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   it("create a viewer session of a customer as a JWT", async () => {
     const provided_id = newId();
     await hosted.createCustomer({ provided_id, properties });
-    // This example is from the documentation of the hosted service, with other documented fields.
+    // The request is an example in the documentation of the hosted service. The test adds other documented fields.
     const request = { provided_id, embed_id: "abcde", key_id: "aa111111-1a11-111a-aa11-1aaaa11a1a11" };
     const reported = async (more: object) => {
       const answer = await hosted.generateJwt({ ...request, ...more });

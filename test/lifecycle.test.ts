@@ -33,7 +33,7 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
 
 /**
  * Holds back all requests to the store, makes a call, and waits until the metrics report the call as in flight. A
- * request at the proxy is no proof of this, because the server also sends its own requests.
+ * request at the proxy does not prove that the call is in flight, because the server also sends its own requests.
  */
 async function inFlight<T>(
   { server, proxy }: SlowServer,

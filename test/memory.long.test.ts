@@ -62,7 +62,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     const store = storeOf();
     /**
      * Deletes the events and then all other keys, and returns the memory that each deletion frees, in bytes. Uses one
-     * transaction, because Redis would free its own buffers in between.
+     * transaction, because Redis could free its own buffers between single commands.
      */
     const bytesOf = async (events: readonly string[]) => {
       const steps = redisOf(client)

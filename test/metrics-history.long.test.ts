@@ -88,7 +88,7 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     const [victim = 0] = descendants(server.pid);
     process.kill(victim, "SIGKILL");
     await waitUntilGone(victim);
-    // A connection breaks if the killed worker had accepted it.
+    // If the killed worker had accepted the connection, the request fails.
     const answer = () =>
       adminOf(server.url)
         .getMetricsHistory({ method })

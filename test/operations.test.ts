@@ -63,7 +63,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       }
     });
 
-    it("/metrics reports calls, the store and the process, and nothing about callers", async () => {
+    it("/metrics reports calls, the store and the process, but neither tokens nor groups", async () => {
       const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
       await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
       const { headers: answered } = await http1(server.url, "/metrics");

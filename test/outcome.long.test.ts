@@ -44,7 +44,7 @@ async function outcomes(server: TestServer, token: string) {
   return { create, update, rotate, withRequestId, put, post, resolve };
 }
 
-/** Long enough that all concurrent calls are in flight before the first call times out. */
+/** Before the first call times out, all concurrent calls must be in flight. */
 const REDIS_TIMEOUT = "2s";
 
 /** Returns the same outcome for each kind of change. */
@@ -69,7 +69,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     [
       "unknown if Redis does not reply to the change, and not_made if Redis does not reply to an earlier read",
       (redis) => redis.freeze(),
-      // This call reads the group before it creates the group.
+      // `create` reads the group before it creates the group.
       { ...UNKNOWN, create: "not_made", resolve: "nothing" },
     ],
     [

@@ -56,7 +56,7 @@ class Calls {
     return this;
   }
 
-  /** Sends calls that do not wait for Redis. The service answers these calls in the order in which it starts them. */
+  /** Sends calls that do not wait for Redis. The service starts and answers these calls in the same order. */
   getCaller(requests: number, headers: OutgoingHttpHeaders): this {
     const path = "/usergroup.admin.v1.AdminService/GetCaller";
     for (let i = 0; i < requests; i++) {
@@ -83,14 +83,14 @@ class Calls {
 const newFlood = (url: string, count: number) => Array.from({ length: count }, () => new Calls(url));
 const statusesOf = (flood: readonly Calls[]) => flood.flatMap(({ statuses }) => statuses);
 
-// Only on Node, because Deno reads the sockets one by one, so the order of the calls is random.
+// Runs only on Node. Deno reads the sockets one by one, so the order of the calls is random.
 describeWithRedis("a busy worker", () => {
   const server = suiteServer(() => ({
     redisUrl,
     env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug" },
   }));
 
-  // Calls with the same status take the same time, so the service answers them in the order in which it starts them.
+  // Calls with the same status take the same time, so the service starts and answers these calls in the same order.
   it.each([
     ["environment", 200, () => [server.tokens.testing, server.tokens.customer]],
     ["address without a valid API token", 401, () => ["unknown", "unknown"]],
@@ -103,7 +103,7 @@ describeWithRedis("a busy worker", () => {
       const call = new Calls(server.url).getCaller(1, mine);
       const flood = newFlood(server.url, CONNECTIONS).map((calls) => calls.getCaller(1, headers));
       await waitFor("all connections are accepted", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1);
-      // The process reads nothing while it is stopped. When it resumes, it reads all requests at once.
+      // While the process is stopped, it reads nothing. When the process resumes, it reads all requests at once.
       server.signal("SIGSTOP");
       for (const calls of flood) calls.getCaller(STREAMS, headers);
       await waitFor("the flood is sent", () => flood.every(({ isSent }) => isSent));
@@ -133,7 +133,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
     for (const session of sessions) closeLater(() => session.destroy());
     await Promise.all(sessions.map((session) => http2On(session, "/api/user?user_group_id=a", { headers })));
     for (let round = 0; round < 2; round++) {
-      // The process reads nothing while it is stopped. When it resumes, it reads many calls at once.
+      // While the process is stopped, it reads nothing. When the process resumes, it reads many calls at once.
       server.signal("SIGSTOP");
       const calls = sessions.flatMap((session) =>
         Array.from({ length: MAX_STREAMS }, () => http2On(session, "/api/user?user_group_id=a", { headers })),

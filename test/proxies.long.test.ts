@@ -114,7 +114,7 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   const takesHttp = async (url: string, server: TestServer) => {
     const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
     expect((await http1(url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
-    // The service reads the whole body, and rejects the name because it is too long.
+    // The service reads the whole body, and rejects the name as too long.
     const body = JSON.stringify({ user_group_id: "a", name: "x".repeat(MAX_MESSAGE_BYTES - 100) });
     const refused = await http1(url, "/api/user", { method: "PUT", headers, body });
     expect([refused.status, refused.body.toString()]).toEqual([400, expect.stringContaining("name")]);
@@ -122,7 +122,7 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends an address of this machine, which is trusted. So the address before it counts.
+    // The proxy appends an address of this machine, which is trusted, so the previous address counts.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);

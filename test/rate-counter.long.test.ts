@@ -20,7 +20,7 @@ const LIMIT = { max: 10, windowSeconds: 60 };
 const newKind = () => `test-${randomBytes(6).toString("hex")}`;
 
 async function expectShared(counters: readonly RateCounter[]): Promise<void> {
-  // Many keys, so that every node of a Cluster has keys.
+  // The test uses many keys, so that every node of a Cluster has keys.
   for (let i = 0; i < 30; i++) {
     const totals = await Promise.all(counters.map(async (counter, w) => (await counter.add(`key ${i}`, w + 1)).total));
     const amount = (counters.length * (counters.length + 1)) / 2;

@@ -25,7 +25,7 @@ async function statuses(server: TestServer, token: string, times: number, id = "
   return found;
 }
 
-/** Returns the sum of the last arguments of commands, which are numbers of calls. */
+/** Returns the total number of calls. The last argument of each command is a number of calls. */
 function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
 }

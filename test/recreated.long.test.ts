@@ -50,7 +50,7 @@ describeWithRedis("an environment that was deleted and created again under load"
         return { teamIds, tokens, sessions, apiToken: issued.token, events };
       };
 
-      /** Calls run on both workers until this is true. */
+      /** If true, the calls on both workers stop. */
       let isOver = false;
       const load = Array.from({ length: 6 }, async (_, i) => {
         while (!isOver) {

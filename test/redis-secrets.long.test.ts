@@ -34,7 +34,7 @@ async function waitForReload(
   await waitFor(`${setting}: ${msg}`, () => reported(server, setting, msg) > before);
 }
 
-/** Creates groups, some of them in every shard. */
+/** Creates groups in every shard. */
 async function useAll(server: TestServer): Promise<void> {
   const { groups } = grpcClients(server);
   const made = Array.from({ length: 40 }, () => groups.getUserGroup({ userGroupId: crypto.randomUUID() }));
@@ -46,7 +46,10 @@ async function usedAgain(server: TestServer): Promise<void> {
   await waitFor("all nodes of Redis respond", () => succeeds(useAll(server)));
 }
 
-/** Changes the password of the Redis user. The file changes before the nodes, so the server first rejects the file. */
+/**
+ * Changes the password of the Redis user, first in the file and then in the nodes. The server rejects the file until
+ * the nodes have the new password.
+ */
 async function changePassword(server: TestServer, nodes: readonly TestRedis[], swap: (text: string) => void) {
   const setting = "REDIS_PASSWORD_FILE";
   await useAll(server);

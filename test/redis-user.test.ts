@@ -94,7 +94,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
       const before = await published();
       expect(await resolve()).toBe(true);
       await adminOf(one.url).rotateSigningKey({ environment: customerOf(one), endSessions: true });
-      // Without this limit, the other worker would read the new keys only after 45 seconds.
+      // Without the limit of API_TOKEN_CACHE, the other worker would read the new keys only after 45 seconds.
       await waitFor("the session is revoked", async () => !(await resolve()), 20_000);
       await waitFor("the new keys are published", async () => (await published()) !== before, 20_000);
     },

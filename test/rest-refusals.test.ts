@@ -25,7 +25,7 @@ const LEGACY_PATHS: typeof PATHS = [
 interface Sent {
   readonly type?: string;
   readonly body?: string;
-  /** If empty, the request has no such header. */
+  /** If empty, the request has no `Authorization` header. */
   readonly authorization?: string;
   readonly behind?: string;
 }

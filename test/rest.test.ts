@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expectRestError(await call("POST", { user_group_id: id }, { headers }), reused);
     });
 
-    it("with a slash after the path, over HTTP/2, and without a content type", async () => {
+    it("requests with a slash after the path, over HTTP/2, and without a content type", async () => {
       const { id, user_group } = await created();
       const body = { user_group_id: id };
       expect((await ok(call("GET", body, { target: "/api/user/" }))).user_group).toEqual(user_group);
@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       }
     });
 
-    it("with gzip in both directions", async () => {
+    it("requests with gzip in both directions", async () => {
       const properties = { text: "again and ".repeat(500) };
       const body = gzipSync(JSON.stringify({ user_group_id: newId(), properties }));
       const headers = {

@@ -136,7 +136,7 @@ describeWithRedis("round trips to a real Redis", () => {
       ["foreign", foreignToken()],
       ["ours", newUserGroupToken()],
     ] as const) {
-      // An import needs one round trip to read and one to write, for any number of groups.
+      // An import needs two round trips, a read and a write, for any number of groups.
       expect(await within(2, () => admin.import(environment, [imported(id, { token }), ...others()]))).toBe(2);
       expect(await within(1, () => store.resolve(environment, token))).toBe(1);
       expect(await within(1, () => store.resolve(environment, foreignToken()).catch(() => {}))).toBe(1);

@@ -131,8 +131,8 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
 }
 
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
-  // After a revocation of issued tokens, the API tokens of an environment cannot issue other tokens for some seconds.
-  // So the calls use their own environment.
+  // The calls use their own environment: after a revocation of issued tokens, the API tokens of an environment cannot
+  // issue other tokens for some seconds.
   const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
   await root.createEnvironment({ environment });
@@ -171,7 +171,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   const [a, b, c] = userGroups.map(({ token }) => token) as [string, string, string];
   const snapshotTime = timestampNow();
   for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups, snapshotTime });
-  // The token of another group, a malformed user group token, and an invalid token.
+  // Imports the token of another group, a malformed user group token, and an invalid token.
   const taken = { providedId: "imported twice", token: a };
   const cut = { providedId: "imported cut", token: `ugt_${b}` };
   await root.importUserGroups({ environment, userGroups: [taken, cut], snapshotTime });

@@ -124,7 +124,8 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(none.output).toMatch(
       /cannot use Redis: TOKEN_KEYS has none of the keys .*\(test\); add them after the new key/,
     );
-    // The server accepts the old key after a new key. From then on, a process with only the old key is rejected.
+    // The server accepts the old key as the second key of TOKEN_KEYS. Afterwards, a process with only the old key is
+    // rejected.
     await start(redis.url, { TOKEN_KEYS: `new:${OTHER_KEY},${TOKEN_KEYS}` });
     const behind = await refused({ REDIS_URL: redis.url, TOKEN_KEYS });
     expect(behind.output).toMatch(/cannot use Redis: TOKEN_KEYS lacks new, which another worker uses or used/);

@@ -52,7 +52,7 @@ describeWithRedis("an error of an unavailable store", () => {
     const server = await newServer({ redisUrl: redis.url, env });
     const environment = customerOf(server);
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
-    // A worker clears its cache when it subscribes to revocations. So the API token must be cached after the
+    // A worker clears its cache when it subscribes to revocations, so the API token must be cached after the
     // subscription.
     await waitForSubscriptions(newOperator(redis), 1);
     await admin.getCaller({});

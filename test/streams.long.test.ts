@@ -65,9 +65,9 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     raw.push(head);
     raw.push(body);
     await waitFor("the stream is rejected", () => raw.received().includes("resource_exhausted"));
-    // Otherwise the caller would reuse the connection, and lose the next call.
+    // Without `Connection: close`, the caller would reuse the connection, and lose the next call.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
-    // Otherwise the next call on this connection would wait for the rest of this request.
+    // If the connection stayed open, the next call would wait for the rest of this request.
     await waitFor("the connection is closed", () => raw.isClosed);
     raw.socket.destroy();
   });
@@ -75,7 +75,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
   it("read the rest of an oversized HTTP/2 request, so that the caller receives the response", async () => {
     const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
-    // Larger than the flow-control windows and the buffers.
+    // The body is larger than the flow-control windows and the buffers.
     const body = Buffer.alloc(3 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
     await new Promise((resolve) => stream.end(body, () => resolve(undefined)));

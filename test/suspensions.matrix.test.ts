@@ -323,7 +323,7 @@ describeServers((server) => {
     expect(copied.results).toMatchObject([{ outcome: Outcome.CREATED }]);
     const { userGroup: seen } = await admin.lookupUserGroup({ environment, userGroupId: copy.providedId });
     expect(seen?.suspension).toEqual(exported?.suspension);
-    // The reason `EXPIRED` follows from the expiry time, so it is not imported.
+    // The reason `EXPIRED` follows from the expiry time, so an import ignores this reason.
     const derived = { ...copy, providedId: newId(), suspension: { reason: "EXPIRED" } };
     await admin.importUserGroups({ ...request, userGroups: [derived] });
     const { userGroup: active } = await admin.lookupUserGroup({ environment, userGroupId: derived.providedId });

@@ -29,7 +29,9 @@ const server = suiteServer(() => ({
 
 let lastTrace = 0;
 
-/** Creates a trace of a caller. `come(count)` waits for at least `count` spans at the collector, and returns all of them. */
+/**
+ * Creates a trace of a caller. `come(count)` waits for at least `count` spans at the collector, and returns all spans.
+ */
 function newTrace(flags = "01") {
   const traceId = (++lastTrace).toString(16).padStart(32, "0");
   const headers = { traceparent: `00-${traceId}-00000000000000ff-${flags}` };

@@ -96,7 +96,7 @@ describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
   });
 });
 
-// Only on Node, which reads files in a few threads, and waits for these threads when it exits.
+// Runs only on Node. Node reads files in a few threads, and waits for these threads when it exits.
 describe("a file of a setting whose mount does not respond", () => {
   const hanging = ({ files, pathOf }: ReturnType<typeof newFiles>) => ({
     ...{ NODE_OPTIONS: `--import=${PRELOAD}`, HANGING_FILE: files.ADMIN_TOKEN_FILE, HANGING_PIPE: pathOf("pipe") },
@@ -112,7 +112,7 @@ describe("a file of a setting whose mount does not respond", () => {
     files.replace(files.files.API_TOKENS_FILE, (path) => writeFileSync(path, `acme=${TOKEN}`));
     await waitFor("the other file of the mount is reported", async () => (await isTaken("API_TOKENS_FILE")) === 0);
     expect([await isLeakedValid(), await isRootValid(`${NEW}-root`)]).toEqual([true, true]);
-    // A signal ended the process, so it has no exit code.
+    // A signal ended the process, so the process has no exit code.
     expect(await end(server)).toBeNull();
   });
 

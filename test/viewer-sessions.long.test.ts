@@ -107,7 +107,8 @@ describeWithRedis("the signing key of viewer sessions", () => {
         const headers = { ...bearer(token), "content-type": "application/json" };
         // Each call opens a connection, so the workers take turns.
         let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
-        // Only one of several concurrent rotations succeeds. The error of the others recommends to repeat the call.
+        // Only one of several concurrent rotations succeeds. The error of the other rotations recommends repeating the
+        // call.
         while (answer.body.includes("SIGNING_KEYS_CHANGED")) {
           answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
         }
@@ -205,8 +206,8 @@ function callsTo({ tokens }: TestServer) {
 type Calls = ReturnType<typeof callsTo> & { readonly workers: readonly Worker[] };
 
 /**
- * Repeatedly creates sessions at every worker, resolves them at every worker, and verifies them with previously
- * published keys.
+ * Repeatedly creates sessions at every worker, resolves each session at every worker, and verifies the session with
+ * previously published keys.
  */
 function startLoad({ workers, make, resolve }: Calls, keys: JSONWebKeySet) {
   const sessions: Made[] = [];

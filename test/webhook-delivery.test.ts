@@ -149,7 +149,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     const { redis, environment, create, change, newEngine, receiver, named, missed } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.created"] });
     await change(3, "lost");
-    // This also removes the event at the cursor.
+    // Deleting the key also removes the event at the cursor.
     await redis.del(todayKey(environment));
     await change(2, "kept");
     newEngine();

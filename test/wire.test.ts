@@ -27,7 +27,7 @@ async function answerToBytes(url: string, sent: string): Promise<HttpAnswer> {
 
 type Fields = readonly (readonly [name: string, value: string])[];
 
-/** A REST request with unmodified headers, even duplicate ones. */
+/** A REST request whose headers are sent unmodified, including duplicate headers. */
 interface RawRequest {
   readonly method: string;
   readonly target: string;
@@ -300,7 +300,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
     ])("does not end a stream of %s", async (type, name, long, short) => {
       const lasting = watch({ "content-type": type, [name]: long });
       await waitFor("the status has arrived", () => lasting.bytes > 0);
-      // This stream begins later, but its deadline is earlier.
+      // The second stream begins later, but has the earlier deadline.
       const passing = watch({ "content-type": type, [name]: short });
       await waitFor("the short deadline has passed", () => passing.ended);
       expect(lasting.ended).toBe(false);

@@ -147,7 +147,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
 });
 
 describeWithRedis("several workers on Deno", () => {
-  it("need the permission to run Deno, and report how to grant it", async () => {
+  it("need the permission to run Deno, and report how to grant the permission", async () => {
     const env = { WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
     const failing = newServerProcess({ runtime: "deno", redisUrl, env, denoFlags: [] });
     expect(await failing.exited()).toBe(1);

@@ -60,11 +60,11 @@ describeAttacks("expensive responses", [
           ];
           await Promise.all(strange.map((fields) => ask(session, fields, Buffer.alloc(0)).catch(() => {})));
         };
-        // Creates one series per protocol for unknown names, 5 KB in total.
+        // The first calls create one series per protocol for all unknown names, 5 KB in total.
         for (let i = 0; i < 20; i++) await askStrange(-i);
         const before = await metricsBytes();
         for (let i = 0; i < 2000; i++) await askStrange(i);
-        // Only the numbers in these series get longer. One series for each name would take half a megabyte.
+        // Later calls only make the numbers in the series longer. A series for each name would take half a megabyte.
         const grown = (await metricsBytes()) - before;
         if (grown > 4096) throw new Error(`the metrics grew by ${grown} bytes`);
         return { requests: 6000, connections: 1, outcome: "counted in one series" };

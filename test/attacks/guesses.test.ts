@@ -8,7 +8,7 @@ import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 const GUESSES = 2000;
 
-/** More networks than a worker caches. */
+/** Number of networks in an attack: more networks than a worker caches. */
 const NETWORKS = 12_000;
 
 /** Matches the Redis commands of a guess: the lookup of the API token, and the count of the failure. */
@@ -36,8 +36,8 @@ function guess(
 }
 
 /**
- * @param expected returns whether the numbers of responses by status and of commands are right. Status 16 is
- *   UNAUTHENTICATED, and status 8 is RESOURCE_EXHAUSTED
+ * @param expected returns whether the counts are right: the responses by gRPC status (16 is UNAUTHENTICATED, 8 is
+ *   RESOURCE_EXHAUSTED), and the Redis commands
  */
 function guessing(
   title: string,

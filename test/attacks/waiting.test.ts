@@ -41,7 +41,7 @@ function expectAllAnswers({ wire, unanswered }: Http2Wire): void {
     throw new Error(`connection closed: ${wire.isClosed}, unanswered: ${unanswered}`);
 }
 
-/** Returns an attack in which all calls arrive at once. `then` runs on each connection after its calls were sent. */
+/** Returns an attack in which all calls arrive at once. `then` runs on each connection after the calls were sent. */
 function flood(title: string, then: (http2: Http2Wire, streams: readonly number[], i: number) => unknown): Attack {
   return {
     title,
@@ -51,7 +51,7 @@ function flood(title: string, then: (http2: Http2Wire, streams: readonly number[
     run: async (target: Target) => {
       const wires = await Promise.all(Array.from({ length: CONNECTIONS }, () => target.http2()));
       await Promise.all(wires.map((http2) => http2.flushed()));
-      // The process reads nothing while it is stopped. When it resumes, it reads all calls at once.
+      // While the process is stopped, it reads nothing. When the process resumes, it reads all calls at once.
       target.server.signal("SIGSTOP");
       const calls = wires.map(begin);
       const isSent = () => wires.every(({ wire }) => wire.socket.writableLength === 0);

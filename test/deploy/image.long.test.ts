@@ -59,7 +59,7 @@ describe.skipIf(programs === undefined)("the image", () => {
   it("is built with the steps of the Dockerfile, and serves on a read-only root without privileges", async () => {
     const [build, final] = readStages(path);
     if (!build?.name || !final)
-      throw new Error("the Dockerfile must have two stages, and the first one must have a name");
+      throw new Error("the Dockerfile must have two stages, and the first stage must have a name");
     const stage = newFolder();
     carryOut(build, stage, new Map());
     const root = newRoot();

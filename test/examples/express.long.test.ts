@@ -15,10 +15,10 @@ import { overHttp } from "./over-http.ts";
 const LIFE_MS = 60_000;
 const TOLERANCE_MS = 5000;
 
-/** Time by which the clock of the host is moved forward, in milliseconds. All earlier sessions expire. */
+/** The time by which the clock of the host is moved forward, in milliseconds: all earlier sessions expire. */
 const MOVED_MS = LIFE_MS + TOLERANCE_MS + 1000;
 
-/** 80 % of the lifetime of a session plus one second, in milliseconds. By then, the page has renewed the session. */
+/** Time after which the page has renewed a session, in milliseconds: 80 % of the lifetime, plus one second. */
 const TO_RENEWAL_MS = 49_000;
 
 const SHOWN = { group: "acme", viewer: "ann", plan: "gold", seats: "3" };
@@ -63,7 +63,7 @@ describeWithChromium("the page in Chromium", () => {
     await page.goto(`${example.url}/${query}`);
     await page.getByRole("button", { name: "Log in as Ann" }).click();
     await waitFor("the dashboard is shown", async () => same(await shownBy(page), SHOWN));
-    // The page can show a response before the test has recorded it.
+    // The page can show a response before the test has recorded the response.
     await traffic.texts();
     return page;
   };
@@ -200,7 +200,7 @@ function recordTraffic(context: BrowserContext): Traffic {
     return JSON.stringify([await response.allHeaders(), body, session && decodeJwt(session)]);
   };
   const record = (page: Page, text: Promise<string>) => {
-    // A request has no response if the page was closed before.
+    // A request has no response if the page was closed before the response.
     const recorded = text.catch((error: unknown) => {
       if (page.isClosed()) return "";
       throw error;

@@ -8,7 +8,7 @@ import { sharedServer } from "../support/opened.ts";
 import { grpcClients } from "../support/rpc.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
-/** The dashboards. If `asks` is true, the dashboard calls the service, so it rejects a revoked session at once. */
+/** The dashboards. A dashboard with `asks` calls the service, so this dashboard rejects a revoked session at once. */
 const DASHBOARDS = [
   { path: "/asks/dashboard", asks: true },
   { path: "/verifies/dashboard", asks: false },
@@ -23,7 +23,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
   );
 
   describe("its back end", () => {
-    it("returns 401 instead of a session if nobody is logged in", async () => {
+    it("returns 401 instead of a session if no viewer is logged in", async () => {
       expect((await post(example, "/session")).status).toBe(401);
       expect((await post(example, "/login", { form: "viewer=mallory" })).status).toBe(400);
     });
@@ -131,7 +131,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
     expect(started.output()).not.toMatch(/^\s+at /m);
   });
 
-  it("logs why it cannot create a session, and sends only the status to the page", async () => {
+  it("logs the reason if it cannot create a session, and sends only the status to the page", async () => {
     const broken = await startExample(command, {
       cwd: copied.folder,
       env: { ...settingsOf(server), API_TOKEN: "test-unknown-token" },
@@ -153,8 +153,9 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
 interface PostOptions {
   readonly login?: string;
   readonly form?: string;
-  /** Headers that a browser sends for the page of the request. Default: the page of the example. */
+  /** Value of `Sec-Fetch-Site`, or undefined for no such header. Default: `same-origin`. */
   readonly site?: string | undefined;
+  /** Value of `Origin`. Default: the origin of the example. */
   readonly origin?: string;
 }
 

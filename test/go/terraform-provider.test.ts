@@ -200,7 +200,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     expect(await failureOf(adminOf(server.url, fourth).getCaller({}))).toMatchObject({ code: "Unauthenticated" });
   });
 
-  it("imports existing objects without changing them, and reads a user group without its token", async () => {
+  it("imports existing objects without changes, and reads a user group without its token", async () => {
     const admin = adminOf(server.url);
     const environment = { name: "old", tag: ApiEnvironmentTag.TESTING };
     await admin.createEnvironment({ environment });

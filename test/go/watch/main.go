@@ -1,5 +1,5 @@
 // Prints the type and group of each event of an environment, and a line for each response without content. When the
-// stream ends, it prints the error and exits.
+// stream ends, the program prints the error and exits.
 //
 // Argument: the URL of the service. The API token is in API_TOKEN.
 package main
