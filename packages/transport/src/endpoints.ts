@@ -16,9 +16,12 @@ export interface Endpoint {
 }
 
 export interface EndpointMethod {
-  /** The RPC that the request calls, with its authorization and limits. Omit it if requests need no authorization. */
+  /**
+   * The RPC that the request calls. The authorization and the limits of the RPC apply to the request. Omit it if
+   * requests need no authorization.
+   */
   readonly rpc?: DescMethodUnary;
-  /** The maximum body size in bytes, also after decompression. Omit it to leave the body unread. */
+  /** The maximum body size in bytes, before and after decompression. Omit it to leave the body unread. */
   readonly maxBytes?: number;
   /** The minimum size of a compressed response, in bytes. Default: responses are not compressed. */
   readonly compressMinBytes?: number;
@@ -29,7 +32,7 @@ export interface EndpointMethod {
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/** The call of the endpoint's RPC. Do not detach its methods from the object. */
+/** The call of the endpoint's RPC. Do not detach the methods from the object. */
 export interface EndpointCall {
   /**
    * Passes a message through the interceptors to the RPC. Call this method once. Rejects with an error of the
@@ -136,7 +139,9 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
   });
 }
 
-/** Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError for a long or invalid body. */
+/**
+ * Decompresses a request body (RFC 9110, 8.4). Throws or rejects with RefusalError for an oversized or invalid body.
+ */
 function decompressBody(
   { headers, body }: HttpRequest,
   maxBytes: number,

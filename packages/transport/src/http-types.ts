@@ -24,14 +24,14 @@ export interface RequestHead {
    * Stops reading HTTP/2 connections because a caller has many waiting calls. Returns functions that resume reading,
    * one for each stopped connection. Does nothing over HTTP/1.1, which serves one request at a time.
    *
-   * @param isFirst whether no connection is stopped for the caller yet. If so, also stops all connections that were
-   * stopped for the caller before, so that this turn of the event loop does not read these connections
+   * @param isFirst whether no connection is stopped for the caller at present. If true, also stops the connections that
+   * were stopped for the caller earlier, so that this turn of the event loop does not read these connections
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
 
 export interface HttpRequest extends RequestHead {
-  /** The body; empty until it has been read. Endpoints receive the decompressed body. */
+  /** The body; empty until the body has been read. Endpoints receive the decompressed body. */
   body: Buffer;
 }
 
@@ -44,7 +44,7 @@ export interface HttpResponse {
   readonly trailers?: HeaderRecord;
 }
 
-/** Serves one request. Do not detach its methods from the object. */
+/** Serves one request. Do not detach the methods from the object. */
 export interface Route {
   /** The maximum number of body bytes to read. If undefined, the request is served at once, without its body. */
   readonly maxBytes?: number | undefined;

@@ -1,7 +1,10 @@
 import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
-/** Returns the client of a connection or request; undefined for a proxy, whose connections are never evicted. */
+/**
+ * Returns the client of a connection or, with `headers`, of a request. Returns undefined for a proxy, whose connections
+ * are never evicted.
+ */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
 /** Limits of streaming calls. `MAX_HTTP2_STREAMS` limits the streams of one HTTP/2 connection. */
@@ -53,7 +56,7 @@ export const MAX_HEADER_BYTES = 32 * 1024;
  * limit would lower the rate of a busy worker. RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies assume
  * 100 until they have read the frame, and fail further calls.
  *
- * Do not lower this limit on an open connection: clients on grpc-core then stop sending.
+ * Do not lower this limit on an open connection: clients that use grpc-core then stop sending.
  */
 export const MAX_HTTP2_STREAMS = 100;
 
@@ -68,17 +71,23 @@ export const MAX_DISCARDED_BYTES = 16 * MIB;
 /** The memory budget for slow bodies, in bytes. */
 export const BODY_BYTES = 64 * MIB;
 
-/** The budget for unread responses, in bytes. Deno 2.9.3 never frees the unwritten bytes of closed TLS connections. */
+/**
+ * The budget for unread responses, in bytes. The budget is smaller on Deno, because Deno 2.9.3 never frees the
+ * unwritten bytes of closed TLS connections.
+ */
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
 /**
  * node:http2's memory limit of one connection, in units of 1,000,000 bytes. At this limit, node:http2 refuses all
- * streams of the connection, even those of other clients behind the same proxy. So this limit must exceed the two
- * budgets above.
+ * streams of the connection, even streams of other clients behind the same proxy. This limit must therefore exceed the
+ * two budgets above.
  */
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
-/** The number of checks for which a PING may stay unanswered. Slow clients need up to a minute. */
+/**
+ * The number of checks, one every `deadSessionCheckMs`, for which a PING may stay unanswered. Slow clients need up to a
+ * minute.
+ */
 export const UNANSWERED_CHECKS = 6;
 
 /** The maximum delay of setTimeout, in milliseconds (25 days). */

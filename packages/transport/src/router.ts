@@ -38,7 +38,7 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
 /** A request target of visible ASCII without a fragment (RFC 9112, 3.2), on which servers and proxies agree. */
 const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
-/** The form of an RPC path. CORS applies to such a path even if the RPC does not exist. */
+/** The form of an RPC path. CORS applies to a path of this form even if the RPC does not exist. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
 /** Finds the route of each request: a unary call, a streaming call of Connect's handler, or an endpoint. */

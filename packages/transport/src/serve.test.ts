@@ -82,7 +82,7 @@ it("frees the memory of an answered request without a body while the connection 
   for (const request of requests) {
     const raw = await openWire(server.url, "http/1.1", { first: `${request}\r\nhost: x\r\n\r\n` });
     await waitFor("the request is answered", () => raw.received().length > 0);
-    await waitFor(`it is gone: ${request}`, () => queryObjects(IncomingMessage) <= before);
+    await waitFor(`the request is freed: ${request}`, () => queryObjects(IncomingMessage) <= before);
     expect(raw.isClosed).toBe(false);
     raw.socket.destroy();
   }

@@ -14,7 +14,7 @@ interface FieldPlan extends Writer {
 interface Writer {
   readonly write: (value: never, tag: number, of: never) => void;
   readonly tag: number;
-  /** The plan of a message, or the writer of the elements of a list or the values of a map. */
+  /** The plan of a message, or the writer of list elements or map values. */
   readonly of?: MessagePlan | Writer;
 }
 
@@ -225,7 +225,10 @@ function endDelimited(start: number): void {
   end += length;
 }
 
-/** The maximum string length for which a loop is faster than `Buffer.write`. Must be below 128, to fit in one byte. */
+/**
+ * The maximum string length for which a loop is faster than `Buffer.write`. Must be below 128, so that the encoded
+ * length takes one byte.
+ */
 const MAX_ASCII_LOOP = 64;
 
 function writeString(text: string, tag: number): void {

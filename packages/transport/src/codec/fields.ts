@@ -5,18 +5,21 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 /** A message as a record of its fields, by local name. */
 export type Fields = { readonly [localName: string]: unknown };
 
-/** Returns whether a type is a well-known type. Such a type may have a special JSON format. */
+/** Returns whether a type is a well-known type. A well-known type may have a special JSON format. */
 export function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }
 
-/** Returns whether protobuf-es stores JSON objects in a field: in each Struct field, except the one of a Value. */
+/**
+ * Returns whether protobuf-es stores JSON objects in a field: in each Struct field, except the Struct field of a Value.
+ */
 export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
 /**
- * Creates a filter of a type's fields: fields that satisfy `isSuch`, and fields whose messages contain such a field.
+ * Creates a filter of a type's fields. The filter returns the fields that satisfy `isSuch`, and the fields whose
+ * messages contain a field that satisfies `isSuch`.
  */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {

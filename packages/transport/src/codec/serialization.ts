@@ -21,7 +21,7 @@ export interface Serialization {
   /** Decodes the most frequent messages. If the result is undefined, call `parse`. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
-  /** Encodes a message after `headroom` uninitialized bytes. If the result is a string, it is sent as UTF-8. */
+  /** Encodes a message after `headroom` uninitialized bytes. A returned string is sent as UTF-8. */
   readonly serialize: (message: Message, headroom: number) => Buffer | string;
 }
 
@@ -123,15 +123,19 @@ const TEXT = '"[ !#-[\\]-~]*"';
 /** A JSON object whose keys and values match `TEXT`, without white space around keys and values. */
 const PLAIN_JSON = new RegExp(`^\\{(?:${TEXT}:${TEXT}(?:,${TEXT}:${TEXT})*)?\\}$`);
 
-/** The maximum length of plain JSON, in bytes. On very long JSON, the regular expression overflows the stack. */
+/**
+ * The maximum length of plain JSON, in bytes. Longer JSON is rarely plain, and on very long JSON the regular expression
+ * overflows the stack.
+ */
 const MAX_JSON_BYTES = 1024;
 
 /** The maximum string length that is encoded in one byte. */
 const MAX_TEXT_BYTES = 0x7f;
 
 /**
- * Compiles a decoder of plain JSON. It returns the same messages as `fromJsonString`. Plain JSON is an object without
- * white space, escapes or duplicate keys. Its keys are JSON names of string fields, and its values are ASCII strings.
+ * Compiles a decoder of plain JSON, which returns the same messages as `fromJsonString`. Plain JSON is an object
+ * without white space, escapes or duplicate keys. The keys are JSON names of string fields, and the values are ASCII
+ * strings.
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
@@ -157,7 +161,7 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
 }
 
 /**
- * Compiles a decoder of plain messages in the binary format. It returns the same messages as `fromBinary`. A plain
+ * Compiles a decoder of plain messages in the binary format, which returns the same messages as `fromBinary`. A plain
  * message has only string fields with at most 127 ASCII characters.
  */
 export function compilePlainBinaryDecoder(desc: DescMessage): PlainDecoder {

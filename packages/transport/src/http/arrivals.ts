@@ -12,13 +12,13 @@ interface Arrival {
 
 /**
  * Serves new connections over several turns of the event loop. The first bytes of an HTTP/2 connection may contain 100
- * requests, which take about 2 ms. If one turn served 80 such connections, the calls of other clients would wait 200
- * ms.
+ * requests, which take about 2 ms. If one turn served 80 HTTP/2 connections, the calls of other clients would wait
+ * 200 ms.
  */
 export class Arrivals {
   readonly #waiting: Arrival[] = [];
   #isScheduled = false;
-  /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN`. */
+  /** The number of connections served in this turn. An HTTP/2 connection counts as `PER_TURN` connections. */
   #served = 0;
 
   /**

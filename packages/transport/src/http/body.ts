@@ -5,9 +5,9 @@ import { MAX_DISCARDED_BYTES } from "../limits.ts";
 const MIN_BUFFER_BYTES = 4096;
 
 /**
- * Appends a chunk to the part of a body that has arrived, in one buffer.
+ * Appends a chunk to the arrived part of a body. The returned bytes are in one buffer.
  *
- * @param isCopy whether `append` or `copyOf` returned `body`, so that its buffer may have free capacity
+ * @param isCopy whether `append` or `copyOf` returned `body`, so that the buffer of `body` may have free capacity
  */
 export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;

@@ -7,7 +7,7 @@ export type EvictionReason = "timeout" | "over-budget";
 export interface Holding {
   /** Ends the holding, whose charge is already released. */
   evict(reason: EvictionReason): void;
-  /** Returns whether evicting the holding does no harm. Idle holdings are evicted first. Default: false. */
+  /** Returns whether the holding can be evicted without harm. Idle holdings are evicted first. Default: false. */
   isIdle?(): boolean;
   /** Returns whether the holding has finished. An eviction then only releases the charge. Default: false. */
   isOver?(): boolean;
@@ -25,7 +25,7 @@ interface OpenCharge extends Charge {
   readonly client: Client;
   readonly holding: Holding;
   units: number;
-  /** The time of the eviction, by `performance.now()`. */
+  /** The time at which the holding is evicted, by `performance.now()`. */
   readonly until: number;
 }
 
@@ -36,7 +36,7 @@ interface Client {
   units: number;
 }
 
-/** The bytes of one unit. Each holding is charged at least one unit, for its connection, stream and objects. */
+/** The size of a unit, in bytes. Each holding takes at least one unit, for its connection, stream and objects. */
 export const UNIT_BYTES = 16 * 1024;
 
 function unitsOf(bytes: number): number {
@@ -51,10 +51,10 @@ const SEARCHED = 32;
 /**
  * A budget that all clients share. Each client is charged for its holdings.
  *
- * If the budget is exhausted, the client with the most units loses a holding: an idle holding, or otherwise the oldest.
- * Exception: if the charged client would then have at least as many units as that client, the charged client loses one
- * of its own idle holdings. Without an idle holding, the charge is refused. So a client with few units is never refused
- * because of other clients.
+ * If the budget is exhausted, the largest client (with the most units) loses a holding: an idle holding or, if none is
+ * idle, the oldest. Exception: the charge would make the charged client at least as large as the largest client. Then
+ * the charged client loses an idle holding or, if none is idle, the charge is refused. A small client is therefore
+ * never refused because of other clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.
  */
@@ -138,7 +138,7 @@ export class ClientBudget {
     if (this.#release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
   }
 
-  /** Returns a client with the most units. Lowers `#mostUnits` at most as often as `#addTo` has raised it. */
+  /** Returns a client with the most units. Lowers `#mostUnits` at most as often as `#addTo` has raised this bound. */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {
       const clients = this.#byUnits.get(this.#mostUnits);

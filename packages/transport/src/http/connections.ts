@@ -65,7 +65,10 @@ class Connection implements Holding {
   }
 }
 
-/** The connections of a port. A connection without room in the `ClientBudget` is closed before any byte is read. */
+/**
+ * The connections of a port. If the `ClientBudget` has no room for a connection, the port closes the connection without
+ * reading from it.
+ */
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
@@ -201,8 +204,8 @@ export class Http1Connection {
       const pipelined = this.#pipelined;
       if (this.#isOver) return 0;
       const [latest, [req]] = [this.#latest, incoming];
-      // A refused request stays the latest until its body has arrived. Only then does the parser pass on the next
-      // request.
+      // The response to a refused request stays `#latest` until the body of the request has arrived. Only then does the
+      // parser pass on the next request.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
       // A request for another protocol cannot wait, because node:http must receive it at once.
       if (this.#isClosing || req.upgrade) {
@@ -236,23 +239,23 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. The connection closes after the last pipelined request that may wait, and after
-   * a request for another protocol, because the parser drops the rest of the packet. The client repeats ignored
-   * requests on a new connection (RFC 9112, 9.3.2).
+   * Returns whether to serve a request. The last pipelined request that may wait closes the connection. A request for
+   * another protocol also closes the connection, because the parser drops the rest of the packet. The client repeats
+   * ignored requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
     this.#latest = res;
     const isLast = this.#isClosing && this.#pipelined.length === 0;
     if (res.req.headers.upgrade !== undefined || isLast) this.closeAfter(res);
-    // A response that waits behind another has no socket yet.
+    // A response that waits behind another response has no socket yet.
     if (res.socket === null) this.writesOverTime(res);
     return true;
   }
 
   /** Call this method after a complete response is written. */
   writesWhole(res: ServerResponse): void {
-    // A waiting response stays the latest until it is sent, because later responses must follow it.
+    // A waiting response stays `#latest` until it is sent, because later responses must follow it.
     if (res.socket !== null && res.req.complete && this.#latest === res) this.#latest = undefined;
   }
 
@@ -263,7 +266,9 @@ export class Http1Connection {
     });
   }
 
-  /** Closes the connection after the waiting pipelined requests or, if none waits, after the next response. */
+  /**
+   * Closes the connection after the waiting pipelined requests. If no request waits, closes after the next response.
+   */
   closeAfterNext(): void {
     this.#isClosing = true;
     // Headers that are already sent have announced that the connection stays open.
@@ -308,7 +313,7 @@ export class Http1Connection {
     }
     // After a parse error, the parser reports an error again for the rest of the data.
     if (this.#isBroken) {
-      // Deno adds the same listener again for each chunk.
+      // Deno adds the same `error` listener again for each further chunk.
       const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
       if (last && last === before) socket.off("error", last);
       return;

@@ -19,7 +19,7 @@ const IS_NODE = !("Deno" in globalThis);
 /** The maximum length of a converted body, in bytes. Converting a longer body costs more than a second write. */
 const MAX_MERGED_BYTES = 4096;
 
-/** Creates a listener for HTTP/1.1 requests. @param expectation their `Expect` header (RFC 9110, 10.1.1) */
+/** Creates a listener for HTTP/1.1 requests. @param expectation the `Expect` header of requests (RFC 9110, 10.1.1) */
 export function http1Listener(context: RequestContext, expectation: "none" | "continue" | "unknown") {
   return (req: IncomingMessage, res: ServerResponse) => {
     const connection = Http1Connection.of(req.socket);
@@ -36,7 +36,7 @@ const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**
  * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front of the server may find another end or another
- * host in such a request (RFC 9112, 6.1 and 3.2).
+ * host in this request (RFC 9112, 6.1 and 3.2).
  */
 function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;
@@ -96,8 +96,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   /**
-   * Also checks the socket, because node:http does not close a waiting pipelined response when the connection closes.
-   * `writableEnded` is true if `Http1Connection.onClientError` has ended the response.
+   * Checks the socket in addition, because node:http does not close a waiting pipelined response when the connection
+   * closes. `writableEnded` is true if `Http1Connection.onClientError` has ended the response.
    */
   get isDisconnected(): boolean {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
@@ -146,7 +146,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     this.readEnd();
-    // Without 100 Continue, the client may or may not send the body (RFC 9110, 10.1.1). So the server cannot find the
+    // Without 100 Continue, the client may or may not send the body (RFC 9110, 10.1.1), so the server cannot find the
     // start of the next request.
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);

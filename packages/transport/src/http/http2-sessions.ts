@@ -6,7 +6,9 @@ import { plainAddress } from "./server-request.ts";
 
 interface Peer {
   readonly address: string;
-  /** The socket of an open session. Only its handle can stop reading, because node:http2 bypasses the stream. */
+  /**
+   * The socket of an open session. Only the handle can stop reading, because node:http2 bypasses the socket's stream.
+   */
   socket: (Socket & { readonly _handle?: { readStop(): void; readStart(): void } | null }) | undefined;
   caller: string | undefined;
   isPaused: boolean;
@@ -96,13 +98,13 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
   // A timeout of node:http2 would keep a destroyed session in memory until the timeout ends.
   const stop = () => clearInterval(timer);
   const timer = setInterval(() => {
-    // A destroyed session may have emitted no event.
+    // A session may be destroyed without an event, so check the socket.
     const peer = peers.get(session);
     if (!peer?.socket) return stop();
     const { taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
-    // A destroyed session cannot send a PING. Its client has the same time to close the connection as for an answer.
+    // A destroyed session cannot send a PING. Its client has as much time to close the connection as to answer a PING.
     if (session.destroyed) unanswered ??= 0;
     // A paused session is not read, so the answer to a PING cannot arrive.
     else if (peer.isPaused) return;

@@ -41,7 +41,7 @@ export function http2Listener(context: RequestContext) {
     if (Object.keys(headers).length < rawHeaders.length / 2) Object.assign(headers, joinFields(rawHeaders));
     if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
     const request = new Http2Request(stream, headers, context);
-    // A stream that was opened and reset in one packet is closed before this event.
+    // A stream that was opened and reset in one packet is closed before the event `stream`.
     if (request.isDisconnected) return;
     // node:http2 enforces its own limit on headers only after the client has acknowledged the settings.
     let bytes = 0;
@@ -54,8 +54,8 @@ export function http2Listener(context: RequestContext) {
 }
 
 /**
- * Joins repeated fields (RFC 9110, 5.3), as node:http does for HTTP/1.1. node:http2 drops repeated fields of some names, such
- * as `Authorization` and `If-Match`.
+ * Joins repeated fields (RFC 9110, 5.3), as node:http does for HTTP/1.1. node:http2 drops repeated fields of some
+ * names, such as `Authorization` and `If-Match`.
  */
 function joinFields(rawHeaders: readonly string[]): HeaderRecord {
   const joined: HeaderRecord = Object.create(null);
@@ -136,7 +136,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     const { response: stream } = this;
     if (this.isDisconnected) return;
     headers[":status"] = status;
-    // HTTP/2 has no `Connection` header. node:http2 drops this header in its request API, but throws on streams.
+    // HTTP/2 has no `Connection` header. The request API of node:http2 drops this header, but `stream.respond` throws.
     if (headers["connection"] !== undefined) headers["connection"] = undefined;
     if (!trailers && body.length === 0) {
       // A gRPC client accepts a status in the headers only if the headers end the stream.
@@ -204,8 +204,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * The number of unsent bytes of a connection that are not charged on Deno. This allows a short response on each stream
- * of the connection. Over TLS, Deno passes short responses to the kernel some turns later, so a burst of short
+ * The number of unsent bytes of a connection that are not charged on Deno: a short response on each stream of the
+ * connection. Over TLS, Deno passes short responses to the kernel some turns later, so a burst of short
  * responses on many connections would exceed the budget of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
@@ -213,9 +213,9 @@ const MAX_UNSENT_BYTES = 64 * 1024;
 const DESTROYED = new Error("The stream is destroyed.");
 
 /**
- * Sets the error of a destroyed stream before its last write ends. Otherwise Node creates an error with a stack trace,
- * although no code receives the error. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of
- * the CPU of such calls.
+ * Sets the error of a destroyed stream before its last write ends. Without an error, Node would create an error with a
+ * stack trace, which no code receives. Most responses without trailers end with a destroyed stream. Saves 11 to 15 % of
+ * the CPU of these calls.
  */
 function skipError(stream: ServerHttp2Stream): void {
   Object.assign((stream as unknown as { readonly _writableState: object })._writableState, { errored: DESTROYED });
@@ -231,7 +231,7 @@ function afterReading(act: () => void): void {
 }
 
 /**
- * Ends a closing connection that does not close in time. Otherwise, node:http2 waits until the client has read all
+ * Ends a closing connection that does not close in time. node:http2 itself would wait until the client has read all
  * bytes.
  *
  * @param stream a weak reference, so that the timer does not keep unsent bytes in memory

@@ -118,9 +118,9 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
 /**
  * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if `tls` is set.
  *
- * The HTTP/1.1 server listens. It passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an HTTP/2
- * server. On Deno the HTTP/1.1 server must listen, because Deno drops the connections of another listener after one
- * request. The option `allowHTTP1` of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
+ * The HTTP/1.1 server listens. This server passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an
+ * HTTP/2 server. On Deno the HTTP/1.1 server must listen, because Deno drops the connections of another listener after
+ * one request. The option `allowHTTP1` of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;

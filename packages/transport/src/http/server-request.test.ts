@@ -173,7 +173,7 @@ it("abandons a response beyond the budget, except a short response that the kern
   await waitFor("the short responses have outlived their turn", () => charge.mock.calls.length === 10);
   taken?.take();
   const abandoned = () => unread.filter(({ isAbandoned }) => isAbandoned).length;
-  // The budget of streams allows four.
+  // The budget of streams has room for four short responses.
   expect(abandoned()).toBe(6);
   await waitFor("the unread responses are abandoned", () => abandoned() === 9);
   expect([taken, long].map((each) => each?.isAbandoned)).toEqual([false, true]);

@@ -60,7 +60,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected readonly context: RequestContext;
   /** The only charge of the request: first for the body, then for the response. */
   protected charge: Charge | undefined = undefined;
-  /** The route, from its discovery until it serves the request. */
+  /** The route; undefined until the route is found, and after the route begins to serve the request. */
   private route: Route | undefined = undefined;
   /** The source of the body, until the body is complete, too long or abandoned. */
   private arriving: Readable | undefined = undefined;
@@ -77,14 +77,14 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract peerAddress(): string;
   abstract pauseConnections(caller: string, isFirst: boolean): (() => void)[];
   protected abstract get isEncrypted(): boolean;
-  /** Whether the client has disconnected. Later failures are then not reported. */
+  /** Whether the client has disconnected. Failures after the disconnect are not reported. */
   abstract get isDisconnected(): boolean;
   abstract get unreadBytes(): number;
   /** Whether the request has a body, which may be empty. */
   protected abstract readonly hasBody: boolean;
   /** Returns the body. Sends 100 Continue to a client that waits for it. */
   protected abstract openBody(): Readable;
-  /** Returns the request and response for Connect's adapter. Afterwards, only the adapter may read and write. */
+  /** Returns the request and response for Connect's adapter. After this call, only the adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];
   /** Writes the response. Discards up to 16 MiB of an unread body. @throws if a header is not valid */
   protected abstract respond(response: HttpResponse): void;
@@ -103,7 +103,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     try {
       const found = route ?? this.context.find(this);
       if (found instanceof Promise) {
-        // The client may have disconnected in the meantime.
+        // The client may have disconnected during the authorization.
         const serve = (known: Route | StreamRoute) => this.response.destroyed || this.serve(known);
         found.then(serve).catch((error) => this.fail(error));
       } else if ("handler" in found) {
@@ -208,8 +208,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Charges the client for a long response at once, because one turn of the event loop could create many. Charges the
-   * client for a short response if the response is unsent after its turn.
+   * Charges the client for a long response at once, because one turn of the event loop could create many long
+   * responses. Charges the client for a short response if the response is unsent after its turn.
    */
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
@@ -243,7 +243,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     return this.body.buffer.byteLength;
   }
 
-  /** Charges the client for an unsent response. If the response is sent, charges for the open stream of the request. */
+  /** Charges the client for an unsent response or, if the response is sent, for the open stream of the request. */
   private hold(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;

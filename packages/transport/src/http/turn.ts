@@ -1,6 +1,6 @@
 /** A body or a response that is charged if it is unfinished after its turn of the event loop. */
 export interface Unfinished {
-  /** The number of additions of this entry in this turn and the previous turn. */
+  /** The number of times that the entry was added in this turn and the previous turn. */
   turns: number;
   /** Charges the client for this entry, unless the entry has finished. */
   outliveTurn(): void;

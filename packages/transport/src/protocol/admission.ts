@@ -18,8 +18,8 @@ export interface AdmissionOptions {
   /** The queue of unary calls. Several ports may share a queue. Default: a queue without a limit. */
   readonly queue?: CallQueue | undefined;
   /**
-   * Returns whether anyone may call a method. Calls of such a method never wait and are not counted, and their bodies
-   * have less time to arrive. Default: false.
+   * Returns whether anyone may call a method. Calls of an open method never wait and are not counted. Their bodies have
+   * less time to arrive. Default: false.
    */
   readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;

@@ -54,7 +54,7 @@ it("lets callers take turns, and begins the calls of each caller in order", asyn
   expect([order.length, queue.length, queue.tryBegin()]).toEqual([103, 0, true]);
 });
 
-it("refuses calls only if the queue is full, first the oldest call of the caller with the most calls", async () => {
+it("refuses calls only if the queue is full, beginning with the oldest call of the caller with the most calls", async () => {
   const refused: string[] = [];
   const { order, wait } = busyQueue({ maxCalls: 3 });
   const calls = ["flood 1", "flood 2", "flood 3", "flood 4", "b", "c", "d"].map(async (name) => {

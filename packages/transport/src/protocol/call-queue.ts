@@ -13,7 +13,7 @@ const MAX_AT_ONCE = 64;
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of waiting calls that may begin per millisecond of the last turn, if this is more than `PER_TURN`.
+ * The number of waiting calls that may begin per millisecond of the last turn. At least `PER_TURN` calls may begin.
  * Refusals, and requests that do not wait, can make a turn long.
  */
 const PER_MS = 3;
@@ -28,18 +28,23 @@ const READ_AHEAD = 256;
 /** The maximum number of paused connections that are resumed in one turn, each with `MAX_HTTP2_STREAMS` calls. */
 const RESUMED_PER_TURN = 4;
 
-/** The maximum number of calls to take per call that may begin. Refusing a late call costs as much CPU as a start. */
+/**
+ * The maximum number of calls to take from the queue, per call that may begin. Refusing a late call costs as much CPU
+ * as beginning a call.
+ */
 const TAKEN_PER_BEGUN = 4;
 
 /** The longest wait of a call without a deadline, in milliseconds. After this wait, the call is refused. */
 export const MAX_WAIT_MS = 2000;
 
-/** The maximum number of bytes of a waiting call that counts as one call. A larger call counts as several calls. */
+/** The maximum size of a waiting call that counts as one call, in bytes. A larger call counts as several calls. */
 export const CALL_BYTES = 4096;
 
 const MAX_RETRY_AFTER = 10;
 
-/** The longest wait of a call with a deadline, in milliseconds. If refused earlier, the client would call again. */
+/**
+ * The longest wait of a call with a deadline, in milliseconds. After an earlier refusal, the client would call again.
+ */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
 /** The interval at which the rate and the memory of the queue are measured, in milliseconds. */
@@ -92,7 +97,7 @@ class Line {
   }
 }
 
-/** A group. `lines` contains its callers with waiting calls, in the order of their turns. */
+/** A group of callers. `lines` contains the callers with waiting calls, in the order of their turns. */
 class Group {
   readonly key: string;
   readonly lines = new Map<string, Line>();
@@ -106,8 +111,8 @@ class Group {
 }
 
 /**
- * Begins calls in a fair order. While a worker has time, a call begins at once. Otherwise the call waits, and the
- * callers take turns: a caller with many waiting calls does not delay the calls of other callers.
+ * Begins calls in a fair order. While a worker has time, a call begins at once. While a worker is busy, calls wait, and
+ * the callers take turns: a caller with many waiting calls does not delay the calls of other callers.
  *
  * A waiting call uses only the memory of its request: its headers, and the part of its body that has arrived.
  */
@@ -154,7 +159,7 @@ export class CallQueue {
 
   /**
    * Waits until a call begins or is refused. If the call begins, resolves to undefined. Never resolves if the client
-   * disconnects, because nobody needs the answer.
+   * disconnects, because no client waits for the answer.
    *
    * @param timeoutMs the time until the deadline of the call, in milliseconds; undefined without a deadline
    */
@@ -201,8 +206,7 @@ export class CallQueue {
    * are more likely to wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call
-   * @param line the line of the new call. This line loses a call if, with the new call, no other group or line is
-   * larger
+   * @param line the line of the new call. If no other group or line is larger after the new call, this line loses a call
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -214,7 +218,7 @@ export class CallQueue {
     return true;
   }
 
-  /** @param line the line that loses a call; if this line is empty, the next line of the group */
+  /** @param line the line that loses a call. If this line is empty, the next line of the group loses a call */
   #refuseOldest(group: Group, line: Line): void {
     const loser = line.calls.length > 0 ? line : (group.lines.values().next().value as Line);
     this.#end(loser.calls.shift() as Waiting, group, loser, "queue-full");
@@ -251,7 +255,7 @@ export class CallQueue {
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // After a pause without waiting calls, the time since the last measure says nothing about the rate.
+    // After a pause without waiting calls, the rate cannot be derived from the time since the last measure.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
@@ -301,9 +305,9 @@ export class CallQueue {
   }
 
   /**
-   * Resumes a paused connection if further calls should be read, or if as many calls were taken as one connection may
-   * have. Without the second condition, calls of other connections, such as those of HTTP/1.1, could keep the
-   * connection paused. If no call of the caller waits, resumes all its connections.
+   * Resumes a paused connection if further calls should be read, or if the number of taken calls reaches the maximum of
+   * one connection. Without the second condition, calls of other connections, such as those of HTTP/1.1, could keep the
+   * connection paused. If no call of the caller waits, resumes all connections of the caller.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;

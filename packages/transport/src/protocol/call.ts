@@ -14,7 +14,7 @@ import { RecordHeaders } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
 import type { Refusal, Refused, RefusedRequest } from "./refusals.ts";
 
-/** The part of a call that is known before its body is read. Do not detach its methods from the object. */
+/** The part of a call that is known before its body is read. Do not detach the methods from the object. */
 export interface CallHead {
   readonly method: DescMethod;
   /** The protocol: `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint. */
@@ -137,7 +137,7 @@ export class Call implements CallHead {
     }
   }
 
-  /** Ends the call because it failed. Its signal aborts with the failure. */
+  /** Ends a failed call. The signal of the call aborts with the failure. */
   fail(failure: unknown): void {
     this.failure ??= failure;
     this.end();
@@ -250,7 +250,7 @@ class CallHandlerContext implements HandlerContext {
   }
 }
 
-/** Wraps the interceptors around a method once for all calls. For each call, this would take 20 % more CPU. */
+/** Wraps the interceptors around a method once for all calls. Wrapping them for each call would take 20 % more CPU. */
 function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Interceptor> {
   const implement = async (req: CallRequest) => {
     const { call } = req;
@@ -266,11 +266,11 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
   );
 }
 
-/** Adds the values of getters to a request if it is a spread copy, which has no getters. */
+/** Adds the values of the getters to a spread copy, which has no getters. Returns any other request as it is. */
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;
-  if (!call) throw new TypeError("an interceptor must pass on the request that it was given, or a spread copy of it");
+  if (!call) throw new TypeError("an interceptor must pass on its request or a spread copy of the request");
   // The copy of an earlier interceptor is already complete.
   if ("url" in req && "signal" in req) return req;
   return { url: call.request.url(), signal: call.signal, ...req };

@@ -14,7 +14,7 @@ import { decodeWebText } from "./web-text.ts";
 const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
-/** The number of body bytes beyond one message: the prefixes of the message and of a trailer or second message. */
+/** The number of body bytes in addition to one message: its prefix, and the prefix of a trailer or a second message. */
 const MORE_BYTES = 2 * PREFIX_BYTES;
 
 const EMPTY = Buffer.alloc(0);

@@ -24,7 +24,7 @@ export type Refusal =
       readonly cause: Exclude<OverloadCause, "deadline-exceeded">;
       readonly retryAfterSeconds: number;
     }
-  /** The deadline of the call passed before it began. */
+  /** The deadline of the call passed before the call began. */
   | { readonly kind: "deadline-exceeded" }
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
@@ -47,7 +47,7 @@ export interface RefusedRequest {
   readonly protocolName?: string | undefined;
   /** The known headers of the request, by lower-case name. */
   readonly headers: HeaderRecord;
-  /** The context values of the call; undefined if the request is not a call. */
+  /** The context values of the call; undefined if the request is not a call, or is refused while it waits. */
   readonly contextValues?: ContextValues;
   /** The time at which the request arrived, in milliseconds of Unix time. Default: now. */
   readonly arrived?: number;

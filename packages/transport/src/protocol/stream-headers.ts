@@ -7,7 +7,7 @@ import { formatOf, headerValue } from "./headers.ts";
 /** The smallest number of milliseconds that exceeds the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/** Request headers that Connect repeats in the response to refuse their values. 24 KiB could not be repeated. */
+/** Request headers whose refused values Connect repeats in a response header. 24 KiB could not be sent. */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",
@@ -17,7 +17,7 @@ const ECHOED = [
   "grpc-timeout",
 ] as const;
 
-/** The maximum length of a valid value. Connect also refuses a truncated value. */
+/** The maximum length of a valid value. A truncated value is not valid, so Connect still refuses the header. */
 const MAX_ECHOED_LENGTH = 64;
 
 /**
