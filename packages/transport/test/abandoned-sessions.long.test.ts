@@ -17,7 +17,7 @@ import { describe, expect, it } from "vitest";
 import { type WatchedPort, watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;
-/** A session takes at least 5 KiB. The runtime keeps some memory for a while after a connection closes. */
+/** A leaked session takes at least 5 KiB. The limit allows memory that the runtime keeps for a while after a close. */
 const MAX_BYTES_EACH = 1024;
 /**
  * The number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
@@ -26,7 +26,7 @@ const MAX_BYTES_EACH = 1024;
  */
 const TIMES = { node: { before: 2, counted: 3 }, deno: { before: 4, counted: 6 } };
 
-/** Requires that connections that `connect` opens and abandons leave no memory behind. */
+/** Requires that abandoned connections leave no memory behind. `connect` opens and abandons `count` connections. */
 async function leavesNothing(
   runtime: Runtime,
   { port, heldBytes }: WatchedPort,
@@ -106,7 +106,7 @@ const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void
   ["ended", (_tcp, socket) => void socket.resume().end()],
 ];
 
-// Not on Deno, which keeps memory of such sessions (see above).
+// Deno is excluded, because it keeps memory of these sessions (see above).
 const ON_NODE = VARIANTS.filter(({ runtime }) => runtime === "node");
 
 describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS $secure:", ({ secure, tls }) => {

@@ -10,7 +10,7 @@ import { suitePort } from "./support/own-ports.ts";
 /** Frames that must end the connection (RFC 9113, 5.4.1). */
 const BREAKING: readonly Buffer[] = [
   Buffer.alloc(400, 0xa9),
-  // As many bytes as an answer to a PING.
+  // These invalid bytes have the length of an answer to a PING.
   Buffer.alloc(17, 0xa9),
   requestHeaders(2, {}, { endStream: true }),
   frame(FRAME.data, FLAG.padded, 1, Buffer.of(200, 1, 2, 3)),
@@ -100,7 +100,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     for (const { socket } of raws) socket.destroy();
   });
 
-  it("stay open if the silent client answers PINGs, and end if it does not", async () => {
+  it("stay open if the silent client answers PINGs, and end if the client does not answer", async () => {
     const session = openHttp2(port.url);
     let pings = 0;
     session.on("ping", () => {

@@ -109,7 +109,7 @@ describe("the port compared with Connect's adapter", () => {
     await pair.close();
   });
 
-  it("passes the headers of a call in an object that is not a Headers instance, but can be converted to one", () => {
+  it("passes the headers of a call in an object that is not a Headers instance, but can be converted to Headers", () => {
     const ours = new RecordHeaders({ a: "1" });
     expect(ours).not.toBeInstanceOf(Headers);
     expect([...new Headers(ours)]).toEqual([["a", "1"]]);

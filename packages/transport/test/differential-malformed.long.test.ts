@@ -102,7 +102,7 @@ application/json application/JSON application/proto application/x-protobuf appli
 });
 
 describe.each(FORMS.filter(({ protocol }) => protocol.startsWith("grpc")))("envelopes of $name", (form) => {
-  it.each(Object.entries(bodiesOf(form)))("are handled as Connect does: %s", async (_name, body) => {
+  it.each(Object.entries(bodiesOf(form)))("are handled as by Connect: %s", async (_name, body) => {
     const request = requestOf(form, MESSAGE);
     for (const encoding of [[], GZIP, [["grpc-encoding", "identity"]]] as FieldList[]) {
       for (const cuts of [[], [3], [7, 9]]) {

@@ -25,7 +25,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
   const { raws, dial, heldBytes } = watchedPort(runtime, {
     maxConnections: CONNECTIONS,
     headerTimeoutMs: HEADER_MS,
-    // Long enough for a body that arrives a little late on a busy machine.
+    // On a busy machine, a body needs some time to arrive.
     openArrivalTimeoutMs: 4000,
     streams: { max: STREAMS, lifetimeMs: 60_000 },
     proxy: PROXY,
@@ -78,7 +78,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
 
   it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // 64 half bodies take 64 MiB, and their buffers take up to half as much again.
+    // 64 half bodies have 64 MiB. Their buffers take up to 50 % more.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
     await waitFor("the server refuses the other bodies", () => refused() > 20);
@@ -123,7 +123,10 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
       raw.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
       await pinged(raw);
     }
-    await waitFor("the server refuses one stream too many", () => statusOn(many[1] as Wire, STREAMS - 1) === "429");
+    await waitFor(
+      "the server refuses the stream beyond the limit",
+      () => statusOn(many[1] as Wire, STREAMS - 1) === "429",
+    );
     const few = await dial();
     few.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);

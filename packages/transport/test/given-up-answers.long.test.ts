@@ -9,7 +9,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
   // Only the limit on unread bytes may end an answer here.
   const { port, heldBytes } = watchedPort(runtime, { readTimeoutMs: 600_000 }, 1024);
 
-  /** Requests 100 answers of 100 KB on each of 10 connections, whose streams have no flow-control window. */
+  /** Requests 100 answers of 100 KB on each of 10 connections, whose streams have a flow-control window of 0 bytes. */
   async function askInVain(): Promise<ClientHttp2Session[]> {
     const sessions = Array.from({ length: 10 }, () => connect(port.url, { settings: { initialWindowSize: 0 } }));
     for (const session of sessions) {

@@ -13,7 +13,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
-// Concurrent, because these tests mostly wait. Each variant has its own server.
+// The variants run concurrently, because these tests mostly wait. Each variant has its own server.
 describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
   // For so many pieces, the default deadline of a body is too short on a busy machine.
   const limits = { maxConnections: 80, arrivalTimeoutMs: 600_000 };
@@ -47,7 +47,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         }
       }),
     ]);
-    // Until the server has read the pieces, they take more memory.
+    // The pieces take more memory until the server has read them.
     await waitFor("the server has joined the pieces", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of overHttp1) raw.push("0\r\n\r\n");
     for (const raw of overHttp2) raw.push(frame(FRAME.data, FLAG.endStream, 1));

@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-// Concurrent, because these tests mostly wait. Each variant has its own server.
+// The variants run concurrently, because these tests mostly wait. Each variant has its own server.
 describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial } = watchedPort(runtime, {
     maxConnections: 80,

@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, it } from "vitest";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
-// Concurrent, because these tests mostly wait. Each variant has its own server.
+// The variants run concurrently, because these tests mostly wait. Each variant has its own server.
 describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial, memory, heldBytes } = watchedPort(runtime, { readTimeoutMs: 1500, tls: tls?.server });
 

@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("unread responses on %s", (runtime) => {
     let read = 0;
     slow.pause();
     const held: ClientHttp2Stream[] = [];
-    // 80 MB on Node, 20 MB on Deno.
+    // The responses have 80 MB on Node, and 20 MB on Deno.
     const count = runtime === "node" ? 40 : 10;
     for (let i = 0; i < count && !session.closed; i++) held.push(await getUnread(session, NON_READER, 2_000_000));
     await waitFor("a stream of the client that does not read is reset", () => held.some(({ closed }) => closed));

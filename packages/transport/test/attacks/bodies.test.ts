@@ -11,7 +11,10 @@ import { describeAttacks } from "./port.ts";
 
 const MIB = 1024 * 1024;
 
-/** KiB per connection. Deno's TLS varies by about 50 MiB on 8 connections. Kept chunks would take five times more. */
+/**
+ * The limit for a connection, in KiB. The memory of Deno's TLS varies by about 50 MiB on 8 connections. A server that
+ * kept every chunk would hold five times the limit.
+ */
 const CHUNKS_KIB = 12_288;
 
 /** A message full of empty map entries: cheap to send, expensive to decode. */
@@ -207,7 +210,7 @@ async function onePieces(target: Target, fields: readonly (readonly [string, str
   const http2 = await target.http2();
   for (let i = 0; i < 8; i++) {
     const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
-    // The server decides by its flow-control window how much data it accepts.
+    // The flow-control window of the server limits the data that the client can send.
     await http2.data(stream, Buffer.alloc(60_000, "["), { pieceBytes: 1, patienceMs: 2000 });
   }
   return { requests: 8, connections: 1, outcome: "held or refused" };

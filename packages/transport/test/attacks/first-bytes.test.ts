@@ -44,7 +44,7 @@ describeAttacks("connections", [
     bounds: { heldKiB: 64, cpuMs: 20 },
     run: async ({ tcp }) => {
       for (let i = 0; i < 1000; i++) await tcp();
-      return { requests: 1000, connections: 1000, outcome: "the server closes them in time" };
+      return { requests: 1000, connections: 1000, outcome: "the server closes the connections in time" };
     },
   },
   {
@@ -80,7 +80,7 @@ describeAttacks("connections", [
     run: async ({ tcp }) => {
       for (let i = 0; i < 300; i++) {
         const wire = await tcp();
-        // The header of a 512-byte ClientHello and a few of its bytes.
+        // The header and the first bytes of a ClientHello of 512 bytes.
         await wire.send(Buffer.from(`160301020001${i % 2 ? "0001fc0303" : "ffffffffff"}`, "hex"));
       }
       return { requests: 300, connections: 300, outcome: "refused" };

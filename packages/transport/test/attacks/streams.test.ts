@@ -20,7 +20,7 @@ import { describeAttacks } from "./port.ts";
 
 const PER_WRITE = 500;
 
-/** Sends one frame repeatedly on one connection until the server closes it. Returns the number of frames sent. */
+/** Sends one frame repeatedly until the server closes the connection. Returns the number of frames sent. */
 async function flood(http2: Http2Wire, times: number, bytes: (i: number) => Buffer): Promise<number> {
   let sent = 0;
   while (sent < times && !http2.isGoingAway) {

@@ -37,7 +37,7 @@ export type StreamDefinition = Message<"connectrpc.conformance.v1.StreamResponse
 
 export type UnaryRequest = Message & { responseDefinition?: UnaryDefinition };
 
-/** The message of ServerStream and BidiStream; only the latter has `fullDuplex`. */
+/** The message of ServerStream and BidiStream; only BidiStream has `fullDuplex`. */
 export type StreamRequest = Message & { responseDefinition?: StreamDefinition; fullDuplex?: boolean };
 
 export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompatRequest"> & {
@@ -49,7 +49,7 @@ export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompa
   serverCreds?: Message & { cert: Uint8Array; key: Uint8Array };
 };
 
-/** The suite's definitions. They come with the Go module of the suite, so this repository keeps no copy. */
+/** The suite's definitions. The Go module of the suite contains the definitions, so this repository keeps no copy. */
 export interface Schemas {
   readonly registry: FileRegistry;
   readonly service: DescService;

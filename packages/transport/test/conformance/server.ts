@@ -1,5 +1,5 @@
-// The server that the conformance suite tests: `server.ts DESCRIPTORS`. It reads its configuration from standard input
-// and writes its address to standard output. The length of each message precedes the message.
+// The server that the conformance suite tests: `server.ts DESCRIPTORS`. The server reads its configuration from
+// standard input and writes its address to standard output. The length of each message precedes the message.
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { serveNode } from "../../src/index.ts";

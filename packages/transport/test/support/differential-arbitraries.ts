@@ -176,7 +176,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   }),
 );
 
-/** Requests of every form. Most requests have an error. */
+/** Generates requests of every form. Most requests have an error. */
 export const requests: fc.Arbitrary<RawRequest> = fc
   .tuple(
     fc.constantFrom(...FORMS),

@@ -39,10 +39,13 @@ const COMPRESS = {
   identity: (bytes: Uint8Array): Uint8Array => bytes,
 };
 
-/** The message types that an Any may contain. The servers have no such registry. */
+/** The message types that an Any may contain. The servers have no registry of message types. */
 const registry = createRegistry(PlainSchema);
 
-/** Creates a well-formed request. Default: for the method without side effects that takes messages of this type. */
+/**
+ * Creates a well-formed request. By default, the request calls the method without side effects that takes messages of
+ * this type.
+ */
 export function requestOf(form: Form, message: Spoken, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = message.$typeName === PlainSchema.typeName ? "Tell" : "Look" } = options;
   const desc = schemaOf(message);

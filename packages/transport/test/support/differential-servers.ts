@@ -117,7 +117,7 @@ function findAsConnect({
   readonly routes: (router: ConnectRouter) => void;
   readonly requestPathPrefix?: string;
 }): Find {
-  // The transport's own default. Its Brotli level is lower than Connect's, and these tests compare bytes.
+  // Use the default of the transport, because these tests compare bytes: Connect's default has another Brotli level.
   const acceptCompression = options.acceptCompression ?? [...COMPRESSIONS];
   const router = createConnectRouter({ ...options, acceptCompression });
   routes(router);

@@ -54,7 +54,7 @@ function respondAndClose(_req: unknown, res: ServerResponse): void {
   res.end();
 }
 
-/** Returns whether a server serves a connection, even with bytes put back, only after its listeners are called. */
+/** Returns whether a server serves a connection only after its listeners are called, even if bytes were put back. */
 async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
   let isHanded = false;
   const served: boolean[] = [];

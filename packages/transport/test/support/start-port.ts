@@ -6,7 +6,7 @@ import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-gr
 import { denoRun, type Runtime } from "@user-group-service/testing/runtime";
 import { build } from "esbuild";
 
-/** The options of every such process. `tls` contains the files of the certificate; undefined without TLS. */
+/** The options of every port process. `tls` contains the files of the certificate; undefined without TLS. */
 interface PortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
 }

@@ -12,11 +12,12 @@ export const AUTHORIZATION = "Bearer talk-0123456789abcdef";
 
 export const PATHS = {
   say: "/talk.v1.TalkService/Say",
-  /** Needs no token. `watch` needs none either, and never ends. */
+  /** A call needs no token. */
   look: "/talk.v1.TalkService/Look",
   tell: "/talk.v1.TalkService/Tell",
+  /** A call needs no token and never ends. */
   watch: "/talk.v1.TalkService/Watch",
-  /** Declared but not implemented. */
+  /** A method that is declared but not implemented. */
   absent: "/talk.v1.TalkService/Absent",
   talk: "/talk",
   health: "/healthz",
