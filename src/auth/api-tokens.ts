@@ -66,7 +66,7 @@ export class ApiTokens {
     this.#staticLengths = new Set(tokens.map(({ token }) => token.length));
   }
 
-  /** Returns whether a string is a token of the settings. Hashes only a string with the length of such a token. */
+  /** Returns whether a string is a token of the settings. Hashes only strings with the length of a token. */
   isOfSettings(text: string): boolean {
     return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }
@@ -76,7 +76,7 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** The environments of the settings' tokens. A token without a cached owner has no environment here. */
+  /** The environments of the settings' tokens. Excludes tokens without a cached owner. */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
@@ -84,7 +84,7 @@ export class ApiTokens {
   }
 
   /**
-   * Removes the owners in an environment from the cache of the settings' tokens. @returns whether an owner was cached
+   * Removes the cached owners in an environment from the tokens of the settings. @returns whether an owner was cached
    */
   forget(environmentNumber: number): boolean {
     let wasCached = false;
@@ -96,7 +96,7 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** Returns the cached owner of a token, even if the token was revoked since; undefined if no owner is cached. */
+  /** Returns the cached owner of a token, even if the token has been revoked; undefined if no owner is cached. */
   lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
     return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);

@@ -106,7 +106,7 @@ describe("RateLimiter", () => {
     limiter.take("b");
     expect(limiter.take("a")).toBeDefined();
     limiter.take("c");
-    // The new entry for a begins at 0. The next answer contains the total of all workers.
+    // The new entry of the key `a` begins at 0. The next answer contains the total of all workers.
     expect(limiter.take("a")).toBeUndefined();
     await counts.at(-1)?.answer({ total: 4, resetMs: 10_000 });
     expect(limiter.take("a")).toBeDefined();

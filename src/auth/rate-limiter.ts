@@ -8,7 +8,7 @@ interface Usage {
   readonly key: string;
   /** The last total of the counter, plus the uses that the counter has failed to count. */
   counted: number;
-  /** The uses in the request in flight to the counter. Each key has at most one such request. */
+  /** The uses in the request in flight to the counter. Each key has at most one request in flight. */
   sent: number;
   waiting: number;
   /** The end of the window, by `performance.now()`. */

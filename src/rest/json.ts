@@ -94,7 +94,7 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/** Returns the only value of a field; undefined if the field is missing. @throws ConnectError InvalidArgument */
+/** Returns the value of a field; undefined if the field is missing. @throws ConnectError if the field occurs twice */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
   if (again !== undefined)
@@ -113,7 +113,7 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // Rejects duplicate keys. Also rejects nesting that overflows the stack here, although JSON.parse accepts it.
+  // Rejects duplicate keys, and nesting that overflows the stack here although JSON.parse accepts the nesting.
   try {
     // A value that serializes to the same text had no duplicate key.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);

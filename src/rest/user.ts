@@ -207,7 +207,8 @@ export function methodOf(verb: Verb): EndpointMethod {
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // The token of a suspended group is empty, and a client could store the empty token.
+    // The token of a suspended group is empty, and a client could store the empty token. After an error, the client
+    // keeps its token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);
@@ -226,7 +227,7 @@ function etagOf(value: string): string | undefined {
   if (value === "*") return undefined;
   const [isTag, weak, etag] = ETAG.exec(value) ?? [];
   if (isTag === undefined) throw malformed('If-Match must be one entity tag, such as "abc", or *', []);
-  // A weak tag never matches (RFC 9110, 13.1.1). With its `W/` it differs from every stored etag, because no stored
-  // etag contains a slash.
+  // A weak tag never matches (RFC 9110, 13.1.1). The prefix `W/` makes the weak tag different from every stored etag,
+  // because no stored etag contains a slash.
   return weak || !etag ? `W/${etag}` : etag;
 }
