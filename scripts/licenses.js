@@ -112,7 +112,7 @@ async function licenseFiles(folder) {
 /** Returns the distinct copyright notices at the start of files. @param {readonly string[]} sources */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  /** A notice that starts like a shorter notice only adds details of its file. @type {string[]} */
+  /** A notice that starts with the text of a shorter notice only adds details of one file. @type {string[]} */
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

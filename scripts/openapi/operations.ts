@@ -60,7 +60,7 @@ function operationOf(method: DescMethod, { schemas, errors, tables }: Components
   };
 }
 
-/** @param access the cell of the table of methods */
+/** @param access the role in the table of methods */
 export function whoMayCall(access: string): string {
   if (access === "open") return "Needs no API token.";
   if (access === "any") return "Accepts any API token, and `ADMIN_TOKEN`.";

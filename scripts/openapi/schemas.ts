@@ -104,7 +104,7 @@ export class Schemas {
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
-  /** Requires exactly one field of a rule, or at most one. A string without presence is set unless it is empty. */
+  /** Requires exactly one field of a rule, or at most one field. A string without presence is unset if it is empty. */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
     const wrong = fields.find(
       ({ presence, fieldKind, scalar }) =>
@@ -130,7 +130,7 @@ export class Schemas {
   }
 }
 
-/** Requires exactly one of the fields of a oneof, or at most one. */
+/** Requires exactly one field of a oneof, or at most one field. */
 function choiceOf(oneof: DescOneof): JsonSchema {
   const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
   return choice(

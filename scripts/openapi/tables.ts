@@ -1,7 +1,7 @@
-/** The role that a method needs: a cell of the table of methods in docs/api.md. */
+/** The role that a method needs, from the table of methods in docs/api.md. */
 export type Access = "open" | "any" | string;
 
-/** A reason of errors: a row of the table of errors in docs/api.md. */
+/** An error reason, from the table of errors in docs/api.md. */
 export interface Reason {
   readonly code: string;
   readonly reason: string;
