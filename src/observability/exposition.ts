@@ -4,8 +4,8 @@ type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
  * The time for which collected metrics are cached, in milliseconds. Unauthenticated clients may read metrics, and a
- * collection blocks the event loop for 10 to 20 ms. Workers and the supervisor both cache metrics, so the age
- * of metrics may be twice this time.
+ * collection blocks the event loop for 10 to 20 ms. The workers and the supervisor cache metrics, so the age of metrics
+ * may be twice this time.
  */
 export const METRICS_KEPT_MS = 250;
 

@@ -97,7 +97,7 @@ describe("the log", () => {
     const before = process.cpuUsage();
     const [line] = await lines([], ({ logger }) => logger.warn({ text }, ""));
     expect(line?.["text"]).toBe(text);
-    // This limit is only a guard: a pattern that scans the text again from each position takes many seconds.
+    // The limit is only a guard: a pattern that scans the text again from each position takes many seconds.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
   });
 

@@ -82,7 +82,7 @@ export class Metrics {
   );
   readonly webhookGaps = this.#counter(
     "ugs_webhook_gaps_total",
-    "Reports to webhooks that events were removed before their delivery",
+    "Messages to webhooks about events that were removed before their delivery",
   );
   readonly imported = this.#counter(
     "ugs_import_results_total",
@@ -110,7 +110,7 @@ export class Metrics {
     this.gauge({ name: "ugs_workers", help: "Workers that serve calls", ofWorkers: "sum", read });
     // With several workers, the supervisor counts the exits of the workers.
     this.#counter(EXITS.name, EXITS.help);
-    // The counters start at zero, so that a monitor sees the first increase.
+    // The counters start at zero, so that a monitor detects the first increase.
     for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
     for (const cause of OVERLOAD_CAUSES) this.#overloaded.inc({ cause }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
@@ -206,7 +206,7 @@ export const CODE_OK = "OK";
 
 const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
 
-/** Codes whose counters start at zero, so that a monitor sees their first increase. */
+/** Codes whose counters start at zero, so that a monitor detects the first increase. */
 const CODES: readonly string[] = [
   CODE_OK,
   ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),

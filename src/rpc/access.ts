@@ -20,8 +20,8 @@ import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * The callers of a method: everyone (`open`), any authenticated caller (`any`), a role or higher, or `ADMIN_TOKEN`
- * (`root`).
+ * The callers of a method: everyone (`open`), any authenticated caller (`any`), API tokens with a role or a higher
+ * role, or only `ADMIN_TOKEN` (`root`).
  */
 export type Access = "open" | "any" | Role | "root";
 
@@ -232,7 +232,10 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
   };
 }
 
-/** Creates a function that returns the caller's environment. Undefined for ADMIN_TOKEN, or if unknown. */
+/**
+ * Creates a function that returns the name of the caller's environment. Undefined if the environment is unknown, and
+ * for `ADMIN_TOKEN`.
+ */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: CallHead["headers"]): string | undefined => {
     const token = apiTokenIn(headers);

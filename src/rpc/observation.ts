@@ -118,13 +118,13 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/** Returns no id of a caller that is not authorized, because an unauthenticated client could send any id. */
+/** Returns no id if the caller is not authorized, because an unauthenticated client could send any id. */
 function groupFields({ principal, input }: CallContext, output: Message | undefined) {
   if (!principal) return {};
   const request = input as NamesGroup | undefined;
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // If the id is longer, validation has refused the request.
+  // Validation has refused a request with a longer id.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -81,7 +81,7 @@ const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: tr
 
 export function createApp(deps: AppDeps): App {
   const { logger, metrics, sessions, shutdownSignal } = deps;
-  // The counters start at zero, so that a monitor sees the first increase.
+  // The counters start at zero, so that a monitor detects the first increase.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
   const { health, ready, exposition } = operations(deps);
@@ -98,7 +98,7 @@ export function createApp(deps: AppDeps): App {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
     for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
   }
-  // These pages need no token, because developers of clients read them.
+  // Developers of clients read these pages, so the pages need no token.
   if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
   // The endpoints for operators need no token. If METRICS_PORT is set, only that port serves these endpoints.
   const operatorEndpoints = new Map([

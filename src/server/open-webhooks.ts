@@ -62,7 +62,7 @@ export function openWebhooks(
   lifecycle.onClose("deliveries to webhooks", () => engine.close());
   metrics.gauge({
     name: "ugs_webhook_undelivered_age_seconds",
-    help: "Age of the oldest event that a webhook has not received, for the environments with the oldest such events, at most 20",
+    help: "Age of the oldest undelivered event of an environment, for the 20 environments with the highest ages",
     ofWorkers: "max",
     read() {
       const lags = engine.lags().slice(0, MAX_LAGS);

@@ -135,7 +135,7 @@ export class RedisState {
 
   /** Called when a connection to Redis is ready. */
   restore(): void {
-    // The start makes the first check.
+    // At the start, `check` makes the first check.
     if (this.#timers.length === 0) return;
     // Each connection calls this method when it is ready. Wait for the last connection, at most for `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();

@@ -65,7 +65,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     await requireListenPermission(listen.host, listen.port);
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
-    // This port opens first and closes last, so /readyz reports the shutdown while the service drains.
+    // The metrics port opens first and closes last, so /readyz reports the shutdown while the service drains.
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) =>
       logger.error(errorFields(error), "the service cannot accept a connection");

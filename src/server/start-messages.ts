@@ -84,7 +84,7 @@ function curl(url: string, token: string): string {
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
 }
 
-/** Returns false without arguments, so that the service starts. Otherwise, prints the answer and sets the exit code. */
+/** With arguments, prints the answer and sets the exit code. Returns false without arguments: the service then starts. */
 export function answerCommandLine(args: readonly string[]): boolean {
   const answer = answerTo(args);
   if (!answer) return false;

@@ -14,7 +14,7 @@ function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & E
   return [Object.assign(ends[0], { send: sendTo(ends[1]) }), Object.assign(ends[1], { send: sendTo(ends[0]) })];
 }
 
-it("accepts only the response to its own request", async () => {
+it("`requestData` accepts only the response to its own request", async () => {
   const [near, far] = channel();
   far.on("message", ({ id }: DataMessage) => {
     near.emit("message", undefined);
