@@ -58,8 +58,8 @@ const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 const MAX_CLAIM_DEPTH = 32;
 
 /**
- * Parses a session without verifying its signature. The header must have exactly these members: key id,
- * type and algorithm (RFC 8725). Returns undefined if the text is not such a session.
+ * Parses a session without verifying its signature. The header must have exactly these members: key id, type and
+ * algorithm (RFC 8725). Returns undefined if the text is not a session with this header.
  */
 export function readSession(session: string): UnverifiedSession | undefined {
   const [head = "", claims = "", signature = "", ...more] =

@@ -13,7 +13,9 @@ const FRESH_MS = 120_000;
 
 const MAX_KNOWN = 10_000;
 
-/** The maximum number of attempts to change keys, because other workers may change the keys at the same time. */
+/**
+ * The maximum number of attempts to change keys. An attempt fails if another worker changes the keys at the same time.
+ */
 const TRIES = 5;
 
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];

@@ -41,7 +41,7 @@ export interface SendResult {
 }
 
 export interface SenderOptions {
-  /** Networks that are allowed although they are not public. */
+  /** The networks that are allowed, although the networks are not public. */
   readonly allowed: readonly Network[];
   /** Default: queries DNS without the thread pool of Node, because names that never resolve would block the pool. */
   readonly resolve?: Resolve | undefined;
@@ -131,7 +131,7 @@ export class Sender {
   /** @throws SendFailure if the host has no address, or an address that is not allowed */
   private async addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[|\]$/g, "");
-    // One allowed address of localhost is enough.
+    // `localhost` needs only one allowed address.
     const loopback = loopbackAddresses(hostname)?.filter((each) => this.isAllowed(each));
     const addresses = loopback ?? (isIP(host) !== 0 ? [host] : await this.resolve(host).catch(() => []));
     if (addresses.length === 0) throw new SendFailure(loopback ? "address" : "name");
