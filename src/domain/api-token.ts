@@ -116,8 +116,8 @@ export interface ApiTokenStore {
 
   /**
    * Creates a new secret for an API token. Only the result of this call contains the secret. The former secret stays
-   * valid for the grace period. At most `MAX_GRACED` former secrets are valid, and each keeps its expiry time. So the
-   * caller can repeat a rotation whose response was lost.
+   * valid for the grace period. At most `MAX_GRACED` former secrets are valid, and each keeps its expiry time. If the
+   * response of a rotation is lost, the caller can rotate again.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller
    */
@@ -133,11 +133,11 @@ export interface ApiTokenStore {
    * `find` does not return the API token.
    *
    * @param options `issued`: also revokes all API tokens that this API token created or rotated, directly or through
-   *   other API tokens. A revoked or expired API token in between does not end this chain. The API token itself need
-   *   not exist. The call revokes the other API tokens in steps. Until five seconds after the last step, API tokens of
-   *   the environment cannot create or rotate API tokens. After an error, a repeated call revokes the remaining API
-   *   tokens
-   * @throws ApiTokenNotFound if there was nothing to revoke
+   *   other API tokens. The chain may contain revoked and expired API tokens. The API token of `id` need not exist. The
+   *   call first revokes this API token, and then the other API tokens in steps. Until five seconds after the last
+   *   step, API tokens of the environment cannot create or rotate API tokens. After an error, a repeated call revokes
+   *   the remaining API tokens
+   * @throws ApiTokenNotFound if the call found no API token to revoke
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
 

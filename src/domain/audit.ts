@@ -1,8 +1,8 @@
 import type { Role } from "./role.ts";
 
 /**
- * The author of a change, and values of the call. Audit events contain these values, so none of them is secret. Getters
- * can compute the values, because only changes read them.
+ * The author of a change, and values of the call. Audit events contain these values, so no value may be secret. A value
+ * can be a getter, because only changes read the values.
  */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
@@ -18,7 +18,7 @@ export interface ChangeBy {
   readonly peer: string;
 }
 
-/** The author of the environments in `API_TOKENS`, which the service creates at its start. */
+/** The author of the environments in `API_TOKENS`, which the service creates when it starts. */
 export const AT_START: ChangeBy = {
   actorId: "service",
   actorName: "the service at its start",

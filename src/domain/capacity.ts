@@ -7,8 +7,8 @@
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
 /**
- * The maximum size of a request message for methods that need no API token, in bytes. These messages contain only
- * names. The small limit bounds the memory for incomplete messages on many streams.
+ * The maximum size of a request message for methods that need no API token, in bytes. Messages of these methods contain
+ * only names. The small limit bounds the memory for incomplete messages on many streams.
  */
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 

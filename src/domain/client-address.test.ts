@@ -58,7 +58,12 @@ describe("X-Forwarded-For", () => {
       "1.1.1.1, 203.0.113.5",
       "203.0.113.5",
     ],
-    ["is read to the left of all proxies", "10.0.0.1", "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9", "203.0.113.5"],
+    [
+      "is read from the right until an address that is not a proxy",
+      "10.0.0.1",
+      "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9",
+      "203.0.113.5",
+    ],
     [
       "with only addresses of proxies identifies the client as the first proxy",
       "10.0.0.1",

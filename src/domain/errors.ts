@@ -31,10 +31,11 @@ export abstract class DomainError extends Error {
 }
 
 /**
- * Creates the class of a failure. Its name derives from the reason, because a bundler may rename classes.
+ * Creates the class of a failure. The name of the class derives from `reason`, because a bundler may rename classes.
  *
  * @param row `text`: the message for the caller, with the cause and the remedy. If `text` is a function, the
- *   constructor has the parameters of this function. Otherwise, its parameter is the cause. `field`: as in DomainError
+ *   constructor has the parameters of this function. If `text` is a string, the only parameter is the cause. `field`:
+ *   as in DomainError
  */
 function failure<Args extends readonly unknown[] = [cause?: unknown]>(
   kind: FailureKind,
@@ -113,7 +114,7 @@ export class SigningKeysChanged extends failure("Aborted", "SIGNING_KEYS_CHANGED
 }) {}
 
 export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS", {
-  text: "the environment has a different user group with this id; import it with IMPORT_MODE_UPSERT to replace it",
+  text: "the environment has a different user group with this id; to replace this user group, import with IMPORT_MODE_UPSERT",
 }) {}
 
 export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
@@ -126,7 +127,7 @@ export class TokenNotImportable extends failure("InvalidArgument", "TOKEN_NOT_IM
 }) {}
 
 export class EtagMismatch extends failure("Aborted", "ETAG_MISMATCH", {
-  text: "the user group has changed since this etag was read; read it again and repeat the change",
+  text: "the user group has changed since this etag was read; read the user group again and repeat the change",
 }) {}
 
 /** The token that a retried rotation had created is no longer the current token. */
@@ -174,7 +175,7 @@ export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
 }) {}
 
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
-  text: "the API token expires later than that of the caller; revoke it, or rotate it with an API token that expires no earlier",
+  text: "the API token to rotate expires later than the API token of the caller; rotate it with an API token that expires no earlier, or revoke it",
 }) {}
 
 export class WebhookNotFound extends failure("NotFound", "WEBHOOK_NOT_FOUND", {
@@ -273,7 +274,7 @@ export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE"
 }
 
 export class TooFewReplicas extends failure("Unavailable", "TOO_FEW_REPLICAS", {
-  text: "the change was made, but too few replicas confirmed it, so a failover may lose it; read it again",
+  text: "the change is committed, but too few replicas confirmed it, so a failover may lose it; read the resource again",
 }) {
   /** The change is committed, but a failover may lose the change. */
   override readonly outcome = "unknown";

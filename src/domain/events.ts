@@ -68,7 +68,7 @@ export interface FeedEvent
 /** Returns the type of an event of the audit trail. @param isCreation whether the call created a user group */
 export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
   if (isCreation) return "user_group.created";
-  // Other methods also change the signing keys, if they need a new key.
+  // Methods other than the rotation also change the signing keys if the environment needs a new key.
   if (event.changedFields.includes("signing_keys")) return "signing_key.rotated";
   const byMethod = TYPE_BY_METHOD[event.method];
   if (byMethod) return byMethod;

@@ -48,7 +48,9 @@ export interface UserGroupStore {
   ): Promise<{ group: UserGroup; created: boolean }>;
 
   /**
-   * Replaces fields atomically. If `etag` is not empty, the group must have it. @throws UserGroupNotFound, EtagMismatch
+   * Replaces fields atomically. If `etag` is not empty, the group must have this etag.
+   *
+   * @throws UserGroupNotFound, EtagMismatch
    */
   update(
     environment: Environment,
@@ -179,7 +181,11 @@ interface ExportedPage extends Page<UserGroup> {
 
 /** A store of environments, with the errors and the audit events of a `UserGroupStore`. */
 export interface EnvironmentStore {
-  /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound if it was deleted */
+  /**
+   * Returns the environment with this name, or creates the environment.
+   *
+   * @throws EnvironmentNotFound if the environment was deleted
+   */
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
@@ -190,10 +196,14 @@ export interface EnvironmentStore {
    */
   create(name: EnvironmentName, by: ChangeBy): Promise<ListedEnvironment>;
 
-  /** Returns an environment. @throws EnvironmentNotFound, also if the environment is being deleted */
+  /** Returns an environment. @throws EnvironmentNotFound if the environment does not exist or is being deleted */
   find(name: EnvironmentName): Promise<Environment>;
 
-  /** Returns all environments with this name, including deleted ones, the latest first. @throws EnvironmentNotFound */
+  /**
+   * Returns all environments with this name, including deleted environments, the latest first.
+   *
+   * @throws EnvironmentNotFound
+   */
   findAll(name: EnvironmentName): Promise<readonly ListedEnvironment[]>;
 
   /** Returns an environment, even if the environment is being deleted. @throws EnvironmentNotFound */

@@ -25,9 +25,9 @@ export interface Reencryption {
   readonly failed: readonly string[];
   /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
-  /** For each id of a key: the number of signing keys that were encrypted with it. Empty except on the first page. */
+  /** For each id of a key: the number of signing keys encrypted with this key. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /** For each id of a key: the number of webhooks whose secrets it encrypted. Empty except on the first page. */
+  /** For each id of a key: the number of webhooks with secrets under this key. Empty except on the first page. */
   readonly webhookUses: ReadonlyMap<string, number>;
   /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
   readonly failedWebhooks: readonly string[];
@@ -41,8 +41,8 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups with the first key of this process. A token that has changed since it was
-   * read is not encrypted again. The first page also encrypts the signing keys and the secrets of webhooks. A group
+   * Encrypts the tokens of a page of groups with the first key of this process. The call skips a token that another
+   * call changes at the same time. The first page also encrypts the signing keys and the secrets of webhooks. A group
    * that exists during the whole listing is on one page.
    *
    * @param isDryRun only counts, and changes nothing
@@ -53,11 +53,11 @@ export interface TokenKeyStore {
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
-   * Retires a key: records that no data is encrypted with the key. Before that, searches for data that needs the key,
-   * for some seconds at most.
+   * Retires a key: records that no data is encrypted with the key. Before the retirement, searches for data that needs
+   * the key, for some seconds at most.
    *
    * @throws TokenKeyInUse if the key is the first key of this process, if a process has encrypted with the key since
-   *   shortly before `since`, or if the search finds such data
+   *   shortly before `since`, or if the search finds data that needs the key
    */
   retire(keyId: string, since: number): Promise<void>;
 }

@@ -35,7 +35,7 @@ export interface SessionOwner {
  * a revocation increases the generation. The store throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
-  /** Returns the group of an id, or of a token (also in its grace period). @throws TokenNotFound, UserGroupNotFound */
+  /** Returns the group of an id, or of a token, even in its grace period. @throws TokenNotFound, UserGroupNotFound */
   sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject>;
 
   /**
@@ -80,9 +80,9 @@ export interface SigningKeyStore {
   readByName(name: EnvironmentName): Promise<SigningKeySet>;
 
   /**
-   * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If several
+   * Replaces the keys of an environment if the keys still have the version `was`, and notifies every worker. If several
    * callers replace the keys at the same time, one call succeeds, and all calls return the keys of that call. The store
-   * encrypts private keys without `sealed`.
+   * encrypts each private key that has no `sealed`.
    *
    * @returns the current keys. `isMade`: whether this call replaced the keys
    * @throws EnvironmentNotFound if the environment was deleted or replaced

@@ -28,7 +28,7 @@ export const WEBHOOK_STATES = ["enabled", "disabled", "failed"] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number] | "unreadable";
 
 /**
- * The result of an attempt: `delivered` after an HTTP status of 2xx, otherwise the class of the failure. This class
+ * The result of an attempt: `delivered` after an HTTP status of 2xx, otherwise the class of the failure. The class
  * reveals nothing about the network. `secret`: the event cannot be signed.
  */
 export const DELIVERY_OUTCOMES = [
@@ -62,7 +62,7 @@ export interface Webhook {
   readonly cursor: number;
   /** A time at which no event existed after the cursor. Undefined if `cursor` is a time. */
   readonly cursorTime: number | undefined;
-  /** The time of the last successful delivery. Undefined before this delivery. */
+  /** The time of the last successful delivery. Undefined before the first successful delivery. */
   readonly lastSuccessTime: number | undefined;
   /** The time of the first of consecutive failures. Undefined after a success, or after a change of the webhook. */
   readonly failingSince: number | undefined;
@@ -190,9 +190,8 @@ export interface DeliveryStore {
   /** Removes an environment from the list of `environments` if the environment is deleted. */
   forget(environment: Environment): Promise<void>;
 
-  /** Claims the lease. Returns undefined if another worker has the lease, or if nothing may be delivered now. */
+  /** Claims the lease. Returns undefined if another worker has the lease, or if nothing is to be delivered now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
-
   /**
    * Stores the result of a part of a delivery. A success moves the cursor, except if another call has moved the cursor
    * in the meantime. After failures for `DISABLE_AFTER_MS`, disables the webhook with an audit event.
@@ -209,8 +208,8 @@ export interface DeliveryStore {
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes the audit event of an API token that expires in at most `days` days, and returns true. Returns false if the
-   * same event or an event with fewer days exists for the same expiry time, or if the API token has changed.
+   * Writes the audit event of an API token that expires in at most `days` days, and returns true. Returns false if an
+   * event with at most as many days exists for this expiry time, or if the API token no longer has this expiry time.
    */
   noteExpiry(
     environment: Environment,
@@ -219,7 +218,10 @@ export interface DeliveryStore {
   ): Promise<boolean>;
 }
 
-/** The duration of a lease, in milliseconds. Longer than a delivery, which takes at most `DELIVERY_TIMEOUT_MS`. */
+/**
+ * The duration of a lease, in milliseconds. A lease is longer than a delivery, which takes at most
+ * `DELIVERY_TIMEOUT_MS`.
+ */
 export const LEASE_MS = 30_000;
 
 export const DELIVERY_TIMEOUT_MS = 10_000;

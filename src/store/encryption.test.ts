@@ -54,7 +54,7 @@ describe("the cipher", () => {
     "x".repeat(10_000),
   ];
 
-  it.each([...ours.slice(0, 3), ...foreign])("decrypts what it encrypted: %.20j", (text) => {
+  it.each([...ours.slice(0, 3), ...foreign])("decrypts a token that it encrypted: %.20j", (text) => {
     expect(decrypt(cipher, encrypt(cipher, text), text)).toBe(text);
     // Only the number of the environment matters, not the identity of the object.
     expect(decrypt(cipher, encrypt(cipher, text), text, { ...HOME })).toBe(text);

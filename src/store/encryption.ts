@@ -33,14 +33,14 @@ export interface EncryptedToken {
   readonly keyId: string;
   /** The encrypted bytes and the authentication tag, in base64url. */
   readonly text: string;
-  /** Whether the encrypted bytes are a result of `packToken`. If false, they are the token in UTF-8. */
+  /** Whether the encrypted bytes are a result of `packToken`. If false, the encrypted bytes are the token in UTF-8. */
   readonly isPacked: boolean;
 }
 
 /** A stored secret that is not a token. `text` also contains the nonce. */
 type SealedSecret = Omit<EncryptedToken, "isPacked">;
 
-/** The number of an environment, which differs from that of a deleted environment with the same name. */
+/** The number of an environment, which differs from the number of a deleted environment with the same name. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
 /** Returns the SHA-256 of a text, in base64url. */
@@ -70,7 +70,7 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
 
 /**
  * Encrypts with AES-256-GCM and a ring of keys: the first key encrypts, all keys decrypt. Each environment has its own
- * keys, which are derived from the ring. So a key and its nonces are only used for one environment.
+ * keys, which are derived from the ring. A key and its nonces are therefore used for one environment only.
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];

@@ -27,8 +27,8 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
 /*
  * The number of an environment depends on its name. The digest of name, tag and attempt gives the candidates for the
  * number. The creation of the record claims the first free candidate. A deleted environment keeps its record and its
- * number forever. So each walk over the candidates of a name reads the same numbers, and finds the only environment
- * with this name that is not deleted.
+ * number forever. Each walk over the candidates of a name therefore reads the same numbers, and finds the only
+ * environment with this name that is not deleted.
  *
  * The list of environments has one entry per environment, with its path and number. Listing and look-ups read this
  * list. A creation first adds the entry, and then creates the record. A deletion sets the state `deleting`, removes
@@ -39,7 +39,7 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
 
 const CANDIDATES_AT_ONCE = 16;
 
-/** The maximum number of candidates of a name, and so of the environments that ever had the name. */
+/** The maximum number of candidates of a name. At most this many environments can ever have the name. */
 const MAX_CANDIDATES = 10_000;
 
 /** The limits of a deletion: groups or API tokens per script, groups per call, and milliseconds per call. */

@@ -8,8 +8,9 @@ import { FORMAT_KEY } from "./keys.ts";
 import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
- * Redis may come back empty or with older data, or the address may lead to another Redis. The service would then create
- * every group a second time, with another token. So the data has an identity, and each process stores this identity.
+ * After a restart, Redis may be empty or have older data, or REDIS_URL may lead to another Redis. The service would
+ * then create every group a second time, with another token. So the data has an identity, and each process stores this
+ * identity.
  *
  * `ug:format` contains the layout, a random id, the number of times that operators accepted the data, and the id of the
  * data that was replaced at the last acceptance. In a Cluster, further keys contain identities for parts of the slots,
@@ -138,7 +139,8 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, a single shard may be down. With more failures than marks, all reads failed.
+    // In a Cluster, a single shard may be down. All reads have failed if there are more failures than marks: one read
+    // per mark, and the read of the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 
@@ -179,11 +181,12 @@ export class StoreIdentity implements DataCheck {
     const lostMs = time === undefined ? 0 : this.#time - Number(time);
     if (text !== null) mark.last = found;
     mark.fault = undefined;
-    if (text === null) mark.fault = "its data is gone";
-    else if (layout !== this.#deps.layout) mark.fault = `its data has layout ${layout}`;
-    else if (!isAccepted && id !== mark.id) mark.fault = "it is another Redis, or was emptied";
+    if (text === null) mark.fault = "the data is gone: Redis, or a shard of the Cluster, is empty";
+    else if (layout !== this.#deps.layout) mark.fault = `the data in Redis has layout ${layout}`;
+    else if (!isAccepted && id !== mark.id)
+      mark.fault = "REDIS_URL leads to another Redis, or Redis was emptied and then used again";
     else if (!isAccepted && lostMs > MAX_LOSS_MS)
-      mark.fault = `it has lost the last ${Math.round(lostMs / 1000)} s of its data`;
+      mark.fault = `Redis has lost the last ${Math.round(lostMs / 1000)} s of its data`;
     if (mark.fault !== undefined) return;
     mark.id = id;
     if (time !== undefined) this.#time = isAccepted ? Number(time) : Math.max(this.#time, Number(time));

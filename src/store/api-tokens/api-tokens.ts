@@ -72,7 +72,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   /** Returns the script argument `issuer`, which is empty if the caller is not an API token in Redis. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
-  /** Throws ApiTokenNotFound for a malformed id. It may be a secret sent by mistake, so it must not be logged. */
+  /** Throws ApiTokenNotFound for a malformed id. The text may be a secret, so the text must not be logged. */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
@@ -156,7 +156,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       };
       await revokeSome([id], issued ? PAUSE_MS : undefined);
       // If the pause ends before the last step, the API tokens to revoke can create or rotate further API tokens. The
-      // next `issuedBy` finds the further API tokens.
+      // next call of `issuedBy` finds these further API tokens.
       for (let ids = [""]; issued && ids.length > 0; ) {
         ids = await issuedBy(id, number);
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)

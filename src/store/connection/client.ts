@@ -50,8 +50,8 @@ export interface DataCheck {
 }
 
 /**
- * A change that has no effect, and that Redis neither replicates nor writes to disk. Like any other change, Redis
- * refuses it if the memory is full, if the disk fails, on a replica, or with too few replicas.
+ * A change that has no effect, and that Redis neither replicates nor writes to disk. Redis refuses this change for the
+ * same reasons as any other change: full memory, a failing disk, a replica, or too few replicas.
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
@@ -142,7 +142,7 @@ export class StoreClient implements StoreProbe {
    * Makes a change in one round trip, by a script with a deadline at the node of its first key. With `minReplicas`, a
    * second round trip waits for the replicas. If the script reached Redis after the deadline, or if another node has
    * the key, the script is sent again. If the call fails with StoreUnavailable, Redis does not commit the change after
-   * that. The outcome of the error states whether Redis may have committed the change before the failure.
+   * the failure. The outcome of the error states whether Redis may have committed the change before the failure.
    *
    * @throws the errors of `run`; TooFewReplicas if the change is committed
    */
@@ -169,7 +169,7 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Checks that all nodes accept changes, or that at least one node answers reads. For reads one node is enough,
+   * Checks that all nodes accept changes, or that at least one node answers reads. One node is enough for reads,
    * because the service uses the other nodes while a node is replaced.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
@@ -235,7 +235,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.end = timeouts.add(this, this.started);
   }
 
-  /** Whether a repeated command can be answered before the timeout. */
+  /** Whether the remaining time is enough for another attempt. */
   get hasTime(): boolean {
     return !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
   }
@@ -268,7 +268,10 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome, "timeout"));
   }
 
-  /** Ends the round trip, and reports it to the observers. Returns false if it has already ended, as at the timeout. */
+  /**
+   * Ends the round trip, and reports it to the observers. Returns false if the round trip has already ended, for
+   * example at the timeout.
+   */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;
@@ -304,7 +307,7 @@ class Change extends RoundTrip<string[]> {
       } catch (error) {
         if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
         if (isNotSent(error) || isRefusal(error)) throw error;
-        // Redis may still run the script until the deadline. So the call fails at its timeout, and not before.
+        // Redis may still run the script until the deadline. The call must not fail before its timeout.
         return new Promise(() => {});
       }
       clock.learn(Number(answer[1]), sent, performance.now());
@@ -365,7 +368,8 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  * @param args for a command its arguments, with the key first; for a script the result of `argumentsOf`
  * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but
  *   other keys of the slot may still be missing. Without these keys, a script could create a group twice, or not find a
- *   token. So only commands and scripts with one key are sent. Other scripts must wait until the whole slot has arrived
+ *   token. Therefore, only commands and scripts with one key are sent. Other scripts must wait until the whole slot has
+ *   arrived
  * @throws KeysMoving if the script must wait
  */
 export function send<T>(
@@ -377,6 +381,7 @@ export function send<T>(
   const isScript = typeof command !== "string";
   if (asking) {
     if (isScript && !command.singleKey) return Promise.reject(new KeysMoving());
+    // If ASKING fails, the next command fails as well.
     redis.asking().catch(() => {});
   }
   if (isScript) return redis.runScript(command, args) as Promise<T>;
@@ -397,7 +402,7 @@ export interface TimedCall {
  * one list and one timer are enough.
  *
  * A `Set` would also keep the order. But its discarded tables reference calls, and V8 promotes these calls with the
- * tables to the old generation. That doubled the garbage to collect.
+ * tables to the old generation. This promotion doubled the garbage to collect.
  *
  * The clock stops while the process is too busy to read answers, because this delay is not Redis' fault.
  */
@@ -451,7 +456,8 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // The check runs after the event loop has read the answers of this turn. So an answer that has arrived is not late.
+    // The check runs after the event loop has read the answers of this turn. An answer that has arrived is therefore
+    // not late.
     setImmediate(this.#check);
   };
 

@@ -15,7 +15,9 @@ export function slotOf(key: string): number {
   return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
 }
 
-/** The number of redirections that a call follows at once. The call follows each further redirection after a pause. */
+/**
+ * The number of redirections that a call follows without a pause. Each further redirection follows after `PAUSE_MS`.
+ */
 const QUICK_HOPS = 5;
 
 /** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */
@@ -46,8 +48,8 @@ interface Range {
 
 /**
  * The nodes of a Redis Cluster, each with some of the slots. Each node has its own connections, so a slow or silent
- * node does not delay calls to other nodes. A redirected command (MOVED, ASK) did not run, so it is sent to the other
- * node. A command whose connection was lost is not sent again.
+ * node does not delay calls to other nodes. A redirected command (MOVED, ASK) did not run, so the command is sent to
+ * the other node. A command whose connection was lost is not sent again.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;

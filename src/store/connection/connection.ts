@@ -72,7 +72,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
   };
   const report = (error: Error) => onError(configurationFault(error, destination) ?? new Error(messageOf(error)));
   redis.on("error", (error) => {
-    // Without a new connection, ioredis would use database 0.
+    // After a failed SELECT, ioredis would use database 0 on this connection.
     if (isAnswerTo("select", error)) redis.disconnect(true);
     report(error);
   });

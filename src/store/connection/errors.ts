@@ -104,7 +104,7 @@ const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
 
 const IN_SCRIPT = "@user_script";
 
-/** Returns whether a script failed because its slot is migrating. This happens before any write of the script. */
+/** Returns whether a script failed because its slot is migrating. Redis stops such a script before its first write. */
 function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }

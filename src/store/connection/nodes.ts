@@ -12,8 +12,8 @@ export interface NodeCall<T> {
 /** The nodes of one Redis, of a master behind Sentinels, or of a Cluster. */
 export interface StoreNodes {
   /**
-   * Sends a call to the node that has a key. If this node redirects the call or cannot run it yet, the call has not
-   * run, and is sent again: to another node, or later.
+   * Sends a call to the node that has a key. A redirected call has not run, and is sent to the other node. A call that
+   * the node cannot run yet has not run, and is sent again later.
    *
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */
@@ -58,8 +58,8 @@ export class StoreNode {
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  // The connection for reads never receives READONLY, because it sends no changes. So it is replaced together with the
-  // connection for changes.
+  // The connection for reads never receives READONLY, because it sends no changes. After a demotion, this connection is
+  // therefore replaced together with the connection for changes.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);

@@ -110,7 +110,7 @@ const SWITCH_CHANNEL = "+switch-master";
 /**
  * The Sentinels of a master. Each new connection queries the Sentinels for the master. If a Sentinel announces another
  * master, the connections to the old master are closed. If no Sentinel answers, new connections use the last known
- * master as long as this Redis is a master. So the service works without Sentinels.
+ * master as long as this Redis is a master.
  *
  * This class replaces the Sentinel support of ioredis (5.11.1). That support writes to standard error when a Sentinel
  * is down, and closes connections at the failover of any master.

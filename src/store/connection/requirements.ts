@@ -118,7 +118,7 @@ function unlessDenied(rights: readonly string[]) {
         "REDIS_URL begins with redis-cluster://, but this Redis is not a Cluster: begin REDIS_URL with redis://",
       );
     }
-    // Redis checks the rights first. So with any other error, the user has the rights.
+    // Redis checks the rights first. If the error is different, the user has the rights.
     if (isRefusal(error)) return [];
     throw error;
   };

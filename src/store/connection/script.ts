@@ -9,14 +9,14 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
  * Scripts take and return flat arrays of strings. The first element of the result is the outcome.
  *
  * Every change has a deadline, in milliseconds since 1970 by Redis' clock. A change may wait in a socket, or in a
- * stopped Redis, until long after its call has failed. So after the deadline, the script changes nothing and returns
- * `late`. If the change is committed, the first element of the result is `done`, and replicas must then confirm the
- * change. The second element is Redis' clock.
+ * stopped Redis, until long after its call has failed. After the deadline, the script therefore changes nothing and
+ * returns `late`. If the change is committed, the first element of the result is `done`, and replicas must then confirm
+ * the change. The second element is Redis' clock.
  *
- * If its memory is full, Redis refuses a change before it starts (`#!lua` without `allow-oom`). A script fails at the
- * first key of another type, and during the migration of its slot at the first missing key. So a script reads the keys
- * that it writes before its first write. `parts/environment.lua` also reads a key that never exists, so that the script
- * fails there during a migration.
+ * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
+ * fails at the first key of another type, and during the migration of its slot at the first missing key. A script
+ * therefore reads the keys that it writes before its first write. `parts/environment.lua` also reads a key that never
+ * exists, so that the script fails there during a migration.
  */
 
 export interface Script<Key extends string = string, Arg extends string = string> {
@@ -54,7 +54,10 @@ export type Words<Text extends string> = Text extends `${infer First} ${infer Re
 export interface ScriptDefinition<Keys extends string, Args extends string> {
   readonly keys: Keys;
   readonly args?: Args;
-  /** Whether it uses only its first key. Default: true with one key. False if it builds names of further keys. */
+  /**
+   * Whether the script uses only its first key. Default: true with one key. Must be false if the script builds names of
+   * further keys.
+   */
   readonly singleKey?: boolean;
   /** Whether Redis runs the script with full memory, because the script revokes or deletes. Default: false. */
   readonly allowOom?: boolean;
@@ -69,7 +72,7 @@ local nowText = string.format('%.0f', now)
 
 const UNLESS_LATE = "if now > tonumber(ARGV[1]) then return {'late', nowText} end\n";
 
-/** Lua 5.1 and 5.3 have different names for this function. */
+/** Lua 5.1 and 5.3 have different names for the function `unpack`. */
 const UNPACK = "local unpack = table.unpack or unpack\n";
 
 /** The parts that a script includes with a line `-- include: NAME`. */

@@ -53,7 +53,8 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
-    // The check runs after the reads of this turn. So it counts answers that arrived while the process was busy.
+    // The check runs after the reads of this turn. The check therefore counts answers that arrived while the process
+    // was busy.
     const timer = setInterval(() => setImmediate(check), silenceMs / CHECKS);
     stream.once("close", () => clearInterval(timer));
   });

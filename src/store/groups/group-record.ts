@@ -61,7 +61,7 @@ export const FIELD = {
   /** The current token, encrypted, if the token has another format. */
   foreignToken: "f",
   createVersion: "c",
-  /** The version of the last change. Missing if this is `createVersion`. */
+  /** The version of the last change. Missing if this version is `createVersion`. */
   version: "u",
   /**
    * The creation time of the token: for an imported token, the snapshot time of the import. Missing if the group and
@@ -227,7 +227,10 @@ function resolveDayOf(record: StoredRecord): number | undefined {
   return day > 0 && day < MAX_DAY ? day : undefined;
 }
 
-/** Returns the current generation of viewer sessions, or the oldest valid generation. @throws RecordUnreadable */
+/**
+ * Returns a generation of viewer sessions: the current generation, or with `firstGeneration` the oldest valid
+ * generation. @throws RecordUnreadable
+ */
 export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
   return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
@@ -313,8 +316,8 @@ export function changeArgs({ names, set, removed }: ChangedFields) {
 }
 
 /**
- * Returns the etag of a group. Versions increase, and team ids are unique. So no later group with the same id has the
- * same etag. Scripts also format etags, and must use this form.
+ * Returns the etag of a group. Versions increase, and team ids are unique. A later group with the same id therefore has
+ * another etag. Scripts also format etags, and must use this form.
  */
 export function etagOf(teamId: number, version: number | string): string {
   return `${teamId}-${version}`;

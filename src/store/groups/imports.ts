@@ -57,8 +57,7 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
-    // Redis is unavailable if all imports of a batch failed for this reason. Each further batch would wait for its
-    // timeout.
+    // If all imports of a batch failed with StoreUnavailable, each further batch would wait for its timeout.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
   while (outcomes.length < groups.length) {
@@ -137,8 +136,8 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // A later import with an old snapshot must not replace the new token. So the time of the new token is not before
-    // that of the previous token.
+    // A later import with an old snapshot must not replace the new token. The time of the new token is therefore at
+    // least the time of the previous token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));

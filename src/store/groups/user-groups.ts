@@ -62,8 +62,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
   /**
-   * Reads a group. `READ` also returns Redis' clock, but takes more of Redis' CPU time than HGETALL. So only a record
-   * that needs the clock is read a second time.
+   * Reads a group. `READ` also returns Redis' clock, but takes more of Redis' CPU time than HGETALL. Only a record that
+   * needs the clock is therefore read a second time.
    */
   const readGroup = async (number: number, providedId: string, outcome?: ChangeOutcome): Promise<GroupAnswer> => {
     const key = groupKey(number, providedId);
@@ -192,8 +192,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const record = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
-      // Redis has lost a revocation if the generation of the session is later than that of the group. This session may
-      // have been revoked by another lost revocation, so it is rejected.
+      // Redis has lost a revocation if the generation of the session is later than the generation of the group. Another
+      // lost revocation may have revoked this session, so the session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord({ record, providedId, now: Number(answer[1]) }, environment);

@@ -1,5 +1,5 @@
--- Stores the current time as `field` in the times of the webhooks of an environment. With `refresh`, also sets the time
--- of the cursor to now for each webhook without undelivered events.
+-- Stores the current time in the `field` of `times`. With `refresh`, also sets the time of the cursor to now for each
+-- webhook without undelivered events.
 -- Returns `recent` and the remaining time in milliseconds if the stored time is less than `intervalMs` old; or `done`.
 -- include: webhooks
 local noted = tonumber(redis.call('HGET', times, field) or '0') or 0

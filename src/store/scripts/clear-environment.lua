@@ -1,5 +1,5 @@
--- Deletes up to `count` groups, or all API tokens, of an environment that is being deleted. The last step sets its
--- state to `deleted`. The record stays, so that no other environment gets the same number.
+-- Deletes up to `count` groups, or all API tokens, of an environment that is being deleted. The last step sets the
+-- state of the environment to `deleted`. The record stays, so that no other environment gets the same number.
 -- Returns `done` and the number of remaining groups; or only `done` after the last step.
 local ids, apiTokens = prefix .. 'ids', prefix .. 'api-tokens'
 local found = redis.call('ZRANGEBYLEX', ids, '-', '+', 'LIMIT', '0', count)

@@ -1,6 +1,6 @@
 -- Writes the event of an API token that expires in at most `days` days.
--- Returns `none` if an event with at most as many days exists for this expiry time, or if the expiry time has changed;
--- or `done`.
+-- Returns `none` if an event with at most as many days exists for this expiry time, or if the API token no longer has
+-- this expiry time; or `done`.
 -- include: api-tokens
 local record = recordOf(apiToken)
 if not record or record.expire_time ~= expireTime or not isComplete(record) then return {'none', nowText} end

@@ -1,7 +1,7 @@
 -- Reads up to `count` events of an environment in the order of their ids. If `after` is not empty, reads the events
--- after the event `after`, which must still exist. Otherwise, reads the events since the time `since` in microseconds.
--- `seen` is a time in milliseconds at which no event existed after `after`. Reads at most `maxDays` days, from `from`
--- in microseconds.
+-- after the event `after`, which must still exist. If `after` is empty, reads the events since the time `since` in
+-- microseconds. `seen` is a time in milliseconds at which no event existed after `after`. Reads at most `maxDays` days,
+-- from `from` in microseconds.
 -- Returns one of
 -- - `gone`: the environment is deleted
 -- - `expired`: events after `after` were removed or lost

@@ -1,8 +1,8 @@
 -- Stores the identity `id` if Redis has no identity.
 -- If `accepted` is not empty, an operator accepts the data of this Redis as the replacement of the data with the
 -- identity `id`. `accepted` is the number of acceptances that the caller read. The identity of this Redis stays. The
--- script stores two more values: the number of acceptances, which becomes greater than `accepted` and the stored
--- number; and `id`.
+-- script also stores a new number of acceptances, which is greater than `accepted` and the stored number, and stores
+-- `id` as the identity of the replaced data.
 -- Returns `done` and the stored text.
 local text = redis.call('GET', key)
 if accepted == '' and text then return {'done', nowText, text} end

@@ -1,8 +1,8 @@
 -- Stores the result of a part of a delivery by the `holder` of the lease. `outcome` is empty if no event was sent. A
 -- success moves the cursor from `from` to `to`, except if another change has moved the cursor. A failure sets the time
--- of the next attempt; after `disableAfterMs` of failures, it also disables the webhook. A failure or `release`
--- releases the lease; otherwise the lease is extended by `leaseMs`. `entry` is the entry in the log of deliveries,
--- which has at most `maxDeliveries` entries.
+-- of the next attempt; after `disableAfterMs` of failures, the failure also disables the webhook. A failure or
+-- `release` releases the lease; any other result extends the lease until `leaseMs` from now. `entry` is the entry in
+-- the log of deliveries, which has at most `maxDeliveries` entries.
 -- Returns `lost` if `holder` does not have the lease; or `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'holder', 'state', 'cursor', 'failing_since', 'failed_attempts', 'delivery')

@@ -22,7 +22,7 @@ import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
-/** The time in which a process may use a key without a record, in milliseconds. Two attempts to record may fail. */
+/** The time in which a process may use a key without a record, in milliseconds: two attempts to record may fail. */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
 const READ_AT_ONCE = 250;
@@ -108,7 +108,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Retires keys that the ring lacks, if no environment needs them.
+   * Retires keys that the ring lacks, if no environment needs these keys.
    *
    * @throws StoreMisconfigured if an environment needs such a key, if the search takes too long, or if another worker
    *   encrypts with such a key; the errors of `list`

@@ -134,7 +134,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(Math.abs(readTime - (keys[2]?.lastEncryptTime ?? 0))).toBeLessThan(MINUTE);
     });
 
-    it("cannot be retired while it is the first key, a group needs it, or a worker has just used it", async () => {
+    it("cannot be retired while it is the first key of the ring, while a group needs it, or soon after a worker has used it", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       await noteKeyUse(client(), OLD);

@@ -21,7 +21,7 @@ type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 /** Opens a new and empty store in the memory of this process. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
   const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
-  // Instances with the same host share their data, so each store has a new host name.
+  // Mocks with the same host share their data, so each store has a new host name.
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
   const expiry = expiryOf(redis);
   const streams = streamsOf(redis);
@@ -128,8 +128,9 @@ function compareBytes(one: string, other: string): number {
 
 /**
  * Replaces the commands for streams. The scripts and the audit trail only use ids that end with `-0`. The mock reuses
- * ids after a stream is trimmed, keeps trimmed events in memory, and cannot read from a given id. So a stream is a list
- * here. Each element of the list is the id of an event, a space, and the fields of the event in JSON.
+ * ids after a stream is trimmed, keeps trimmed events in memory, and cannot read from a given id. The embedded store
+ * therefore stores a stream as a list. Each element of the list is the id of an event, a space, and the fields of the
+ * event in JSON.
  */
 function streamsOf(redis: Redis) {
   return {

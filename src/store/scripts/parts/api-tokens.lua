@@ -22,15 +22,15 @@ local function digestsOf(record)
 end
 
 -- Returns whether an API token may create or rotate API tokens: it must exist, and no revocation of many API tokens may
--- be in progress. True for an empty id, which is not an API token.
+-- be in progress. Returns true for an empty id: the caller is not an API token in Redis.
 local function mayIssue(id)
   if id == '' then return true end
   return redis.call('EXISTS', keyOf(id)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
 end
 
--- Returns the ids of the issuers of the API token `id`: `issuer`, the issuers of `issuer`, and `others`. So the list
--- does not depend on issuers that are revoked later. After the first 100 ids, the list contains only ids of existing
--- API tokens.
+-- Returns the ids of the issuers of the API token `id`: `issuer`, the issuers of `issuer`, and `others`. The list
+-- therefore does not depend on issuers that are revoked later. After the first 100 ids, the list contains only ids of
+-- existing API tokens.
 local function issuersOf(id, issuer, others)
   local list, isKnown = {}, {[id] = true}
   for each in string.gmatch(issuer .. ' ' .. (redis.call('HGET', keyOf(issuer), 'issuers') or '') .. ' ' .. others, '%S+') do

@@ -5,8 +5,8 @@
 -- as a number and as text; and the functions `audit` and `publish`.
 -- Returns `gone` and the state of the environment if the state is not the required state.
 local prefix = string.sub(environment, 1, -12)
--- This key never exists. While its slot is migrating, Redis stops a script at the first missing key. So the script
--- stops here, before any write.
+-- This key never exists. While its slot is migrating, Redis stops a script at the first missing key. A script therefore
+-- stops at this key, before any write.
 redis.call('EXISTS', prefix .. 'moving')
 local before = redis.call('HMGET', environment, 'state', 'version')
 if (before[1] or '') ~= state then return {'gone', nowText, before[1] or ''} end
@@ -34,7 +34,7 @@ local function audit(subject, changedFields)
   if length % 64 > 0 or length <= maxLength then return 0 end
   local removed = redis.call('XTRIM', trail, 'MAXLEN', '~', maxUpdates)
   if removed > 0 then
-    -- The feed must detect the gap.
+    -- `trimmed` lets the feed detect the gap.
     local first = redis.call('XRANGE', trail, '-', '+', 'COUNT', '1')[1][1]
     redis.call('HSET', environment, 'trimmed', string.match(first, '%d+'))
   end
