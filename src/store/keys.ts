@@ -1,8 +1,8 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /*
- * The keys of an environment have one hash tag in braces. So they share a slot of a Redis Cluster, and one script can
- * change all of them. Times are milliseconds since 1970 by Redis' clock.
+ * The keys of an environment have one hash tag in braces, so these keys share a slot of a Redis Cluster, and one script
+ * can change all of them. Times are milliseconds since 1970 by Redis' clock.
  */
 
 export const environmentPrefix = (number: number) => `ug:{${number}}:`;
@@ -95,7 +95,7 @@ export type KeyName = keyof typeof KEYS;
 /** Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. */
 export const WEBHOOK_ENVIRONMENTS_KEY = "ug:webhook-environments";
 
-/** Sorted set, all scores 0: the environments, each as an `environmentMember`. The record decides. */
+/** Sorted set, all scores 0: the environments, each as an `environmentMember`. An entry is only a hint. */
 export const ENVIRONMENTS_KEY = "ug:environments";
 
 export function environmentMember(path: string, number: number | ""): string {

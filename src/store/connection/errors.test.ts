@@ -13,7 +13,7 @@ function refusal(text: string): Error {
   return Object.assign(new Error(text), { name: "ReplyError" });
 }
 
-describe("an error of Redis", () => {
+describe("an error", () => {
   it.each([
     ["NOAUTH Authentication required.", "NOAUTH"],
     ["ERR MOVED 1 127.0.0.1:6381", "MOVED"],
@@ -29,7 +29,7 @@ describe("an error of Redis", () => {
     ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],
   ])("%s has the code %s", (text, word) => expect(errorCodeOf(refusal(text))).toBe(word));
 
-  it("of another source has no code", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
+  it("of another source than Redis has no code", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
 
   it.each([
     ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],
@@ -50,9 +50,7 @@ describe("an error of Redis", () => {
     ["ERR TRYAGAIN Multiple keys request during rehashing of slot", { kind: "wait" }],
     ["CLUSTERDOWN The cluster is down", undefined],
     ["ERR value is not an integer: 'MOVED 1 10.0.0.1:6379'", undefined],
-  ])("%s has the expected redirection or none", (text, redirection) =>
-    expect(redirectionOf(refusal(text))).toEqual(redirection),
-  );
+  ])("%s gives the redirection %j", (text, redirection) => expect(redirectionOf(refusal(text))).toEqual(redirection));
 
   it.each([
     [refusal("WRONGPASS invalid username-password pair or user is disabled."), true],
