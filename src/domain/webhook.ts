@@ -190,7 +190,7 @@ export interface DeliveryStore {
   /** Removes an environment from the list of `environments` if the environment is deleted. */
   forget(environment: Environment): Promise<void>;
 
-  /** Claims the lease. Returns undefined if another worker has the lease, or if nothing is to be delivered now. */
+  /** Claims the lease. Returns undefined if another worker has the lease, or if the webhook has nothing to deliver now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
    * Stores the result of a part of a delivery. A success moves the cursor, except if another call has moved the cursor
