@@ -164,7 +164,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     await waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
   });
 
-  it("of 0s rejects a revoked API token at once, even if the revocation is not published", async () => {
+  it("set to 0s rejects a revoked API token at once, even if the revocation is not published", async () => {
     const { redis, server, token } = await start("0s");
     await endSilently(newOperator(redis), token);
     expect(await attempt(server, token)).toBe(REFUSED);

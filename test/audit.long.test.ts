@@ -42,7 +42,7 @@ it("the audit trail drops events after AUDIT_RETENTION", async () => {
 });
 
 it.each(RUNTIMES)(
-  "the audit trail contains the address that a trusted proxy reports, and no address that a client claims, on %s",
+  "the audit trail contains the address from a trusted proxy, and no address that a client claims, on %s",
   async (runtime) => {
     const trusted = { ...ADMIN_ENV, TRUSTED_PROXIES: "127.0.0.0/8, 2001:db8::/32" };
     for (const [env, peerAddress] of [

@@ -103,7 +103,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     expectConnectError(await list(`${ADMIN_TOKEN}x`), "resource_exhausted", "TOO_MANY_FAILURES");
   });
 
-  it("count for the address that a trusted proxy reports, which a client cannot choose", async () => {
+  it("count for the address that a trusted proxy reports, not for an address that a client claims", async () => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
     expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
@@ -139,7 +139,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (runtime) => {
-  it("of an address count together, over every protocol and on all workers", async () => {
+  it("count together for an address, over every protocol and on all workers", async () => {
     const redis = await newRedis();
     const env = { AUTH_FAILURE_LIMIT: "6/24h" };
     const servers = [

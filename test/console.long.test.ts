@@ -661,8 +661,8 @@ function expectFocus(locator: Locator, what: string): Promise<boolean> {
 }
 
 /**
- * Measures the rows of a long table in the next frame: number of positions without a row, heights of the rows, and
- * widths of the columns.
+ * Measures the rows of a long table in the next frame: the positions without a row, the row heights, and the column
+ * widths.
  */
 function rowsInSight(page: Page) {
   return page.evaluate(async () => {

@@ -26,7 +26,7 @@ const BARE: { readonly [runtime in Runtime]: string } = {
 const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
   newTerminal(command, { env: { PORT: "0", ...env } });
 
-/** Starts an npm script. After the test, kills the process of the script and all descendants. */
+/** Starts an npm script. The end of the test kills the process of the script and all descendants. */
 function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {
   const started = startProcess(["npm", ...args], { env: { ...env, PORT: String(port) } });
   closeLater(() => {

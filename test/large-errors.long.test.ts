@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
   const QUOTED = ["grpc-encoding", "grpc-timeout"] as const;
 
   it.each([GET, "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])(
-    "quotes only a part of a long header of a call of %s",
+    "quotes a long header only in part in an error of %s",
     async (path) => {
       const session = connect(server.url);
       const ended: string[] = [];

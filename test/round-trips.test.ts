@@ -72,7 +72,7 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(1, () => call().catch(unlessEnded))).toBe(1);
   });
 
-  /** An error about a token that an earlier case has revoked is also a response. */
+  /** Ignores the error of a session that an earlier case has revoked, because this error is also a response. */
   function unlessEnded(error: unknown): void {
     if (!(error instanceof ViewerSessionEnded)) throw error;
   }

@@ -131,8 +131,8 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
 }
 
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
-  // The calls use their own environment: after a revocation of issued tokens, the API tokens of an environment cannot
-  // issue other tokens for some seconds.
+  // A revocation of issued tokens blocks the issuing of tokens in the environment for some seconds, so the calls use
+  // their own environment.
   const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
   await root.createEnvironment({ environment });

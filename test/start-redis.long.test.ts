@@ -114,7 +114,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
-  it("rejects keys that do not match the stored data, and reports what to do", async () => {
+  it("rejects keys that do not match the stored data, and reports the remedy", async () => {
     const redis = await newRedis();
     const { groups } = grpcClients(await start(redis.url));
     await groups.getUserGroup({ userGroupId: "a" });

