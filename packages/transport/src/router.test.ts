@@ -58,7 +58,7 @@ function request(body: string, target = PATH, headers: HeaderRecord = JSON_TYPE)
 
 const textOf = (body: Uint8Array | string) => Buffer.from(body as string).toString();
 
-it("accepts only POST, also for methods without side effects", async () => {
+it("accepts only POST, even for methods without side effects", async () => {
   const onRefused = (refusal: Refusal) => new ConnectError(JSON.stringify(refusal), Code.Unimplemented);
   const routes: RouterOptions["routes"] = ({ rpc }) => rpc(TalkService.method.look, async () => ({}));
   const router = new Router({ onRefused, routes });
@@ -73,7 +73,7 @@ it("throws for an unsupported option", () => {
 });
 
 describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
-  it("passes values of authorization to the call", async () => {
+  it("passes the context values that authorize sets to the call", async () => {
     const { route, seen } = routerWith({ authorize: authorizeBy(() => true, isAsync) });
     for (const [body, status] of [
       ["{}", 200],
@@ -96,7 +96,7 @@ describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
     expect(seen).toEqual([]);
   });
 
-  it("authorizes the RPC of an endpoint", async () => {
+  it("applies to the RPC of an endpoint", async () => {
     const endpoint: Endpoint = {
       methods: new Map([
         ["PUT", { rpc: TalkService.method.say, serve: async () => ({ status: 200, headers: {}, body: "" }) }],

@@ -90,7 +90,7 @@ describe("strict JSON", () => {
     }
   });
 
-  it("reports the field", () => {
+  it("reports the invalid field", () => {
     const { time, durations } = TalkSchema.field;
     for (const [field, json] of [
       [time, { nested: { time: OTHER_DAYS[0] } }],

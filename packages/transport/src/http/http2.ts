@@ -205,8 +205,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
 /**
  * The number of unsent bytes of a connection that are not charged on Deno: a short response on each stream of the
- * connection. Over TLS, Deno passes short responses to the kernel some turns later, so a burst of short
- * responses on many connections would exceed the budget of the client.
+ * connection. Over TLS, Deno passes short responses to the kernel some turns later. Without this allowance, a burst of
+ * short responses on many connections would exceed the budget of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
 

@@ -47,7 +47,7 @@ export interface RefusedRequest {
   readonly protocolName?: string | undefined;
   /** The known headers of the request, by lower-case name. */
   readonly headers: HeaderRecord;
-  /** The context values of the call; undefined if the request is not a call, or is refused while it waits. */
+  /** The context values of the call; undefined if the request is refused before its call is created. */
   readonly contextValues?: ContextValues;
   /** The time at which the request arrived, in milliseconds of Unix time. Default: now. */
   readonly arrived?: number;

@@ -756,7 +756,7 @@ export const Talk_Inner_DeeperSchema: GenMessage<Talk_Inner_Deeper> = /*@__PURE_
   messageDesc(file_talk_v1_talk, 0, 0, 0);
 
 /**
- * A service whose messages have every kind of field. Its methods differ in how clients call them.
+ * A service whose messages have every kind of field. The methods differ in their streams, side effects and message types.
  *
  * @generated from service talk.v1.TalkService
  */
