@@ -128,7 +128,7 @@ export const SETTINGS = {
   PUBLIC_URL: [
     "publicUrl",
     optional(parse.publicUrl),
-    "public URL of the service, such as `https://groups.example.com`: the issuer of viewer sessions. Default: the address to listen on, if it is a loopback address; otherwise the service creates no sessions",
+    "public URL of the service, such as `https://groups.example.com`: the issuer of viewer sessions. Default: the URL on which the service listens, if `HOST` is a loopback address. With another `HOST`, the service creates no sessions",
   ],
   VIEWER_SESSION_MAX: [
     "viewerSessionMaxMs",

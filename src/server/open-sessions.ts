@@ -42,7 +42,7 @@ export function openSessions(
   return {
     sessions,
     signingKeys,
-    /** Sets the URL on which the service listens. This URL is the public URL if `PUBLIC_URL` is unset. */
+    /** Sets the URL on which the service listens. If `PUBLIC_URL` is unset, this URL is the public URL. */
     listensAt(url: string): void {
       listenUrl = url.replace(/\/$/, "");
     },

@@ -21,7 +21,10 @@ import {
   workerArgument,
 } from "./worker.ts";
 
-/** The minimum lifetime of a worker for an immediate restart, and the delay of other restarts, in milliseconds. */
+/**
+ * The supervisor restarts a worker at once if the worker ran for at least this time, in milliseconds. If the worker ran
+ * for a shorter time, the supervisor restarts the worker after this delay.
+ */
 const RESTART_DELAY_MS = 1000;
 
 /** The time between the shutdown timeout and the kill of a worker that has not exited, in milliseconds. */

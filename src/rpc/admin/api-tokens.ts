@@ -122,7 +122,11 @@ function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIEL
   return field === "display_name" ? request.displayName !== "" : request.expireTime !== undefined;
 }
 
-/** Returns milliseconds since 1970. @throws ConnectError InvalidArgument if the caller's token expires earlier */
+/**
+ * Returns the expiry time, in milliseconds since 1970.
+ *
+ * @throws ConnectError InvalidArgument if the caller's token expires earlier
+ */
 function expiryOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
   const end = timeOf(time);
   if (expireTime !== undefined && (end ?? Number.POSITIVE_INFINITY) > expireTime) {
