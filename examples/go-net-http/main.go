@@ -78,8 +78,8 @@ func createGroup(client *usergroups.Client) error {
 	return err
 }
 
-// ofThisPage redirects other host names. ofThisPage also refuses POST requests from other sites, which browsers send
-// with the viewer's cookie.
+// ofThisPage redirects other host names, and refuses POST requests from other sites, which browsers send with the
+// viewer's cookie.
 func ofThisPage(host string, next http.Handler) http.Handler {
 	origin := "http://" + host
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
