@@ -106,8 +106,7 @@ func (c *calls) present(ctx context.Context, header http.Header) error {
 	return nil
 }
 
-// currentToken returns the API token. currentToken fails when the context is done, even if the token source has not
-// returned.
+// currentToken returns the API token, and fails when the context is done, even if the token source has not returned.
 func (c *calls) currentToken(ctx context.Context) (string, error) {
 	if static, ok := c.token.(staticToken); ok {
 		return string(static), nil
@@ -136,8 +135,8 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 	}
 }
 
-// addRequestID sets a request id in a request that accepts an id, so that the call is safe to repeat. addRequestID
-// changes a copy of the caller's message.
+// addRequestID sets a request id in a request that accepts an id, so that the call is safe to repeat. The caller's
+// message does not change.
 func addRequestID(request connect.AnyRequest) {
 	switch request := request.(type) {
 	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:

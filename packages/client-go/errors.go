@@ -29,7 +29,7 @@ func ViolationsOf(err error) map[string]string {
 	return violations
 }
 
-// InfoOf returns the ErrorInfo in an error of the service. InfoOf returns nil if the service did not return the error.
+// InfoOf returns the ErrorInfo in an error of the service, or nil if the service did not return the error.
 func InfoOf(err error) *errdetails.ErrorInfo {
 	if info := detailOf[*errdetails.ErrorInfo](err); info.GetDomain() == errorDomain {
 		return info

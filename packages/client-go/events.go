@@ -22,8 +22,8 @@ const (
 	silence = time.Minute
 )
 
-// WatchEvents iterates over the events of an environment. When the stream ends or breaks, it connects again with the
-// last cursor:
+// WatchEvents iterates over the events of an environment. When the stream ends or breaks, WatchEvents connects again
+// with the last cursor:
 //
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
 //

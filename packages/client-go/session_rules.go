@@ -66,8 +66,8 @@ func readSession(session string) (*unverifiedSession, error) {
 	return &unverifiedSession{kid, claims, parts[0] + "." + parts[1], signature}, nil
 }
 
-// viewerSessionOf converts verified claims to a session and its audience. viewerSessionOf checks the types of all
-// claims, because an attacker with a stolen key can sign any claims.
+// viewerSessionOf converts verified claims to a session and its audience, and checks the types of all claims, because
+// an attacker with a stolen key can sign any claims.
 func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	ok := true
 	text := func(name string, required bool) string {
@@ -108,7 +108,7 @@ func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	return verified, audience, nil
 }
 
-// decode decodes base64url. decode fails for padding, line breaks and nonzero unused bits.
+// decode decodes base64url, and fails for padding, line breaks and nonzero unused bits.
 func decode(part string) ([]byte, error) {
 	decoded, err := base64.RawURLEncoding.DecodeString(part)
 	if err == nil && base64.RawURLEncoding.EncodeToString(decoded) != part {

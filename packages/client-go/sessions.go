@@ -45,7 +45,7 @@ type ViewerSession struct {
 }
 
 // Verifier verifies viewer sessions of one issuer with the published keys of the issuer, without a call to the service.
-// A Verifier is safe for concurrent use. Use one Verifier per process, because it caches the keys.
+// A Verifier is safe for concurrent use. Use one Verifier per process, because a Verifier caches the keys.
 //
 // A Verifier accepts a revoked session until the session expires. ResolveViewer rejects a revoked session at once.
 type Verifier struct {
@@ -75,7 +75,7 @@ func (v *Verifier) VerifyViewerSession(ctx context.Context, session string) (*Vi
 
 func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, error) {
 	if v.issuer == "" || v.audience == "" {
-		return nil, errors.New("the verifier has no issuer or no audience: set both, otherwise it would accept foreign sessions")
+		return nil, errors.New("the verifier has no issuer or no audience, and would accept foreign sessions: set issuer and audience")
 	}
 	read, err := readSession(session)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 
 // TokenSource returns the API token.
 type TokenSource interface {
-	// Token is called before each attempt of a call, so that a new token takes effect at once.
+	// The client calls Token before each attempt of a call, so that a new token takes effect at once.
 	Token(ctx context.Context) (string, error)
 }
 
-// TokenFunc is a function that returns the API token, such as one that reads a file.
+// TokenFunc is a function that returns the API token, such as a function that reads a file.
 type TokenFunc func(ctx context.Context) (string, error)
 
 func (f TokenFunc) Token(ctx context.Context) (string, error) { return f(ctx) }
@@ -24,7 +24,7 @@ type staticToken string
 
 func (t staticToken) Token(context.Context) (string, error) { return string(t), nil }
 
-// authorization returns the Authorization header for a token. Its errors never contain the token.
+// authorization returns the Authorization header for a token. An error never contains the token.
 func authorization(token string) (string, error) {
 	// Files with a token often end with a line break.
 	token = strings.TrimSpace(token)

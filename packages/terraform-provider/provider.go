@@ -25,8 +25,9 @@ import (
 // service contains the client and the secrets that this process received. All resources share one service.
 type service struct {
 	*usergroups.Client
-	// secrets maps ids of API tokens and webhooks to their secrets. Terraform runs one process per provider configuration
-	// and apply, so the ephemeral resources of the same apply read the secrets here. Nothing stores them.
+	// secrets maps ids of API tokens and webhooks to their secrets. Terraform runs one process per provider
+	// configuration and apply, so the ephemeral resources of the same apply read the secrets here. The provider does
+	// not store the secrets.
 	secrets sync.Map
 }
 
@@ -138,7 +139,7 @@ func valueOr(attribute types.String, variable string) string {
 func tokenOf(config providerModel, diagnostics *diag.Diagnostics) string {
 	if !config.Token.IsNull() {
 		if !config.TokenFile.IsNull() {
-			diagnostics.AddAttributeError(path.Root("token_file"), "Both token and token_file are set", "Set one of them.")
+			diagnostics.AddAttributeError(path.Root("token_file"), "Both token and token_file are set", "Set token or token_file, not both.")
 		}
 		return config.Token.ValueString()
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// secretResource returns the secret that the same apply created. Terraform opens the secret after it has applied the
-// referenced resource.
+// secretResource returns the secret that the same apply created. Terraform applies the referenced resource before it
+// opens the secret.
 type secretResource struct {
 	// The field `of` is `api_token` or `webhook`.
 	of      string

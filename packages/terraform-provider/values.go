@@ -44,8 +44,8 @@ func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
 	return name
 }
 
-// environmentMessage parses NAME or NAME/TAG. environmentMessage returns nil for an empty text, which means the
-// environment of the token.
+// environmentMessage parses NAME or NAME/TAG, and returns nil for an empty text, which means the environment of the
+// token.
 func environmentMessage(text string) *adminv1.EnvironmentName {
 	if text == "" {
 		return nil
@@ -54,8 +54,8 @@ func environmentMessage(text string) *adminv1.EnvironmentName {
 	return &adminv1.EnvironmentName{Name: name, Tag: tags[tag]}
 }
 
-// environmentOf returns the configured environment. If no environment is configured, environmentOf returns the
-// environment of the provider's token.
+// environmentOf returns the configured environment, or the environment of the provider's token if no environment is
+// configured.
 func (s *service) environmentOf(ctx context.Context, configured types.String, diagnostics *diag.Diagnostics) types.String {
 	if configured.ValueString() != "" {
 		return configured

@@ -178,7 +178,7 @@ function requireTime({ iat, exp }: SessionClaims): void {
     throw refused("too-early", `its creation time is ${Math.round(iat - now)} s in the future: check the clocks`);
 }
 
-/** Returns the cached keys of a URL. The URL must not come from a session, because an attacker could choose it. */
+/** Returns the cached keys of a URL. The URL must not come from a session, because an attacker could choose the URL. */
 function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   const known = keySets.get(url);
   const keys = known ?? publishedKeys(url, timeoutMs);

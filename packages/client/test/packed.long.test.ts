@@ -128,7 +128,7 @@ describe("the package, installed", () => {
     check("--lib es2023,dom --types ''", "page.mts");
   });
 
-  describeWithChromium("shows the properties of a viewer in a page", () => {
+  describeWithChromium("the page of the README", () => {
     const service = suiteServer({ env: ADMIN_ENV });
     const browser = suiteBrowser();
 
@@ -169,22 +169,25 @@ describe("the package, installed", () => {
         return typeof wanted === "string" ? text === wanted : wanted.test(text);
       });
 
-    it.each(["server.mjs", "fastify.mjs"])("with %s, without sending a token to the page", async (file) => {
-      const { url } = await startHost(file);
-      const { page, answers } = await openPage(url);
-      await page.clock.fastForward(REFRESH_MS);
-      await waitFor("the page has another session", () => answers.count("/viewer-session") === 2);
-      await shows(page, "#state", "ready");
-      const all = await answers.texts();
-      await page.close();
-      expect(all).toContain("eyJ");
-      expect(all).not.toContain(service.tokens.customer);
-      expect(all).not.toMatch(/ug[tk]_/);
-      for (const authorization of ["", "Bearer ugt_none", "Bearer a.b.c"])
-        expect((await fetch(`${url}/data`, { headers: { authorization } })).status).toBe(401);
-    });
+    it.each(["server.mjs", "fastify.mjs"])(
+      "shows the properties of the viewer with %s, and receives no token",
+      async (file) => {
+        const { url } = await startHost(file);
+        const { page, answers } = await openPage(url);
+        await page.clock.fastForward(REFRESH_MS);
+        await waitFor("the page has another session", () => answers.count("/viewer-session") === 2);
+        await shows(page, "#state", "ready");
+        const all = await answers.texts();
+        await page.close();
+        expect(all).toContain("eyJ");
+        expect(all).not.toContain(service.tokens.customer);
+        expect(all).not.toMatch(/ug[tk]_/);
+        for (const authorization of ["", "Bearer ugt_none", "Bearer a.b.c"])
+          expect((await fetch(`${url}/data`, { headers: { authorization } })).status).toBe(401);
+      },
+    );
 
-    it("or, if the environment is wrong, an error with the actual and the expected issuer", async () => {
+    it("shows the actual and the expected issuer if the environment is wrong", async () => {
       const { url } = await startHost("server.mjs", { UGS_ENVIRONMENT: "other/Customer" });
       const page = await browser.context.newPage();
       await page.goto(url);
@@ -192,12 +195,12 @@ describe("the package, installed", () => {
       await page.close();
     });
 
-    it("from a back end that fails at the start if its port is in use", async () => {
+    it("has a back end that fails at the start if its port is in use", async () => {
       const { url } = await startHost("server.mjs");
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("until a revocation takes effect: at once if the host calls the service, at expiry if the host verifies itself", async () => {
+    it("shows data until a revocation takes effect: at once if the host calls the service, at expiry if the host verifies", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;

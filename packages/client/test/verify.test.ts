@@ -91,7 +91,7 @@ describe("viewer sessions", () => {
     expect(expireTime.getTime() - createTime.getTime()).toBe(600_000);
   });
 
-  it("are accepted from each of several issuers, and from no other", async () => {
+  it("are accepted from each of several issuers, and rejected from any other issuer", async () => {
     const others = [`${server.url}/e/other/Customer`, `${server.url}/e/${server.environment}/Testing`];
     await verifyViewerSession(session, { ...options, issuer: [...others, options.issuer as string] });
     expect(await refusalOf(session, { ...options, issuer: others })).toBe("wrong-issuer");
@@ -278,13 +278,13 @@ describe("viewer sessions", () => {
   });
 });
 
-describe("a case of viewer-sessions.json", () => {
+describe("the refusal of a session in viewer-sessions.json", () => {
   const keys = createServer((_, res) => void res.end(JSON.stringify({ keys: suite.keys })));
   beforeAll(() => once(keys.listen(0, "127.0.0.1"), "listening"));
   afterAll(() => void keys.close());
   afterEach(() => void vi.useRealTimers());
 
-  it.each(suite.cases)("$name: $refused", async ({ session, at = suite.now, refused }) => {
+  it.each(suite.cases)("is $refused for $name", async ({ session, at = suite.now, refused }) => {
     const { issuer, audience } = suite;
     const keysUrl = `http://127.0.0.1:${(keys.address() as AddressInfo).port}/`;
     vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });

@@ -86,7 +86,7 @@ const HIDDEN: ReadonlySet<string> = new Set([
   "reencrypt_start_time",
 ]);
 
-/** The fields that name a resource. They come before the other fields of the resource. */
+/** The fields that name a resource. These fields come before the other fields of the resource. */
 const NAMING = ["provided_id", "id", "api_token_id", "name", "display_name"];
 
 export interface Fact {

@@ -106,7 +106,7 @@ class AsyncCalls:
 
 
 def _raise_cancellation(error: ConnectError) -> None:
-    """Raise the cancellation that caused an error, because timeouts and task groups of asyncio need it."""
+    """Raise the `CancelledError` that caused an error, because timeouts and task groups of asyncio expect this error."""
     if isinstance(error.__cause__, asyncio.CancelledError):
         raise error.__cause__ from None
 
@@ -196,7 +196,7 @@ async def _in_time(function: Callable[[], str | Awaitable[str]], seconds: float)
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
-            # Run a blocking function in a thread, because it must not block the event loop.
+            # Run a blocking function in a thread, so that the function does not block the event loop.
             is_async = inspect.iscoroutinefunction(function)
             token = function() if is_async else await asyncio.wrap_future(_started(function))
             return token if isinstance(token, str) else await token
