@@ -59,7 +59,7 @@ export interface ExportedUserGroups {
   readonly count: number;
 }
 
-/** Returns whether a text has the form of a key of a page of events: an environment number, a dot, and an event id. */
+/** Returns whether a text has the form of a page key of events: an environment number, a dot, and an event id. */
 export function isAuditEventKey(text: string): boolean {
   return /^\d{1,7}\.\d{1,16}$/.test(text);
 }

@@ -61,10 +61,10 @@ export interface UserGroupStore {
   ): Promise<UserGroup>;
 
   /**
-   * Replaces the token of a group atomically. If several callers rotate the same token at the same time, one succeeds.
-   * The former token is revoked at once, or expires after its grace period. An older token in its grace period is
-   * revoked at once. With a request id, a retry within 24 hours returns the current group with the token of the first
-   * call, and writes no event.
+   * Replaces the token of a group atomically. If several callers rotate the same token at the same time, one call
+   * succeeds. The former token is revoked at once, or expires after its grace period. An older token in its grace
+   * period is revoked at once. With a request id, a retry within 24 hours returns the current group with the token of
+   * the first call, and writes no event.
    *
    * @throws TokenNotFound if no group has this current token; UserGroupNotFound, RequestIdReused; TokenReplaced if the
    *   token of the first call is no longer the current token
@@ -189,8 +189,9 @@ export interface EnvironmentStore {
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment. If an environment with the same name was deleted, the new environment has another number
-   * and none of the old data. If a creation is interrupted, the next look-up of the environment completes it.
+   * Creates an environment. If an environment with the same name was deleted, the new environment has another number,
+   * and no data of the deleted environment. If a creation is interrupted, the next look-up of the environment completes
+   * it.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted
    */

@@ -56,8 +56,8 @@ export interface TokenKeyStore {
    * Retires a key: records that no data is encrypted with the key. Before the retirement, searches for data that needs
    * the key, for some seconds at most.
    *
-   * @throws TokenKeyInUse if the key is the first key of this process, if a process has encrypted with the key since
-   *   shortly before `since`, or if the search finds data that needs the key
+   * @throws TokenKeyInUse if the key is the first key of this process, if a process has encrypted with the key after,
+   *   or shortly before, `since`, or if the search finds data that needs the key
    */
   retire(keyId: string, since: number): Promise<void>;
 }

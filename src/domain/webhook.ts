@@ -116,8 +116,8 @@ export interface WebhookStore {
   /** Lists the last delivery attempts, the newest first. */
   deliveries(environment: Environment, id: string): Promise<readonly Delivery[]>;
   /**
-   * Moves the cursor back, so that the events since a time (in milliseconds since 1970) are delivered again, and ends
-   * the delay after a failure. Never moves the cursor forward.
+   * Moves the cursor back to a time (in milliseconds since 1970), so that the events since this time are delivered
+   * again. Ends the delay after a failure. Never moves the cursor forward.
    */
   rewind(environment: Environment, id: string, time: number, by: ChangeBy): Promise<Webhook>;
   /** Returns a webhook and its secrets for a test. @throws WebhookTestLimited within `TEST_INTERVAL_MS` after a test */
@@ -190,7 +190,7 @@ export interface DeliveryStore {
   /** Removes an environment from the list of `environments` if the environment is deleted. */
   forget(environment: Environment): Promise<void>;
 
-  /** Claims the lease. Returns undefined if another worker has the lease, or if the webhook has nothing to deliver now. */
+  /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
    * Stores the result of a part of a delivery. A success moves the cursor, except if another call has moved the cursor
@@ -208,8 +208,8 @@ export interface DeliveryStore {
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes the audit event of an API token that expires in at most `days` days, and returns true. Returns false if an
-   * event with at most as many days exists for this expiry time, or if the API token no longer has this expiry time.
+   * Writes the audit event of an API token that expires in at most `days` days, and returns true. Returns false if the
+   * API token no longer has this expiry time, or already has an event with at most `days` days for this expiry time.
    */
   noteExpiry(
     environment: Environment,

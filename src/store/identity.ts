@@ -23,7 +23,9 @@ export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 /** The accepted loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of further keys in a Cluster. With up to 16 shards of equal size, each shard has such a key. */
+/**
+ * The number of further keys in a Cluster. With up to 16 shards of equal size, each shard has at least one further key.
+ */
 const SLOT_PARTS = 16;
 
 interface Identity {
@@ -139,8 +141,8 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, a single shard may be down. All reads have failed if there are more failures than marks: one read
-    // per mark, and the read of the time.
+    // In a Cluster, a single shard may be down. The check reads one key per mark, and the time. If more reads than
+    // marks failed, all reads failed.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 

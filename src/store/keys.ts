@@ -1,8 +1,8 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /*
- * The keys of an environment have one hash tag in braces, so these keys share a slot of a Redis Cluster, and one script
- * can change all of them. Times are milliseconds since 1970 by Redis' clock.
+ * The keys of an environment have one hash tag in braces. All keys with one hash tag share a slot of a Redis Cluster,
+ * so one script can change all keys of an environment. Times are milliseconds since 1970 by Redis' clock.
  */
 
 export const environmentPrefix = (number: number) => `ug:{${number}}:`;

@@ -16,7 +16,7 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
  * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
  * fails at the first key of another type, and during the migration of its slot at the first missing key. A script
  * therefore reads the keys that it writes before its first write. `parts/environment.lua` also reads a key that never
- * exists, so that the script fails there during a migration.
+ * exists, so that the script fails at this key during a migration.
  */
 
 export interface Script<Key extends string = string, Arg extends string = string> {

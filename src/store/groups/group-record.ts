@@ -35,8 +35,8 @@ export interface GroupDeps {
 }
 
 /**
- * The fields of a group's hash. Their names have one letter, which saves memory. Versions are microseconds since 1970
- * by Redis' clock, or later if the clock was set back. Times are milliseconds since 1970.
+ * The fields of a group's hash. The names of the fields have one letter, which saves memory. Versions are microseconds
+ * since 1970 by Redis' clock, or later if the clock was set back. Times are milliseconds since 1970.
  */
 export const FIELD = {
   teamId: "g",

@@ -9,7 +9,10 @@ import { NOTE_RESOLVES } from "../scripts.ts";
 /** The time between the first note and the write of the notes, in milliseconds. */
 const WRITE_AFTER_MS = 60_000;
 
-/** The maximum number of waiting notes. Further notes are dropped, because the next resolve adds them again. */
+/**
+ * The maximum number of waiting notes. Further notes are dropped, because the next resolve of the group adds its note
+ * again.
+ */
 const MAX_NOTES = 5000;
 
 /** The maximum number of groups of one script, which takes Redis less than a millisecond. */

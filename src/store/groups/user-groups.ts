@@ -203,7 +203,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
 interface RotationOptions {
   readonly by: ChangeBy;
-  /** Whether Redis makes the change even if its memory is full. Default: false. */
+  /** Whether Redis commits the change even if Redis' memory is full. Default: false. */
   readonly isRevocation?: boolean;
 }
 

@@ -1,5 +1,5 @@
 -- Writes the event of an API token that expires in at most `days` days.
--- Returns `none` if an event with at most as many days exists for this expiry time, or if the API token no longer has
+-- Returns `none` if the API token no longer has this expiry time, or already has an event with at most `days` days for
 -- this expiry time; or `done`.
 -- include: api-tokens
 local record = recordOf(apiToken)

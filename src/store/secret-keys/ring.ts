@@ -15,7 +15,7 @@ export function checkValue(secret: Uint8Array): string {
 
 /**
  * Compares the ring with the recorded keys, which encrypted data in Redis, and records the first key of the ring. If
- * Redis has recorded keys, the ring must contain at least one of them.
+ * Redis has recorded keys, the ring must contain at least one recorded key.
  *
  * @returns the ids of recorded keys that the ring lacks, and that may still be needed
  * @throws StoreMisconfigured if the ring contains none of the recorded keys, or another key with the id of a recorded
