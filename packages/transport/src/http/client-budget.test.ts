@@ -29,7 +29,7 @@ describe("ClientBudget", () => {
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
       (client, i) => charge(client, `${client}${i}`) !== undefined,
     );
-    // With a sixth holding, b would have as many holdings as a.
+    // With a sixth holding, client b would have as many holdings as client a.
     expect(admitted).toEqual([true, true, true, true, true, false, true]);
     expect(evicted).toHaveLength(6);
     expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
@@ -54,8 +54,8 @@ describe("ClientBudget", () => {
     idle.add("a7").add("a9");
     expect([charge("b", "b0"), charge("b", "b1")]).not.toContain(undefined);
     expect(evicted).toEqual(["a7", "a9"]);
-    // Now all holdings of a are busy, so the oldest is evicted. The search has moved the holdings that it checked to
-    // the end.
+    // Now all holdings of client a are busy, so the oldest is evicted. The search has moved the checked holdings to the
+    // end.
     charge("b", "b2");
     expect(evicted).toHaveLength(3);
     idle.add("a99");

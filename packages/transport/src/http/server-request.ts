@@ -82,7 +82,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   abstract get unreadBytes(): number;
   /** Whether the request has a body, which may be empty. */
   protected abstract readonly hasBody: boolean;
-  /** Returns the body. Sends 100 Continue to a client that waits for it. */
+  /** Returns the body. Sends 100 Continue to a client that waits for this response. */
   protected abstract openBody(): Readable;
   /** Returns the request and response for Connect's adapter. After this call, only the adapter may read and write. */
   protected abstract handOver(): [req: IncomingMessage, res: ServerResponse];

@@ -19,7 +19,7 @@ export interface AdmissionOptions {
   readonly queue?: CallQueue | undefined;
   /**
    * Returns whether anyone may call a method. Calls of an open method never wait and are not counted. Their bodies have
-   * less time to arrive. Default: false.
+   * less time to arrive. Default: no method is open.
    */
   readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;

@@ -13,8 +13,8 @@ const MAX_AT_ONCE = 64;
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of waiting calls that may begin per millisecond of the last turn. At least `PER_TURN` calls may begin.
- * Refusals, and requests that do not wait, can make a turn long.
+ * The number of waiting calls that may begin per millisecond of the last turn. A turn may begin at least `PER_TURN`
+ * calls. Refusals, and requests that do not wait, can make a turn long.
  */
 const PER_MS = 3;
 
@@ -25,7 +25,7 @@ const PER_MS = 3;
  */
 const READ_AHEAD = 256;
 
-/** The maximum number of paused connections that are resumed in one turn, each with `MAX_HTTP2_STREAMS` calls. */
+/** The maximum number of paused connections that are resumed in one turn, each with up to `MAX_HTTP2_STREAMS` calls. */
 const RESUMED_PER_TURN = 4;
 
 /**
@@ -43,7 +43,8 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. After an earlier refusal, the client would call again.
+ * The longest wait of a call with a deadline, in milliseconds. If the call were refused earlier, the client would call
+ * again.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 

@@ -200,7 +200,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   }
 }
 
-/** The context of an implementation. Its values are those of the request that the last interceptor passed on. */
+/** The context of an implementation, with the values of the request that the last interceptor passed on. */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];
   readonly protocolName: string;

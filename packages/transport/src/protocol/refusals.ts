@@ -128,7 +128,7 @@ export function refusalOf(reason: unknown): Refusal {
 /** The maximum size of a stream's request messages, in bytes. Set by the transport. */
 export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "maximum size of messages" });
 
-/** Returns the refusal for an error that Connect's handler threw while it read the messages of a stream. */
+/** Returns the refusal for an error of Connect's handler while reading the messages of a stream. */
 export function streamRefusal(error: ConnectError, { header, contextValues }: StreamRequest): Refusal {
   if (error.code === Code.ResourceExhausted) {
     return { kind: "message-too-large", maxBytes: contextValues.get(kReadMaxBytes), error };

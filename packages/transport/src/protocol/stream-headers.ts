@@ -7,7 +7,7 @@ import { formatOf, headerValue } from "./headers.ts";
 /** The smallest number of milliseconds that exceeds the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/** Request headers whose refused values Connect repeats in a response header. 24 KiB could not be sent. */
+/** Request headers whose refused values Connect repeats in a response header. A value of 24 KiB could not be sent. */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",

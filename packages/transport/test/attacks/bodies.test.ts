@@ -159,7 +159,7 @@ describeAttacks("bodies of token holders", [
     bounds: { cpuMs: 300, heldKiB: 8192 },
     run: async (target) => {
       const [name, value] = authorization(target);
-      // Compressed asynchronously, so that the measurement of the bystander continues.
+      // The compression is asynchronous, so that the measurement of the bystander continues.
       const params = { [constants.BROTLI_PARAM_QUALITY]: 5 };
       nothing ??= await promisify(brotliCompress)(Buffer.alloc(256 * MIB), { params });
       const body = nothing;

@@ -72,7 +72,7 @@ const openHttp1 = (target: Target) => target.http1();
 const openHttp2 = async (target: Target) => (await target.http2()).wire;
 const callFields = (target: Target) => post(PATHS.say, "application/grpc", [authorization(target)]);
 
-/** Frames that must end the connection (RFC 9113, 5.4.1), after a stream that stays open. */
+/** Frames that must end the connection (RFC 9113, 5.4.1), even while a stream is open. */
 const BREAKING: readonly Buffer[] = [
   Buffer.alloc(400, 0xa9),
   frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 2, hpackBlock(get("/healthz"))),

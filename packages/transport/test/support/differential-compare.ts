@@ -3,7 +3,10 @@ import type { Outcome, Pair } from "./differential-servers.ts";
 import type { RawRequest } from "./differential-wire.ts";
 import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
-/** The tolerance in milliseconds: each server measures a deadline from the time at which it reads the request. */
+/**
+ * The tolerance for deadlines, in milliseconds: each server measures a deadline from the time at which the server reads
+ * the request.
+ */
 const TIMEOUT_TOLERANCE_MS = 4000;
 
 /** Returns the differences between two outcomes; undefined if the outcomes are equal. */

@@ -145,7 +145,7 @@ export function talkInterceptors(effects: Effects): Interceptor[] {
   return [record, change];
 }
 
-/** Returns the script of a message; empty if mutations broke it. */
+/** Returns the script of a message; empty if mutations have broken the script. */
 function scriptOf(message: Spoken): Script {
   try {
     return (JSON.parse(message.script) ?? {}) as Script;

@@ -201,7 +201,7 @@ function linesOf(fields: IncomingHttpHeaders): string[] {
     .sort();
 }
 
-/** Writes bytes to a new connection, and waits until the server has closed it. */
+/** Writes bytes to a new connection, and waits until the server has closed the connection. */
 export function writeTo(url: string, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const socket = connectTcp(Number(new URL(url).port), "127.0.0.1");

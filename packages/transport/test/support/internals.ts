@@ -91,7 +91,7 @@ async function openedStream(body = "") {
   return { stream: stream as ServerHttp2Stream, headers, request, close };
 }
 
-/** If a behaviour no longer holds, the runtime has changed. The name contains the affected file. */
+/** If a behaviour no longer holds, the runtime has changed. The name of the behaviour contains the affected file. */
 export const INTERNALS: readonly Internal[] = [
   {
     name: "`parser.onIncoming` of a socket receives its requests and can be replaced (http/connections.ts)",

@@ -9,7 +9,7 @@ export interface Excerpt {
   readonly end?: Outcome["end"];
   readonly informational?: Outcome["informational"];
   readonly code?: Code | 0;
-  /** The answer's fields that begin with `x-`. */
+  /** The fields of the answer whose names begin with `x-`. */
   readonly headers?: string | undefined;
   readonly calls?: number;
 }

@@ -8,8 +8,8 @@ import type { TalkPortOptions } from "./talk-ports.ts";
 
 /**
  * The test service in a separate process on Node or Deno, as a target of attacks and fuzzing. Callers need a token,
- * except for `Look` and `Watch`. The endpoint `/talk` calls `Tell`. `/large` returns a body as large as that of the
- * service's `/metrics`.
+ * except for `Look` and `Watch`. The endpoint `/talk` calls `Tell`. The endpoint `/large` returns a body as large as
+ * the response of the service to `/metrics`.
  */
 const { tls, authorization, maxConnections } = JSON.parse(process.argv[2] ?? "") as TalkPortOptions;
 const { look, tell, watch } = TalkService.method;
