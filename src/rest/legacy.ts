@@ -94,7 +94,7 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
   return jsonResponse(recordOf(call.responseHeader), '{"success":1}');
 });
 
-/** Fields that control the dashboard. The session contains them as claims for the dashboard host. */
+/** Fields that control the dashboard. The session contains these fields as claims for the dashboard host. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
 /** Creates a viewer session for the dashboard `embed_id`, with at most the maximum lifetime. */

@@ -44,7 +44,7 @@ const masked = ({ React }) => ({
 });
 const maskedHeader = (value, name) => (/authorization$/i.test(name) ? value.replace(/\\S+$/, "API_TOKEN") : value);
 
-/* Offers only calls that change nothing, until the person allows others. */
+/* Until the user allows all calls, offers only calls that change nothing. */
 const readOnly = () => ({
   statePlugins: {
     changes: {
