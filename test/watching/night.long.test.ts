@@ -104,20 +104,28 @@ async function watch(servers: readonly TestServer[]) {
     return ((await response.json()) as { data: unknown }).data;
   };
   await waitFor("Prometheus responds", () => ask("alerts").catch(() => undefined));
+  const average = async (perServer: string): Promise<number> => {
+    const { result } = (await ask(`query?query=${encodeURIComponent(`sum(${perServer})`)}`)) as {
+      result: { value: [number, string] }[];
+    };
+    return Number(result[0]?.value[1] ?? 0) / servers.length;
+  };
   return {
-    /** Returns the firing alerts whose severity is `page`. */
-    async pages(): Promise<readonly string[]> {
+    /** Returns the firing alerts whose severity is `page`. With `pending`, also returns pending alerts. */
+    async pages(...others: "pending"[]): Promise<readonly string[]> {
       const { alerts } = (await ask("alerts")) as {
         alerts: { state: string; labels: { alertname: string; severity: string } }[];
       };
-      const firing = alerts.filter(({ state, labels }) => state === "firing" && labels.severity === "page");
-      return [...new Set(firing.map(({ labels }) => labels.alertname))].sort();
+      const states: readonly string[] = ["firing", ...others];
+      const selected = alerts.filter(({ state, labels }) => states.includes(state) && labels.severity === "page");
+      return [...new Set(selected.map(({ labels }) => labels.alertname))].sort();
     },
-    async scrapes(): Promise<number> {
-      const query = encodeURIComponent(`sum(count_over_time(up{job="${JOB}"}[1d]))`);
-      const { result } = (await ask(`query?query=${query}`)) as { result: { value: [number, string] }[] };
-      return Number(result[0]?.value[1] ?? 0) / servers.length;
-    },
+    scrapes: () => average(`count_over_time(up{job="${JOB}"}[1d])`),
+    /**
+     * Returns whether all scrapes of the last two seconds succeeded. After a failed scrape, Prometheus has no samples of
+     * the server, so an alert disappears although its outage continues.
+     */
+    isScraped: async () => (await average(`min_over_time(up{job="${JOB}"}[2s])`)) === 1,
   };
 }
 
@@ -171,9 +179,12 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
     const servers = [first, await newServer({ redisUrl: redis.url, like: first, env: { REDIS_TIMEOUT: "1s" } })];
     const stage = { redis, operator, servers };
-    const { pages, scrapes } = await watch(servers);
+    const { pages, scrapes, isScraped } = await watch(servers);
     const calls = call(servers);
-    const quiet = () => waitFor("no alert fires", async () => (await pages()).every((alert) => alert === CALLS_FAIL));
+    const quiet = () =>
+      waitFor("no alert is pending or firing", async () => {
+        return (await isScraped()) && (await pages("pending")).every((alert) => alert === CALLS_FAIL);
+      });
     const timeline: string[] = [];
     const seen = new Set<string>();
     await waitFor("the servers are scraped", async () => (await scrapes()) > SCRAPES);
@@ -216,7 +227,7 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // After the night, the group must have a token that a caller has received: before or after Redis was empty.
+    // After the night, the group must have a token that a caller has received before or after Redis was empty.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");
