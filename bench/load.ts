@@ -39,8 +39,8 @@ const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 
 /**
- * Connections start one millisecond apart. Otherwise all connections would send together, because h2load paces in 10 ms
- * steps.
+ * Connections start one millisecond apart. h2load paces in 10 ms steps, so connections with the same start would send
+ * together.
  */
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
@@ -97,7 +97,7 @@ export async function h2load(headers: Call["headers"], args: readonly string[]):
   return (await run("h2load", [...sentAlong, ...args])).stdout;
 }
 
-/** h2load can only repeat one body, but each creation needs a new id. So another program makes these calls. */
+/** h2load can only repeat one body, but each creation needs a new id. So another program creates the groups. */
 async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
   const generator = join(BUILD_FOLDER, "calls/create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });

@@ -37,7 +37,7 @@ export function table(columns: readonly string[], rows: readonly (readonly strin
 export function noise(turns: readonly Turn[]): string {
   const shares = turns.map(({ othersBusy }) => othersBusy);
   const percent = (share: number) => `${Math.round(100 * share)} %`;
-  return `Other processes used ${percent(median(shares))} of the servers' core, at most ${percent(Math.max(...shares))}.`;
+  return `Other processes used ${percent(median(shares))} of the servers' core (median of the turns), and at most ${percent(Math.max(...shares))}.`;
 }
 
 /** Formats a median with its quartiles. Returns an empty text if there are no figures. */

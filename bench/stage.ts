@@ -11,8 +11,7 @@ import { type BenchServer, startServer } from "./servers.ts";
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
 /**
- * A long timeout. Otherwise only the service would fail on a busy machine, because peers wait for Redis without a
- * limit.
+ * Peers wait for Redis without a limit. So with a short timeout, only the service would fail on a busy machine.
  */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 

@@ -39,7 +39,7 @@ export interface Aside {
   readonly row: string;
   readonly call: string;
   readonly peakMiB: number;
-  /** Latency at half of the rate that the server reached during the warm-up. Undefined if not measured. */
+  /** Latency at half of the rate that the server reached during the warm-up. Undefined without paced calls. */
   readonly latency: Latency | undefined;
 }
 

@@ -92,7 +92,7 @@ function progress(round: number, row: string, title: string, turns: readonly Tur
   return `round ${round + 1}, ${title}, ${row}: ${of((turn) => turn.cpuMicros).toFixed(1)} µs, others ${busy} %`;
 }
 
-/** Starts the service several times. Returns the time until the service listens for each start, in milliseconds. */
+/** Starts the service several times. Returns the time from each start until the service listens, in milliseconds. */
 async function startTimes({ start }: Stage<OneNode>): Promise<number[]> {
   const times: number[] = [];
   for (let i = 0; i < STARTS; i++) {

@@ -5,10 +5,10 @@ import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 import { cpuMicros, type Measured, titles, turnsOf } from "./tables.ts";
 
-/** Key of the control row. This row repeats the first row, so any difference between these rows is noise. */
+/** Key of the control row. This row repeats the first row, so any difference between the two rows is noise. */
 export const CONTROL = "again";
 
-/** Results do not count if the control differs from the first row by a larger share than this. */
+/** Results count only if the control differs from the first row by at most this share. */
 const MAX_CHANCE = 0.015;
 
 /** CPU per call in comparison with the first row. `chance` means within the noise. */
@@ -50,7 +50,7 @@ function differenceOf({ median, low, high }: Summary, chance: Summary | undefine
   return median < 1 && high < chance.low ? "less" : "chance";
 }
 
-/** Returns, for each round, the ratio of a server's CPU per call to that of the first row. */
+/** Returns one ratio per round: the server's CPU per call, divided by the first row's CPU per call. */
 function roundRatios(results: Results, row: string, call: string): number[] {
   const turns = turnsOf(results, row, call);
   const base = turnsOf(results, "service", call);

@@ -28,7 +28,7 @@ Complete runs are stored in bench/results/, except those of commits.`;
 
 /** The warm-up lasts until the runtime has compiled all code of a call: about 10,000 calls, on Deno more. */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
-/** For servers with similar costs. With many short turns, other processes do not disturb every turn. */
+/** Durations for servers with similar costs. With many short turns, other processes do not disturb every turn. */
 const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 

@@ -19,9 +19,8 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes a group's records for the peers, with the same size and fields as the service's records. An
- * encrypted token is encrypted with AES-256-GCM under the key of the environment, with the token's digest as
- * additional data.
+ * Writes a group's records for the peers, with the same size and fields as the service's records. The encryption of a
+ * token is AES-256-GCM with the key of the environment, and with the token's digest as additional data.
  *
  * @param group the service's answer, in Connect JSON
  */

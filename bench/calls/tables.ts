@@ -78,7 +78,7 @@ export function cpuMicros(turn: Turn): number {
   return turn.cpuMicros;
 }
 
-/** Returns the key of the service's row on the same runtime. Default: on the Node that runs the benchmark. */
+/** Returns the key of the service's row on the same runtime. If no such row exists, returns the row on `node`. */
 function opponent(rows: readonly Row[], { runtime }: Row): string {
   const service = rows.find((row) => isService(row) && row.runtime === runtime);
   return service?.key ?? "service";

@@ -45,7 +45,7 @@ export interface Outcomes {
   readonly refusedPerSecond: number;
   /** Number of all other answers and of broken streams. h2load does not count broken HTTP/1.1 connections. */
   readonly failed: number;
-  /** p99 latency of answers with a group, in milliseconds. Includes refusals if they have HTTP status 200. */
+  /** p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, the p99 includes refusals. */
   readonly p99: number;
 }
 

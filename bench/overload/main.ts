@@ -31,8 +31,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const node = runtimes[0] as RuntimeInfo;
   const parts = [
     `${describeMachine(runtimes)}; one worker has its own core; Redis and the loads share the other. Each load takes ` +
-      `${seconds} s. **Other caller**: 50 calls per second over each HTTP version, with its own API token, from before ` +
-      "the load until after it. **Busy**: share of its core that the worker uses. Below 90 %, the load generator is the limit. " +
+      `${seconds} s. **Other caller**: a client with its own API token that makes 50 calls per second over each HTTP ` +
+      "version before, during and after the load. **Busy**: share of the worker's core that is in use. Below 90 %, the load generator is the limit. " +
       "**Memory**: peak resident memory. **Recovered after**: time from the end of the load " +
       `until a call is answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and ` +
       "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. So the " +

@@ -33,7 +33,8 @@ export async function slowShard(
   const pair = [TENANTS.find(isThere), TENANTS.find((tenant) => !isThere(tenant))];
   const both = await Promise.all(
     pair.map(async (tenant) => {
-      if (!tenant) throw new Error("no environment is on a shard: repeat the benchmark");
+      if (!tenant)
+        throw new Error("the first node and another node must have an environment each: run the benchmark again");
       const { environment: group, token } = tenant;
       const reads = await readsOf(REST_HTTP2, server.url(2), { groups: [group], folder, name: group });
       return { ...reads, headers: { authorization: `Token ${token}` } };

@@ -15,7 +15,7 @@ export interface StoredGroup {
   readonly tokenCreateTime: number;
 }
 
-/** The work that every peer does for a call, apart from its framework. */
+/** The part of a call that is the same in every peer. */
 export interface Work {
   readonly host: string;
   readonly port: number;

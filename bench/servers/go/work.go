@@ -28,8 +28,8 @@ type Group struct {
 	CreateTime, UpdateTime, TokenCreateTime time.Time
 }
 
-// Work is the work that every peer does for a call, apart from its framework.
-// bench/servers/work.ts does the same on Node, and
+// Work is the part of a call that is the same in every peer.
+// bench/servers/work.ts contains this part for Node, and
 // bench/calls/peer-records.ts writes the records.
 type Work struct {
 	redis       rueidis.Client
