@@ -34,7 +34,7 @@ export function http1(url: string, target: string, options: HttpRequest = {}): P
   const { method = "GET", headers = {}, body, agent = false } = options;
   const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
   const { protocol, hostname, port } = new URL(url);
-  // A URL object would normalize the target, but the test sends it unchanged.
+  // A URL object would normalize the target, but tests need the unchanged target.
   const where = { protocol, hostname, port, path: target };
   const req = request({ ...where, agent, method, headers: { ...length, ...headers } });
   const answered = answerTo(req);
@@ -118,8 +118,8 @@ export interface RawAnswer {
 /**
  * Sends bytes over TCP and returns the received bytes.
  *
- * @param isEnough called with the bytes so far; a result of true ends the read. Default: reads until the server
- * closes the connection
+ * @param isEnough receives the bytes so far, and returns true to end the read. Default: reads until the server closes
+ * the connection
  * @param patienceMs timeout, in milliseconds
  */
 export async function rawBytes(

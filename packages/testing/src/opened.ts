@@ -11,7 +11,7 @@ import { listen } from "./wait.ts";
  * Each helper opens a resource and closes it after the test or suite, even if a test fails. Resources close in reverse
  * order.
  *
- * - Call `new...` in a test, but not in a concurrent test: Vitest cannot find out which concurrent test calls a helper.
+ * - Call `new...` in a test, but not in a concurrent test: Vitest cannot assign the call to one of the concurrent tests.
  * - Call `forSuite` in a `describe` block. The resource opens before the tests of the suite, and closes after the
  * tests.
  */

@@ -9,8 +9,8 @@ const TICK_MS = 10;
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 
 /**
- * With these thresholds, glibc returns freed memory to the system. By default, glibc raises these thresholds to 32 and
- * 64 MiB per thread's heap after large blocks are freed.
+ * With these thresholds, glibc returns freed memory to the system. By default, glibc raises the thresholds to 32 and
+ * 64 MiB per thread's heap after the process has freed large blocks.
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
 

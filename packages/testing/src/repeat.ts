@@ -2,7 +2,7 @@ import { pause } from "./wait.ts";
 
 export interface Repeated {
   readonly failures: readonly string[];
-  /** Starts no more calls, waits for the calls in flight, and returns the errors of all failed calls. */
+  /** Stops the loops, waits for the calls in flight, and returns the errors of all failed calls. */
   end(): Promise<readonly string[]>;
 }
 

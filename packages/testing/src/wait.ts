@@ -21,7 +21,7 @@ export async function waitFor<T>(
   }
 }
 
-/** Waits for a fixed time. Prefer `waitFor` if there is a condition. */
+/** Waits for a fixed time. Prefer `waitFor` if the test can check a condition. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
@@ -51,8 +51,8 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Reserves a port number until this process exits, by binding the UDP port of that number. So a TCP server can start on
- * the port later, or restart.
+ * Reserves a port number until this process exits, by binding the UDP port of that number. A TCP server can start on the
+ * port later, and can restart.
  *
  * @returns false if another process has reserved the port number
  */
