@@ -108,7 +108,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
       }
       const id = Number(message.data["event_id"]);
       if (message.type === "webhook.events_missed") {
-        // The failover lost an event that had been delivered before a replica confirmed it.
+        // The failover lost an event that the webhook had delivered before a replica confirmed the event.
         gaps++;
         lastDelivered = 0;
       } else if (delivered.has(id)) {
@@ -162,7 +162,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
           }
           if (isDone && last >= Math.max(...acknowledged)) return;
         } catch (error) {
-          // The failover lost an event that had been read before a replica confirmed it.
+          // The failover lost an event that the reader had read before a replica confirmed the event.
           if (reasonOf(error) !== "EVENT_CURSOR_EXPIRED") throw error;
           restarts++;
           [cursor, last] = ["", 0];

@@ -23,7 +23,7 @@ interface Plan {
   readonly seconds: number;
   /** Seed of the random numbers, which determine every script. */
   readonly seed: number;
-  /** Number of a batch to replay, from 1: first each script alone, then all together. Undefined plays all batches. */
+  /** Number of a batch to replay, from 1: first each script alone, then all together. If undefined, plays all batches. */
   readonly batch: number | undefined;
   readonly isEnding: () => boolean;
 }
@@ -102,7 +102,7 @@ async function faultAfter(bystander: Bystander, batch: readonly Script[]): Promi
   return line === undefined ? (failure ?? unanswered) : `it logged: ${line}`;
 }
 
-/** Use of a server that has no open connections. */
+/** Descriptors and memory of a server that has no open connections. */
 interface Usage {
   readonly descriptors: number;
   readonly bytes: number;

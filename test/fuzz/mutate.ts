@@ -3,7 +3,7 @@ import { Random } from "@user-group-service/testing/random";
 import type { Exchange } from "./exchange.ts";
 import type { Script, Step } from "./play.ts";
 
-/** Every third script is a valid exchange that is split into two packets. The others are mutated. */
+/** Every third script is a valid exchange that is split into two packets. All other scripts are mutated exchanges. */
 const SPLIT_EVERY = 3;
 
 /** A prime that is greater than the number of split positions, so that the fuzzer reaches every position. */

@@ -1,4 +1,4 @@
-/** Whether a change was made, as far as its caller can tell. */
+/** Outcome of a change, derived from the answer that the caller received. */
 export type Fate = "made" | "perhaps" | "not made";
 
 export interface Seen {
@@ -89,7 +89,7 @@ export function fateOf(call: Call): Fate {
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }
 
-/** Returns the latest possible time of a call's change: the time of the service's answer, or infinity without one. */
+/** Returns the latest possible time of a call's change: the time of the service's answer. Without answer: infinity. */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;
 }

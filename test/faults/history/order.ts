@@ -1,11 +1,11 @@
 import { byGroup, type Call, fateOf, isDone, isOk, madeBy, type Seen } from "./call.ts";
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
-/** A token. If no answer has shown the token yet, the change that created it. */
+/** A token. Until an answer has shown the token, the call that created the token represents it. */
 type Token = string | Call;
 
 interface Group {
-  /** The team id. If no answer has shown the team id yet, the call that created the group. */
+  /** The team id. Until an answer has shown the team id, the call that created the group represents the team id. */
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
@@ -13,10 +13,10 @@ interface Group {
   readonly inGrace?: { readonly token: Token; readonly until: number } | undefined;
 }
 
-/** What the checker has derived about a group from the calls so far. */
+/** State of a group, derived from the calls so far. */
 interface State {
   readonly group: Group | undefined;
-  /** How often the group was created. */
+  /** Number of creations of the group. */
   readonly life: number;
   /** Tokens and team ids that are no longer valid. */
   readonly ended: ReadonlySet<Token | number>;
@@ -51,7 +51,7 @@ const MOST_TRIED = 200_000;
  * (Lowe, "Testing for linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
-  // In another environment, a token is refused in every state of the group, so such a call proves nothing.
+  // Another environment refuses the token in every state of the group, so such a call proves nothing.
   const own = calls.filter(({ group, environment }) => group.startsWith(`${environment}/`));
   return [...byGroup(own)].flatMap(([group, ofGroup]): Violation[] => {
     const text = new Order(ofGroup, allow).fault();
@@ -79,7 +79,7 @@ class Order {
     this.#furthest = { left: this.#steps, state: NOTHING };
   }
 
-  /** Returns why no order is valid, or undefined if one is valid. */
+  /** Returns the reason why no order is valid, or undefined if an order is valid. */
   fault(): string | undefined {
     if (this.#search(this.#steps, NOTHING, Number.NEGATIVE_INFINITY)) return undefined;
     const { left, state } = this.#furthest;
@@ -223,7 +223,7 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // A master that has not yet noticed its successor still answers reads, and makes changes that nobody acknowledges.
+    // Until a replaced master becomes a replica, it answers reads with old values, and makes unacknowledged changes.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }

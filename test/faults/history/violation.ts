@@ -24,8 +24,8 @@ export interface Allowances {
    */
   readonly mayForget: boolean;
   /**
-   * Maximum staleness of a read, in milliseconds. A replaced master can return old values until it notices its
-   * successor.
+   * Maximum staleness of a read, in milliseconds. A replaced master can return old values until it becomes a
+   * replica.
    */
   readonly staleMs: number;
 }

@@ -12,8 +12,8 @@ const REPLACING: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 const FORGETS = { mayForget: true, staleMs: 0 };
 
 /**
- * With Sentinels, workers use an isolated master until a Sentinel announces the new one, so reads may be stale before
- * this announcement. In a Cluster, an isolated master stops answering before another node replaces it.
+ * With Sentinels, workers use an isolated master until a Sentinel announces the new master, so reads may be stale
+ * before this announcement. In a Cluster, an isolated master stops answering before another node replaces it.
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 

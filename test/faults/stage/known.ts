@@ -4,7 +4,7 @@ import type { EnvironmentId } from "./workers.ts";
 export interface Known {
   readonly environment: EnvironmentId;
   readonly id: string;
-  /** Received tokens. The latest is last. */
+  /** Received tokens. The latest token is last. */
   readonly tokens: string[];
 }
 

@@ -10,7 +10,7 @@ import { retry } from "./retry.ts";
 import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 
 const GROUPS = 24;
-/** Number of callers. Each pauses for about `PAUSE_MS` between two calls. */
+/** Number of callers. Each caller pauses for about `PAUSE_MS` between two calls. */
 const CALLERS = 32;
 const PAUSE_MS = 50;
 const GRACE_MS = 400;
@@ -18,7 +18,7 @@ const GRACE_MS = 400;
 const ADMINISTERED = { shared: 6, own: 6 };
 /** Number of successful reads, and of successful changes, after which a worker counts as up again. */
 const SERVED = 10;
-/** Number of callers that read all groups at the end. With few, no read waits long on a busy machine. */
+/** Number of callers that read all groups at the end. With few callers, no read waits long on a busy machine. */
 const READERS = 4;
 
 type Target = { readonly token: string } | { readonly id: string };

@@ -20,7 +20,7 @@ export interface Topology {
   whole(): Promise<unknown>;
   /** Makes Redis replace the healthy master of a key. */
   failOver(key: string): Promise<void>;
-  /** Starts to move the slot of a key to another master. Only in a Cluster. */
+  /** Starts to move the slot of a key to another master. Works only in a Cluster. */
   beginMove(key: string): Promise<SlotMove>;
 }
 
