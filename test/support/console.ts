@@ -65,14 +65,14 @@ export async function openConsole(
 ): Promise<TestConsole> {
   const page = await context.newPage();
   await page.setViewportSize(VIEWS.light);
-  // Otherwise a check could read a color during a transition.
+  // A check during a transition could read an intermediate color.
   await page.emulateMedia({ reducedMotion: "reduce" });
   if (hasClock) await page.clock.install();
   const requested: string[] = [];
   const complaints: string[] = [];
   page.on("request", (request) => requested.push(request.url()));
   page.on("console", (message) => {
-    // Browsers log error responses, and requests that the test aborts. Both are expected.
+    // Browsers log error responses, and requests that the test aborts. The check ignores these messages.
     const isAnswer = /^Failed to load resource: (?:the server responded|net::ERR_FAILED)/.test(message.text());
     if (["error", "warning"].includes(message.type()) && !isAnswer) complaints.push(message.text());
   });
@@ -99,7 +99,7 @@ export async function openConsole(
         wanted,
       );
       if (isThere) return;
-      // After the page has rendered the element again, the handle is outdated. This look-up is slow in a long table.
+      // After the page has rendered the element again, the handle is outdated. The new look-up is slow in a long table.
       if (!isShown) wanted = await locator.elementHandles();
       await page.keyboard.press("Tab");
     }

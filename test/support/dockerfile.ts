@@ -45,7 +45,7 @@ export interface Container {
  * Executes the `COPY` and `RUN` instructions of a stage in a folder of this machine.
  *
  * @param root folder that is used as `/`
- * @param roots these folders of earlier stages, by the name of the stage
+ * @param roots root folders of earlier stages, by the name of the stage
  * @returns configuration of the stage's container
  * @throws if an instruction is not supported
  */

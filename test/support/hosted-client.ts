@@ -4,7 +4,7 @@ interface HostedUserGroup {
   readonly token: string;
 }
 
-/** A response of the hosted service. Which fields are set depends on the call. */
+/** A response of the hosted service. Each call sets some of these fields. */
 interface Answer {
   readonly success: number;
   readonly new_customer?: boolean;
@@ -39,7 +39,7 @@ const CALLS = {
   generateJwt: ["POST", "generate_jwt"],
 } as const;
 
-/** A client of the hosted service, written only after its public documents (https://docs.explo.co/api-reference). */
+/** A client of the hosted service, based only on the service's public documents (https://docs.explo.co/api-reference). */
 export type HostedClient = { readonly [call in keyof typeof CALLS]: (body: object) => Promise<Answer> };
 
 /** Creates a client. @param slash end of each path, because the documents contain paths with and without "/" */

@@ -7,7 +7,7 @@ import type { TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Which part of the matrix the run tests. `isInRun` explains the parts. */
+    /** The part of the matrix that the run tests. `isInRun` explains the parts. */
     matrixShare: "one client a protocol" | "the rest";
   }
 }

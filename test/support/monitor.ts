@@ -13,7 +13,7 @@ export interface Monitor {
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
 /**
- * Runs MONITOR on a Redis. This function uses a socket, because ioredis fails if a command follows in the first packet.
+ * Runs MONITOR on a Redis. Uses a socket, because ioredis fails if the packet of the first reply also has a command.
  */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");

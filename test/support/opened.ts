@@ -33,8 +33,9 @@ export const redisUrl = inject("redisUrl");
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
 
 /**
- * Starts a server. At the end, expects that the server has logged no warnings and exits with 0 on SIGTERM, unless the
- * test has stopped it. The default timeout of the store is long enough for a busy machine.
+ * Starts a server. At the end, expects that the server has printed no runtime warning and no uncaught error. If the
+ * server still runs, also expects that the server exits with 0 on SIGTERM. The default timeout of the store is long
+ * enough for a busy machine.
  */
 export const [newServer, suiteServer] = opening(
   (options: ServerOptions = {}) => startServer(patient(options)),

@@ -20,7 +20,7 @@ export async function waitUntilReady(
 }
 
 /**
- * Waits until `count` workers have subscribed to revocations, which is shortly after they listen. A worker that
+ * Waits until `count` workers have subscribed to revocations, which is shortly after the workers listen. A worker that
  * subscribes also clears its cache of tokens.
  */
 export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
@@ -45,7 +45,7 @@ export async function metricOf(server: Server, ...of: Parameters<Metrics>): Prom
 export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
 
 /**
- * Returns the metrics of a server without `WORKERS`, as of a time after this call. The server caches its metrics for a
+ * Returns metrics that a server without `WORKERS` has collected after this call. The server caches its metrics for a
  * quarter of a second.
  */
 export async function metricsTextOf({ url }: Server): Promise<string> {
@@ -57,7 +57,7 @@ export async function metricsTextOf({ url }: Server): Promise<string> {
   });
 }
 
-/** Reads the metrics of a server without `WORKERS`, as of a time after this call. */
+/** Reads metrics that a server without `WORKERS` has collected after this call. */
 export async function metricsOf(server: Server): Promise<Metrics> {
   const lines = (await metricsTextOf(server)).split("\n");
   return (name, labels) => {

@@ -172,7 +172,7 @@ async function beginMove(slot: number, from: TestRedis, to: TestRedis, nodes: re
   const finish = async () => {
     while ((await keys()) > 0);
     const ids = (await firstAnswer([from], (node) => ask(node, "CLUSTER", "NODES"))) as string;
-    // The new master must be the first node that assigns the slot to it.
+    // The new master must be the first node that receives the new assignment of the slot.
     const others = nodes.filter((node) => node !== to && node !== from && node.isRunning() && isMaster(ids, node));
     for (const node of [to, from, ...others]) await ask(node, "CLUSTER", "SETSLOT", String(slot), "NODE", toId);
   };

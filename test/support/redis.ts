@@ -42,8 +42,8 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
 }
 
 /**
- * Starts redis-server on a free port in a new folder, and waits until it responds. The process ends with this process
- * at the latest.
+ * Starts redis-server on a free port in a new folder, and waits until it responds. The server stops at the end of this
+ * process at the latest.
  *
  * @param argsFor returns the arguments
  * @param password password with which the test connects

@@ -7,7 +7,7 @@ import type { TestServer } from "./server.ts";
 export type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
 
 export function restCalls(server: TestServer) {
-  /** Makes a call. Sends a string unchanged, and another body as JSON. */
+  /** Makes a call. Sends a string unchanged, and any other body as JSON. */
   async function call(
     method: string,
     body: JsonObject | string | undefined,

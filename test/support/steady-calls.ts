@@ -68,7 +68,7 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
 
 /**
  * Repeats a call that Node's HTTP/2 client refused because the server had already announced the end of the connection.
- * docs/operations/upgrade.md recommends this.
+ * docs/operations/upgrade.md recommends this retry.
  */
 const repeatRefused: Interceptor = (next) => async (req) => {
   try {

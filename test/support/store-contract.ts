@@ -42,8 +42,7 @@ import { wrongTypeLayout } from "./layout/wrong-types.ts";
  * @param name name of the store
  * @param open connects to an empty store that no other suite uses
  * @param options `isShared: false` for the embedded store, which serves only one process, takes a millisecond per
- * script,   and does not distinguish types of keys; `operator` returns a connection that reaches every node of a
- * Cluster
+ * script, and does not distinguish types of keys; `operator` returns a connection that reaches every node of a Cluster
  */
 export function storeContract(
   name: string,

@@ -18,7 +18,7 @@ export function textPositions(desc: DescMessage): TextPosition[] {
   switch (desc.typeName) {
     case "google.protobuf.Struct":
       return STRUCT;
-    // JSON represents these messages as strings, although they contain no strings.
+    // In JSON, these messages are strings without user text.
     case "google.protobuf.Duration":
     case "google.protobuf.Timestamp":
     case "google.protobuf.FieldMask":

@@ -135,7 +135,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
 
     it.each([
       [
-        "was revoked",
+        "was revoked before",
         (environment: Environment, id: string) =>
           store()
             .revoke(environment, id)
@@ -150,7 +150,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
           );
         },
       ],
-    ])("are revoked with their first issuer, even if an issuer between them %s", async (_, end) => {
+    ])("can be revoked by a call for their issuer, even if the issuer %s", async (_, end) => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const middle = await create({ creator: top.apiToken.id }, environment);
@@ -458,7 +458,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    // Only with subscriptions, listeners receive revocations.
+    // Listeners receive revocations only with subscriptions.
     if (!feeds) return;
     it("are reported to every listener when they are revoked", async () => {
       const listener = newListener();

@@ -185,7 +185,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       const slow = heldUpAt(client(), REMOVE_MEMBER.name, async () => {
         await environments({ worker: 1 }).create(environment);
       });
-      // The deleting worker must not change anything after its last step, so ADD_MEMBER fails.
+      // The deleting worker must not change anything after its last step, so the test makes ADD_MEMBER fail.
       expect(await testEnvironments(failingAt(slow, ADD_MEMBER.name)).delete(environment, true)).toBe(0);
       const again = await environments().find(environment);
       expect(again.number).not.toBe(environment.number);

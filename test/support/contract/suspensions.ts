@@ -239,7 +239,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().get(environment, "a")).expireTime).toBe(expireTime);
     });
 
-    it("reports `unchanged` for an equal suspension or expiry time, and `suspended` for another one", async () => {
+    it("reports `unchanged` for an equal suspension or expiry time, and `suspended` for another value", async () => {
       const { environment } = await withGroup();
       const { suspension } = await admin().suspend(environment, "a", given);
       const row = { ...newGroup("a"), token: undefined };

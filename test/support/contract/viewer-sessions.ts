@@ -92,7 +92,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
         true,
         (environment) => admin().endSessions(environment, { providedId: "a", viewerId: undefined }, BY),
       ],
-    ])("after %s, earlier sessions are revoked: %s", async (_title, ends, change) => {
+    ])("created before %s are revoked: %s", async (_title, ends, change) => {
       const { environment, group } = await withGroup();
       const before = [await session(environment), await session(environment, "bob")];
       await change(environment, group.token);

@@ -41,7 +41,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   const lagging = async () => {
     const environment = await newEnvironment();
     const { webhook } = await webhooks().create(environment, VALUES, BY);
-    // The ids of two events may be consecutive. So one event is left after `advance`.
+    // The ids of the events may be consecutive. `advance` then skips one event, and leaves the second.
     for (let i = 0; i < 2; i++) await webhooks().create(environment, VALUES, BY);
     return { environment, webhook };
   };
@@ -215,7 +215,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
   });
 
   describe("a settlement", () => {
-    it("logs each attempt with its number for the event", async () => {
+    it("logs each attempt, and numbers the attempts of each event", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       for (const outcome of ["status", "status", "delivered"] as const) {

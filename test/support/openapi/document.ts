@@ -12,7 +12,7 @@ export interface Schema {
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
   readonly propertyNames?: Schema;
-  /** Contains a reference, if the schema has other keywords, too. */
+  /** The reference of a schema that also has other keywords. */
   readonly allOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];

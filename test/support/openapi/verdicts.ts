@@ -143,7 +143,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
 interface Judged {
   readonly operation: Operation;
   readonly sent: Sent;
-  /** Why the document rejects the request. Undefined if the document accepts the request. */
+  /** The reason why the document rejects the request. Undefined if the document accepts the request. */
   readonly fault: string | undefined;
 }
 
