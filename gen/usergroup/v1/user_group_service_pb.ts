@@ -210,8 +210,8 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
 
   /**
    * Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-   * this call does not rotate again, and returns the token of the first call. If another call has replaced the token of
-   * the first call, this call fails with ABORTED (TOKEN_REPLACED).
+   * this call does not rotate again. This call returns the token of the first call. If another call has replaced the
+   * token of the first call, this call fails with ABORTED (TOKEN_REPLACED).
    *
    * @generated from field: string request_id = 4;
    */

@@ -30,6 +30,7 @@ const MAX_KEYS_BYTES = 1024 * 1024;
 
 const MAX_KEY_SETS = 1000;
 
+/** The reason for the rejection of a viewer session. */
 export type SessionRefusal =
   | "malformed"
   | "wrong-issuer"
@@ -219,7 +220,7 @@ function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
 /** Fetches a response with keys. Fails if the response is larger than `MAX_KEYS_BYTES`. */
 async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Promise<Response> {
   const response = await fetch(url, options);
-  // Only a response with this status contains keys. jose reports other statuses.
+  // Only a response with status 200 contains keys. jose reports other statuses.
   if (response.status !== 200) {
     await response.body?.cancel();
     return response;

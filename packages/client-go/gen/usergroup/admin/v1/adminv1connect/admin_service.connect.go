@@ -163,11 +163,11 @@ type AdminServiceClient interface {
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-	// deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
-	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
+	// are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
+	// environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
+	// environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
+	// (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -968,11 +968,11 @@ type AdminServiceHandler interface {
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-	// deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
-	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
+	// are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
+	// environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
+	// environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
+	// (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)

@@ -62,11 +62,11 @@ class AdminService(Protocol):
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
+        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
+        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
+        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
+        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -879,11 +879,11 @@ class AdminServiceClient(ConnectClient):
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
+        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
+        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
+        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
+        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1786,11 +1786,11 @@ class AdminServiceSync(Protocol):
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
+        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
+        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
+        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
+        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2601,11 +2601,11 @@ class AdminServiceClientSync(ConnectClientSync):
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. The first call makes the environment unavailable: other calls do not find the environment, and its API
-        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
+        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
+        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
+        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
+        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,

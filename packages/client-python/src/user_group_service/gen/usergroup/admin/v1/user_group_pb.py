@@ -123,8 +123,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional usergroup.v1.Suspension suspension = 14;
             ```
         last_resolve_date:
-            Day of the last use of the group in UTC, such as `2026-01-31`: a token or session was resolved, or a session was
-            created. The service stores the day up to some minutes after the use. Empty if the group was never used.
+            Day of the last use of the group in UTC, such as `2026-01-31`. A use is a resolved token or session, or a created
+            session. The service stores the day up to some minutes after the use. Empty if the group was never used.
 
             ```proto
             string last_resolve_date = 15;
