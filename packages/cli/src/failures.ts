@@ -14,7 +14,7 @@ export const EXIT = {
   conflict: 5,
   /** The service cannot be reached, is overloaded, or did not respond in time. */
   unavailable: 6,
-  /** The transfer finished, but some groups were rejected, or the two sides differ. */
+  /** The transfer finished, but some groups were rejected, or the input and the service differ. */
   incomplete: 7,
 } as const;
 

@@ -48,7 +48,11 @@ export function unreadable(path: string, error: unknown): unknown {
   return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
 }
 
-/** Does the same as `unreadable` for an error of a write. @param hint advice for the user */
+/**
+ * Converts a system error to a failure that explains why a file cannot be written. Returns any other error unchanged.
+ *
+ * @param hint advice for the user
+ */
 export function unwritable(path: string, error: unknown, hint: string): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot write ${path}: ${words}`, hint);
@@ -96,7 +100,7 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
     throw usageFailure(`${path} already exists`, "give another file, or --force to replace it");
 }
 
-/** Checks that a file can be written. Must run before a secret is created. @throws Failure */
+/** Checks that a file can be written. Call this function before you create a secret. @throws Failure */
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);
   const trial = `${path}.${randomUUID()}`;

@@ -7,7 +7,7 @@ interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
   /** Receives a message when the service becomes unavailable, and when the service is available again. */
   readonly warn: (text: string) => void;
-  /** The pause between two reads, in milliseconds. Doubles up to 30 s while the service is unavailable. Default: 2000. */
+  /** The pause between reads, in milliseconds. Each failure after the first doubles the pause, up to 30 s. Default: 2000. */
   readonly intervalMs?: number;
 }
 

@@ -10,7 +10,8 @@ import { interruption, type Shell } from "./shell.ts";
  *
  * @param what the name of the token in the prompt
  * @param file `-` or undefined: the terminal or standard input
- * @throws Failure if the token is missing
+ * @throws Failure if the token is missing or not valid, or if the file cannot be read
+ * @throws Interrupted at Ctrl-C
  */
 export async function readToken(shell: Shell, what: string, file?: string): Promise<string> {
   if (file !== undefined && file !== "-") return parseToken(file, await readSecretFile(file));

@@ -23,7 +23,7 @@ export async function welcome(shell: Shell): Promise<void> {
           `The service is ${where}. Next steps:`,
           "  ugs whoami             the API token in use, and its role",
           "  ugs group list         user groups; --prefix, --limit, --json",
-          "  ugs token list         API tokens, and when each was last used",
+          "  ugs token list         API tokens, and the last use of each token",
           "  ugs audit --follow     changes as they happen",
         ]),
     "",

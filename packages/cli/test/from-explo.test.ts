@@ -74,8 +74,8 @@ describe("ugs import --from-explo", () => {
     hosted.before = (page) => {
       reads += 1;
       if (page !== 2 || reads > 2) return false;
-      // Two new customers at the front move the customers behind them, so some appear on two pages. Three removed customers
-      // move others to an earlier page.
+      // Two new customers at the front move the customers behind them to later positions. Three removed customers move the
+      // customers behind them to earlier positions, across the border of a page.
       hosted.customers.unshift(customer(9001), customer(9002));
       hosted.customers.splice(10, 3);
       return false;

@@ -235,7 +235,7 @@ describe("ugs on a full disk", () => {
     expect(rejects.split("\n").slice(-3)).toEqual(["in.jsonl", "in.rejects.jsonl", ""]);
   });
 
-  it("keeps the existing profile if a new one cannot be written", async () => {
+  it("keeps the existing profile if a new profile cannot be written", async () => {
     const place = await newPlace(server);
     const [kept, , full, after] = await onDisk(place, 64, [
       `export XDG_CONFIG_HOME=$PWD; umask 077; echo "$UGS_TOKEN" > token; unset UGS_TOKEN; ugs login --token-file token`,

@@ -18,7 +18,7 @@ const KILLS = 5;
 
 const GROUPS_A_REQUEST = 500;
 
-/** The limit of the peak memory of a transfer, in MiB. It does not depend on the number of groups. */
+/** The limit of the peak memory of a transfer of any number of groups, in MiB. */
 const MAX_RSS_MIB = 250;
 
 interface Ended {

@@ -340,7 +340,7 @@ describe("ugs import", () => {
     expect((await run(["export", file, "--force"])).code).toBe(0);
   });
 
-  it("overwrites no file that an import did not create", async () => {
+  it("overwrites only files that ugs created", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.csv");
     await writeFile(file, "provided_id\na\n\u0007\n");

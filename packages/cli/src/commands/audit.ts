@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** The number of events that `ugs audit` shows by default, and with `--follow` the number before the new events. */
+/** The default number of shown events: without `--follow`, and with `--follow` before the first new event. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 
@@ -30,7 +30,7 @@ const FIELDS: FieldInputs = {
 export const auditCommand: DefineCommand = (audit, shell) => {
   addInputs(audit, input, FIELDS);
   audit
-    .description("show changes and who made them; --follow shows new changes as they happen")
+    .description("show the audit trail: changes and their actors; --follow shows new changes as they happen")
     .addOption(new Option("--limit <n>", `at most this many events; default: ${DEFAULT_LIMIT}`).argParser(countOf))
     .option(
       "-f, --follow",

@@ -28,7 +28,7 @@ export const envCommands = commandGroup("environments", {
     command
       .description("delete an environment; needs ADMIN_TOKEN")
       .argument("<name>", NAMED)
-      .option("--force", "also delete its user groups")
+      .option("--force", "also delete the user groups of the environment")
       .addOption(yesOption());
     runs(command, shell, async (session, name: string, { force = false, yes }: Options) => {
       const environment = parseEnvironment(name);

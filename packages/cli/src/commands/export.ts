@@ -9,10 +9,7 @@ export const exportCommand: DefineCommand = (command, shell) => {
     .description("export user groups for ugs import; run the same command again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(
-      new Option("--format <format>", "default: the format of the file name, otherwise jsonl").choices([
-        "jsonl",
-        "csv",
-      ]),
+      new Option("--format <format>", "default: from the file name, otherwise jsonl").choices(["jsonl", "csv"]),
     )
     .option("--prefix <prefix>", "only ids that start with this text")
     .option("--include-tokens", "include the tokens; the audit trail records such an export")

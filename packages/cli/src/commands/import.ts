@@ -9,7 +9,7 @@ export const importCommand: DefineCommand = (command, shell) => {
     .description("import user groups with their tokens; run the same command again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(
-      new Option("--format <format>", "default: the format of the file name, otherwise of the first byte").choices([
+      new Option("--format <format>", "default: from the file name, otherwise from the first byte").choices([
         "jsonl",
         "csv",
       ]),
@@ -45,7 +45,7 @@ export const importCommand: DefineCommand = (command, shell) => {
     .addOption(
       new Option(
         "--explo-values <which>",
-        "with the values that a customer inherits from its parents, or only its own values",
+        "import each customer with the values of its parents, or with its own values alone",
       )
         .choices(["inherited", "own"])
         .default("inherited"),

@@ -53,7 +53,7 @@ export const logoutCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** Prompts the user before a different profile is replaced. @throws Failure if the user does not confirm */
+/** Prompts the user before a profile gets other values. @throws Failure if the user does not confirm */
 async function confirmReplacement(
   { settings: { profiles }, shell }: Session,
   { name, profile, yes }: Options & { readonly name: string; readonly profile: Profile },

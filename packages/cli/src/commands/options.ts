@@ -30,7 +30,7 @@ export function environmentOption(): Option {
   return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
-/** Returns the environment to use, or undefined for that of the token. @throws Failure if the name is not valid */
+/** Returns undefined to use the environment of the token. @throws Failure if the name is not valid */
 export function environmentOf({ shell }: Session, { env }: Options): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);
@@ -56,7 +56,7 @@ export function withOut(command: Command): Command {
     .option("--force", "replace the file of --out if it exists");
 }
 
-/** Returns the path of the file for a secret, or undefined for standard output. @throws Failure if it cannot be written */
+/** Returns the file for a secret, or undefined for standard output. @throws Failure if the file cannot be written */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;

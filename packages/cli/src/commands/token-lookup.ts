@@ -9,12 +9,14 @@ import type { Clients, Session } from "../session.ts";
 
 const AT_ONCE = 8;
 
-/** Error reasons of a former session. They prove that the session belongs to the environment. */
+/** Error reasons of an expired or revoked session. Each proves that the session belongs to the environment of the call. */
 const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 
 /**
  * Shows each user group that has a token or viewer session, and a command for the revocation. An imported token may belong to
  * groups in several environments.
+ *
+ * @throws Failure if no group has the token or session
  */
 export async function showGroupsOf(
   { out }: Pick<Session, "out">,

@@ -95,7 +95,7 @@ export const tokenCommands = commandGroup("API tokens", {
   lookup: (command, shell) => {
     command
       .description(
-        "identify a leaked credential: an API token, including those of the settings, a user group token or a viewer session",
+        "identify a leaked credential: an API token (issued or in the settings), a user group token or a viewer session",
       )
       .option("--from-file <file>", "a file with the secret; default: a prompt, or standard input");
     runs(command, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
@@ -107,7 +107,8 @@ export const tokenCommands = commandGroup("API tokens", {
           return undefined;
         });
       const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
-      // A viewer session, a token of another system and an API token of the settings may have any form, so only a lookup can distinguish them.
+      // A viewer session, a token of another system and an API token of the settings may have any form. Only a lookup can
+      // distinguish these credentials.
       if (!found) return showGroupsOf(session, { admin, token: text });
       const { apiToken, environment, source } = found;
       const env = environment && formatEnvironmentName(environment);

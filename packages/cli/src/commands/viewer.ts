@@ -70,7 +70,7 @@ const SESSIONS = commandGroup("viewer sessions", {
 export const viewerCommands = commandGroup("viewers and their sessions", {
   resolve: rpcCommand(
     resolveViewer,
-    "show the user group of a token or a viewer session; exit code 3 if no group has it",
+    "show the user group of a token or a viewer session; exit code 3 if no group is found",
     {
       fields: {
         token: new FieldOption(

@@ -62,7 +62,7 @@ export const webhookCommands = commandGroup("webhooks", {
     {
       secret: ({ webhook: rotated, secret }, { webhookId }) => ({
         token: secret,
-        sentence: `${describe(rotated)}. The old secret also signs for 24 hours. The new secret cannot be shown again. The secret`,
+        sentence: `${describe(rotated)}. For 24 hours, messages are signed with both the old and the new secret. The new secret cannot be shown again. The secret`,
         ifLost: rotateAgain(webhookId),
       }),
     },

@@ -31,7 +31,8 @@ const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_MISSING: "run: ugs login, or give --token-file FILE or UGS_TOKEN",
   API_TOKEN_UNKNOWN: "check that the token belongs to this service; to store another token, run: ugs login",
   API_TOKEN_MALFORMED: "check that the token was copied completely; to store another token, run: ugs login",
-  ROLE_TOO_LOW: "use a token of that role: --token-file or --profile; ugs whoami shows the role of the current token",
+  ROLE_TOO_LOW:
+    "give a token of the required role with --token-file or --profile; ugs whoami shows the role of the current token",
   OTHER_ENVIRONMENT: "remove --env: this token can use only its own environment",
   ENVIRONMENT_TOKEN_REQUIRED:
     "use an API token of an environment; to create one, run: ugs token create --env NAME --role manage --name TEXT",
@@ -54,7 +55,7 @@ const HINTS: { readonly [reason: string]: string } = {
   ETAG_MISMATCH: "ugs group get ID shows the current etag of the group",
   API_TOKEN_CHANGED: "API tokens of the environment were just revoked, maybe the token in use; try again in 5 seconds",
   API_TOKEN_OUTLIVES_CALLER: "revoke the API token, or use a token that expires at the same time or later",
-  TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows when each was last used",
+  TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows the last use of each token",
   WEBHOOK_NOT_FOUND: "ugs webhook list shows all webhooks",
   TOO_MANY_WEBHOOKS: "ugs webhook list shows all webhooks; delete unused webhooks",
   TOO_MANY_FAILURES: "too many calls from this address had no valid token: check the token before you try again",

@@ -27,7 +27,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
     httpVersion: "1.1",
     useBinaryFormat: options.isJson !== true,
     defaultTimeoutMs: timeoutMs,
-    // Far more than a page of groups, which has a few MiB at most.
+    // A page of groups has a few MiB at most.
     readMaxBytes: 64 * 1024 * 1024,
     nodeOptions: {
       ...(ca !== undefined && { ca }),

@@ -130,7 +130,7 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
   return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/** Writes to a stream, and waits until the stream accepts more. So `ugs` reads pages no faster than it writes them. */
+/** Writes to a stream, and waits for the write, so that `ugs` does not read pages faster than it writes pages. */
 async function write(stream: Writable, text: string): Promise<void> {
   try {
     const written = new Promise<void>((resolve, reject) => {

@@ -7,11 +7,11 @@ export interface Column<T> {
   readonly name: string;
   /** Returns the text of a cell. The table shows undefined as `-`. */
   readonly of: (value: T) => string | undefined;
-  /** Whether the table shortens this column before the others, such as names before ids. Default: no. */
+  /** Whether the table shortens this column before other columns, such as names before ids. Default: no. */
   readonly isFree?: boolean;
 }
 
-/** A column of a table of messages: the name of a field, or a definition. */
+/** A column for messages: the name of a field, or a `Column`. */
 export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
 
 /** Returns the columns for messages of a type. The heading of a field is the name of the field. */

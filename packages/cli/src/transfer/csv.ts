@@ -12,8 +12,8 @@ import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LO
  * CSV by RFC 4180, in UTF-8. An empty cell is an unset field; a quoted empty cell is an empty text, as in PostgreSQL's COPY.
  * Fields that are objects are JSON.
  *
- * A surplus quote would turn the rest of the file into one record. So only the first line of a malformed record is
- * rejected, and reading continues with its second line.
+ * A surplus quote would turn the rest of the file into one record. To prevent this, only the first line of a malformed
+ * record is rejected, and reading continues with the second line.
  */
 
 /** The cells of a record. Undefined for an unset field. */

@@ -47,7 +47,7 @@ const MAX_PASSES = 5;
 
 /**
  * Reads the list page by page, and yields each customer once. If a customer is added or removed during a pass, other customers
- * move between the pages, and a pass may miss them. So the list is read again until no customer has moved.
+ * move between the pages, and a pass may miss a customer. The list is read again until no customer has moved.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };

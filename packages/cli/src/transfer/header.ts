@@ -9,8 +9,8 @@ export const REMARK = "#ugs ";
 const REMARK_BYTES = Buffer.from(REMARK);
 
 /**
- * The first line of an export. In JSON Lines it is an object with `snapshot_time` and without `provided_id`. In CSV it is `#ugs
- * ` and this object.
+ * The first line of an export. In JSON Lines, this line is an object with `snapshot_time` and without `provided_id`. In CSV,
+ * this line is `#ugs `, followed by the object.
  */
 export interface FileHeader {
   /** The time at which the groups were read, in RFC 3339. */

@@ -32,7 +32,7 @@ export interface ImportFlags extends ExploFlags {
   readonly fromExplo?: boolean;
 }
 
-/** The state of an unfinished import. A file beside the input contains it. */
+/** The state of an unfinished import, in a file beside the input. */
 interface ImportState {
   readonly binding: Binding;
   readonly records: number;

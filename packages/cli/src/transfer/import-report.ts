@@ -65,7 +65,7 @@ const WORDS: { readonly [fate in keyof Counts]-?: readonly [done: string, would:
   onlyHere: ["", "", "only here"],
 };
 
-/** Reports the result of the import. @throws Failure if groups were rejected, or if the two sides differ */
+/** Reports the result of the import. @throws Failure if groups were rejected, or if the input and the service differ */
 export async function report(
   { out }: Session,
   given: {
@@ -103,7 +103,8 @@ export async function report(
     });
   if (flags.verify) {
     const differ = Object.values(counts).reduce((sum, number) => sum + number, 0) - counts.unchanged;
-    if (differ > 0) throw new Failure(`the two sides differ in ${count(differ)} groups`, { exitCode: EXIT.incomplete });
+    if (differ > 0)
+      throw new Failure(`the input and the service differ in ${count(differ)} groups`, { exitCode: EXIT.incomplete });
   } else if (counts.rejected > 0) {
     const what = flags.dryRun ? "would be rejected" : "were rejected";
     throw new Failure(`${count(counts.rejected)} groups ${what}`, { exitCode: EXIT.incomplete });

@@ -42,7 +42,7 @@ export interface ReadOptions {
   readonly ignoreUnknown: boolean;
 }
 
-/** The maximum length of a record, in bytes. It is more than the largest group with every character escaped. */
+/** The maximum length of a record, in bytes: more than the length of the largest group with every character escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so it is left out here`;

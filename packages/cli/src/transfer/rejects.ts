@@ -7,8 +7,9 @@ import { REMARK } from "./header.ts";
 import type { GroupRecord } from "./records.ts";
 
 /**
- * The file of rejected records. After the first lines of the input, it contains each record with a remark before it: the line
- * number and the reason. A user can correct the file and import it. The first rejected record creates the file.
+ * The file of rejected records. After the first lines of the input, the file contains each rejected record. A remark with the
+ * line number and the reason precedes the record. A user can correct and import the file. The first rejected record creates the
+ * file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];
@@ -18,7 +19,11 @@ export class RejectsFile extends GrowingFile {
     this.#firstLines = firstLines;
   }
 
-  /** Renames the file of an earlier import. @param bytes the length at which the import continues; 0 for a new file */
+  /**
+   * Opens the file of an import that continues, or renames the file of an earlier import.
+   *
+   * @param bytes the length at which the import continues; 0 for a new file
+   */
   async begin(bytes: number): Promise<void> {
     if (bytes > 0) return this.continueAt(bytes);
     try {

@@ -27,7 +27,7 @@ const AT_ONCE = 8;
 
 const MAX_NAMED = 10;
 
-/** For many groups, revokes the tokens that were created before a time. To continue an interrupted run, pass its time again. */
+/** Revokes the tokens of all selected groups. To continue an interrupted run, pass the time of the interrupted run again. */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
   const { prefix = "", grace } = given;
@@ -45,8 +45,9 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
-   * The service does not store the creation time of a token in its grace period. If the rest of the grace period is at most
-   * `grace`, an interrupted run may have started this period, so the group is not due.
+   * Returns whether a group has a valid token that may be older than the time. The service does not store the creation time
+   * of a token in its grace period. An interrupted run may have started a grace period that ends within `grace` from now, so
+   * this grace period does not count.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||

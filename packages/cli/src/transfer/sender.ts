@@ -50,6 +50,7 @@ export interface Sending {
  *
  * @returns the results in the order of the groups
  * @throws ConnectError if the service rejects the whole request, or is unavailable for too long
+ * @throws Failure if a response lacks results
  */
 export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
   const results: Results = new Map();

@@ -22,7 +22,7 @@ export interface RunOptions {
   readonly env?: { readonly [name: string]: string };
   /** Standard input. Default: empty. */
   readonly input?: string;
-  /** The keys that a user types on a terminal. Use it instead of `input`. */
+  /** The keys that a user types on a terminal. Use `keys` instead of `input`. */
   readonly keys?: string;
   /** The width of a terminal. Default: standard output is not a terminal. */
   readonly columns?: number;
