@@ -36,7 +36,7 @@ export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
   const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
-  // The fields keep the names while the page loads another selection. Otherwise the focused field would be removed.
+  // The fields keep the names while the page loads another selection, so that the focused field is not removed.
   const [names, setNames] = useState<Hour>();
   const own = caller.environment && formatEnvironmentName(caller.environment);
   const what = method ?? (environment ? of : own);

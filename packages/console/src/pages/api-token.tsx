@@ -64,7 +64,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
       {!answer.value && answer.isBusy && <Skeleton />}
       {answer.value && !apiToken && (
         <p class="note">
-          No API token of this environment has this id. The API token was revoked, has expired, or is a setting in
+          No API token of this environment has this id. The API token was revoked, has expired, or is defined in
           API_TOKENS.
         </p>
       )}

@@ -24,7 +24,7 @@ import { inOrder, ORDERS, ROLES, summaryOf } from "../tokens/api-tokens.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { timeIn } from "../words.ts";
 
-/** Lists the API tokens of an environment. Also looks up leaked API tokens, which needs no environment. */
+/** Lists the API tokens of an environment, and looks up leaked API tokens. The lookup needs no environment. */
 export function ApiTokensPage({ params }: { readonly params: Params }) {
   const { environment } = useSession();
   if (environment) return <OfEnvironment params={params} />;

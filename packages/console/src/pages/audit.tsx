@@ -126,7 +126,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
 /** The number of past events that are shown before the new events. */
 const FIRST = 10;
 
-/** The maximum number of shown events. While a page is hidden, hundreds of thousands may arrive. */
+/** The maximum number of shown events. While a page is hidden, hundreds of thousands of events may arrive. */
 const MAX_EVENTS = 500;
 
 /** Shows new events as they arrive. Retries while the service is unavailable. */

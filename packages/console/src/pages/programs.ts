@@ -15,7 +15,7 @@ interface Call {
   readonly go: readonly [call: string, result: string];
 }
 
-/** Returns programs that make a call. They read the API token from the environment variable `API_TOKEN`. */
+/** Returns programs that make a call. The programs read the API token from the environment variable `API_TOKEN`. */
 function programsOf({ path, body, options = "", typescript, python, go }: Call): Programs {
   // The parent folder of the console is the base URL of the service, even if a proxy adds a path.
   const url = new URL("..", document.baseURI).href.replace(/\/$/, "");

@@ -128,7 +128,7 @@ export function StartPage() {
                 waiting="No user group exists."
               >
                 <p>
-                  A user group is one of your customers. Your back end creates it, with the id that your back end uses.
+                  A user group is one of your customers. Your back end creates the group with the id of the customer.
                 </p>
                 <Snippets label="Create a user group" programs={groupPrograms("acme")} />
               </Step>

@@ -87,7 +87,9 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
             <Section title="Details">
               <MessageFacts schema={UserGroupInfoSchema} message={group} />
               <CommandLine command="group get" args={[id]} env={env} />
-              {isRoot && <WithEnvironmentToken what="change or rotate a user group">{undefined}</WithEnvironmentToken>}
+              {isRoot && (
+                <WithEnvironmentToken what="change a user group or rotate its token">{undefined}</WithEnvironmentToken>
+              )}
             </Section>
           </div>
           <div>
@@ -290,7 +292,7 @@ function Suspend({ group, again }: Acting) {
       >
         <TextField
           label="Reason"
-          hint="For operators. Viewers do not see it."
+          hint="For operators. Viewers do not see the reason."
           {...field("reason")}
           maxLength={limit("reason")}
         />

@@ -15,7 +15,7 @@ export interface Closable {
   readonly onClose: () => void;
 }
 
-/** Shows a modal dialog. Escape closes it. At the end, the focus returns to the element that opened the dialog. */
+/** Shows a modal dialog. Escape closes it. Then the focus returns to the element that opened the dialog. */
 export function Dialog({
   title,
   look,
@@ -33,7 +33,7 @@ export function Dialog({
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();
-    // Clears the announcement of the page. Otherwise the region of the dialog would announce the same text again.
+    // Clears the announcement of the page, so that the region of the dialog does not repeat it.
     announce("");
     return () => {
       isShown.current = false;
@@ -93,7 +93,7 @@ export function ChangeDialog({
   const field = `To continue, type ${id}`;
   const close = () => {
     leaving.value = undefined;
-    // Otherwise the region of the page would announce the text of the dialog again.
+    // Clears the announcement of the dialog, so that the region of the page does not repeat it.
     announce("");
     onClose();
   };
@@ -127,7 +127,7 @@ export function ChangeDialog({
   );
 }
 
-/** @param children returns the dialog for a function that closes it */
+/** @param children receives a function that closes the dialog, and returns the dialog */
 export function DialogButton({
   label,
   icon: Icon,

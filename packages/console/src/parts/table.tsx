@@ -17,7 +17,7 @@ const WHOLE = 200;
 /** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
 const BEYOND = 20;
 
-/** A long table shrinks with its page down to this width, in pixels. */
+/** A long table does not become narrower than this width, in pixels. Instead, the table scrolls. */
 const MIN_WIDTH = 1152;
 
 /** Returns the rows to render, according to the scroll position. */
@@ -33,14 +33,14 @@ function useRowsInSight(count: number) {
     const look = () => {
       const height = body.current?.querySelector("tr[aria-rowindex]")?.getBoundingClientRect().height || rowHeight;
       const above = -(body.current?.getBoundingClientRect().top ?? 0) / height;
-      // A step of ten rows, so that not every scroll event renders the table.
+      // Rounds to ten rows, so that only some scroll events render the table again.
       const first = Math.max(0, Math.floor(above / 10) * 10 - BEYOND);
       setSight((before) =>
         before.start === first && before.rowHeight === height ? before : { start: first, rowHeight: height },
       );
     };
     look();
-    // Fixes the widths. Otherwise the columns would change their widths with the rendered rows.
+    // Fixes the widths of the columns, so that the widths do not change with the rendered rows.
     setWidths([...(head.current?.cells ?? [])].map((cell) => cell.getBoundingClientRect().width));
     // Scroll events do not bubble, so the listener captures them.
     const options = { capture: true, passive: true };

@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { timeText } from "../words.ts";
 import { relativeText } from "./relative.ts";
 
-/** The current time, in milliseconds. It changes every 10 seconds, so that relative times stay correct. */
+/** The current time, in milliseconds. The value changes every 10 seconds, so that relative times stay correct. */
 const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();

@@ -15,8 +15,8 @@ export interface Watched<T> {
  * Reads a value repeatedly while the component is mounted and the page is visible.
  *
  * @param read receives the previous state, and resolves with the new value
- * @param pauseAfter returns the pause before the next read, in milliseconds, or undefined to stop. It receives the number of
- * consecutive failures and the last error
+ * @param pauseAfter receives the number of consecutive failures and the last error. Returns the pause before the next read,
+ * in milliseconds, or undefined to stop
  */
 export function useWatched<T>(
   read: (before: Watched<T>, signal: AbortSignal) => Promise<T>,

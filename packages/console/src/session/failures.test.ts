@@ -30,7 +30,7 @@ it("failureOf distinguishes a rejected token from a proxy that requires its own 
   expect(proxy.hint).toMatch(/sign in there/);
 });
 
-it("failureOf warns of a possible change if no response arrived, or if the service does not know the outcome", () => {
+it("failureOf warns of a possible change if no response arrived, or if the outcome is unknown", () => {
   for (const [error, words] of [
     [new ConnectError("Failed to fetch"), "could not be reached: Failed to fetch."],
     [new ConnectError("late", Code.DeadlineExceeded), "did not answer in time"],

@@ -9,7 +9,7 @@ export interface Failure {
   readonly message: string;
   /** Advice for the user. */
   readonly hint: string | undefined;
-  /** Advice for a change whose outcome is unknown. Undefined if `hint` contains it. */
+  /** Advice for a change whose outcome is unknown. Undefined if `hint` contains this advice. */
   readonly doubt?: string;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
@@ -23,7 +23,7 @@ export interface Failure {
 const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_UNKNOWN: "Check that you typed the whole token, that this service issued it, and that it was not revoked.",
   API_TOKEN_MALFORMED: "Check that you typed the whole token, and nothing else.",
-  ROLE_TOO_LOW: "Sign in with a token of that role.",
+  ROLE_TOO_LOW: "Sign in with a token of the required role.",
   ENVIRONMENT_TOKEN_REQUIRED: "Sign in with an API token of role admin of this environment.",
   OTHER_ENVIRONMENT: "This token may act on its own environment only.",
   USER_GROUP_NOT_FOUND: "The user group may have been deleted. See the list of user groups.",
@@ -107,7 +107,7 @@ function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "do
   const [, status] = /^HTTP (\d{3})$/.exec(rawMessage) ?? [];
   if (status === "401" || status === "403")
     return {
-      message: `A proxy refused the call with HTTP ${status}. The service did not receive it.`,
+      message: `A proxy refused the call with HTTP ${status}. The service did not receive the call.`,
       hint: "The proxy may need its own sign-in: sign in there in another tab, then try again here.",
     };
   if (status !== undefined)

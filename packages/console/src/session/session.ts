@@ -66,7 +66,7 @@ export async function signIn(token: string): Promise<void> {
 }
 
 /**
- * Ends the session or a sign-in in progress. Drops all tokens, also a typed one, and all shown data.
+ * Ends the session or a sign-in in progress. Drops all shown data and all tokens, also the text in the token field.
  *
  * @param because the reason, shown on the sign-in page
  */
@@ -110,9 +110,10 @@ export function watchActs(): void {
 export const PageSession = createContext<Session | undefined>(undefined);
 
 /**
- * Returns the session of the current page, with two fields about the environment of the page. For `ADMIN_TOKEN`, `environment`
- * comes from the address and may be undefined. `env` is its name for addresses and commands, and undefined for an API token,
- * which implies the environment.
+ * Returns the session of the current page, with two additional fields:
+ *
+ * - `environment`: the environment of the API token. With `ADMIN_TOKEN`, the environment in the address, or undefined.
+ * - `env`: the name of the environment for addresses and commands. Undefined with an API token, which implies the environment.
  */
 export function useSession() {
   const current = useContext(PageSession);

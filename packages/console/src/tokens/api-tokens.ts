@@ -21,7 +21,7 @@ export const ORDERS = {
   newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
 
-/** Returns the key of an order that begins with unused API tokens, the oldest first. */
+/** Returns a sort key: unused API tokens come first, in the order of their creation. */
 function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }

@@ -16,7 +16,7 @@ export function readApiTokens(
   });
 }
 
-/** Explains which user group tokens the bearer of a leaked API token could read. They stay valid after its revocation. */
+/** Explains that the bearer of a leaked API token may have read user group tokens, and shows the command that revokes them. */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
   // The role resolve cannot read user groups.
   if (role === Role.RESOLVE) return null;
