@@ -79,7 +79,7 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
       const audit = (await auditMemory(redisOf(client))) / groups;
       const plan = { kind, groups, calls };
       const isEnd = groups === sizes[0] || groups === sizes.at(-1);
-      // The first calls are slow because the runtime has not compiled the code, so their figures are discarded.
+      // The first calls are slow because the runtime has not compiled the code, so the benchmark discards these figures.
       if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
       const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
       const scripts = groups === sizes.at(-1) ? await measureScripts(deps, redisOf(client)) : [];

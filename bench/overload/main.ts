@@ -86,7 +86,7 @@ function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds
   });
 }
 
-/** Starts a worker and the other caller, creates the groups, runs `work`, and stops both. */
+/** Starts a worker and the other caller, creates the groups, and runs `work`. Then stops the worker and the caller. */
 async function withWorker<T>(
   stage: Stage<Store>,
   { runtime }: RuntimeInfo,
