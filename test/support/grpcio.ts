@@ -12,8 +12,8 @@ export const BURST = join(FOLDER, "burst.py");
 export const STEADY = join(FOLDER, "steady.py");
 
 /**
- * Returns the path of a Python with grpcio. Like the clients of C++, Ruby and PHP, grpcio uses grpc-core. grpcio is
- * installed on first use, and again if its version changes.
+ * Returns the path of a Python with grpcio. Installs grpcio on first use, and again if the required version changes.
+ * Like the clients of C++, Ruby and PHP, grpcio uses grpc-core.
  *
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */

@@ -87,7 +87,7 @@ export async function startIn(
   };
 }
 
-/** Sends one command to a Redis or Sentinel on a new connection. @throws if no answer arrives, or an error arrives */
+/** Sends one command to a Redis or Sentinel on a new connection. @throws if no answer arrives, or if Redis returns an error */
 export async function ask(
   { port, password }: { readonly port: number; readonly password?: string | undefined },
   command: string,

@@ -19,7 +19,7 @@ import { contents } from "./contract/context.ts";
 
 /*
  * Functions that create states which no call of the store creates, such as later times, lost data and large numbers.
- * The contract suite uses these functions, because it must not contain Redis keys.
+ * The contract suite uses these functions, because the suite must not contain Redis keys.
  */
 
 /** Returns the key of a group, and the prefix of all keys of its environment. */

@@ -51,7 +51,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   const listed = async (environment: Environment) =>
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   /**
-   * Sets the expiry time of a token to a moment from now. On a busy machine, the update may already find it expired.
+   * Sets the expiry time of a token to a moment from now. On a busy machine, the token may expire before the update.
    */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
@@ -361,7 +361,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       await fails(rotate(0), ApiTokenNotFound);
     });
 
-    it("cannot be rotated by a token that expires before them", async () => {
+    it("cannot be rotated by an API token that expires earlier", async () => {
       const expireTime = Date.now() + 3_600_000;
       const { environment, apiToken, token } = await create({ expireTime });
       const rotate = (notBeyond: number) => store().rotate(environment, apiToken.id, { notBeyond });

@@ -168,7 +168,7 @@ export function heldUpAt(client: StoreClient, script: string, duringScript: () =
   return { run, ask, confirmMissing, change: held(client.change) } as unknown as StoreClient;
 }
 
-/** Returns a client whose calls of a script fail before it runs, as if the worker had ended. */
+/** Returns a client whose calls of `script` fail before the script runs, as if the worker had ended. */
 export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }
@@ -179,7 +179,7 @@ export async function fails(call: Promise<unknown>, error: ErrorClass): Promise<
   await expect(call).rejects.toBeInstanceOf(error);
 }
 
-/** Expects exactly one call to succeed, and the others to fail with an error of a class. @returns the one result */
+/** Expects one call to succeed, and all other calls to fail with an `error`. @returns the result of the success */
 export async function oneWins<T>(calls: readonly Promise<T>[], error: ErrorClass): Promise<T> {
   const settled = await Promise.allSettled(calls);
   for (const each of settled) if (each.status === "rejected") expect(each.reason).toBeInstanceOf(error);

@@ -97,7 +97,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       );
       expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(environment, token)).providedId).toBe("b");
-      // The group that had the token before can no longer revoke it.
+      // The group that had the token before can no longer revoke the token.
       await store().rotate(environment, byId("a"));
       await admin().delete(environment, "a");
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();

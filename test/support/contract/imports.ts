@@ -49,7 +49,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
     }
   });
 
-  it("creates a token of this service for a group without one", async () => {
+  it("creates a token of this service for a group without a token", async () => {
     const environment = await newEnvironment();
     expect(reported(await admin().import(environment, [imported("a", { token: undefined })]))).toEqual(["created"]);
     const { token } = await store().get(environment, "a");
@@ -149,7 +149,7 @@ function creating({ store, admin, client, redis, many, withGroup }: ContractCont
 }
 
 function replacing({ store, admin, client, withGroup }: ContractContext): void {
-  it("replaces a group but not its team id, and revokes its tokens if it receives another token", async () => {
+  it("replaces a group but not its team id, and revokes the old tokens if the import contains another token", async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
@@ -162,7 +162,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, given.token ?? "")).tokenExpireTime).toBeUndefined();
   });
 
-  it("keeps the current token and the grace period if it contains no token", async () => {
+  it("keeps the current token and the grace period if the import contains no token", async () => {
     const { environment, group } = await withGroup();
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     const given = imported("a", { name: "B", token: undefined });
@@ -208,7 +208,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
   });
 }
 
-/** Tests that the snapshot time of an import decides which tokens it replaces. */
+/** Tests that the snapshot time of an import decides which tokens the import replaces. */
 function snapshots({ store, admin, client, redis, replacements, withGroup }: ContractContext): void {
   const { UPSERT, CREATE_ONLY } = { UPSERT: "upsert", CREATE_ONLY: "create-only" } as const;
   const clockOf = async () => {

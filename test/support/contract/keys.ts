@@ -54,7 +54,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(await noted()).toEqual(["k1"]);
       await check(NEXT, OLD);
       expect(await noted()).toEqual(["k1", "k2"]);
-      // A process needs both keys as long as both are recorded.
+      // As long as two keys are recorded, every process needs both keys.
       for (const lacking of await check(OLD)) expect(lacking).toEqual(["k2"]);
       for (const lacking of await check(NEXT)) expect(lacking).toEqual(["k1"]);
     });

@@ -54,7 +54,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
   const given = { reason: "unpaid invoice", message: "Please call us." };
 
   describe("a suspended group", () => {
-    it("has its suspension in the answer of every call, until the group is resumed with unchanged values", async () => {
+    it("is suspended in the answer of every call, until a call resumes the group with unchanged values", async () => {
       const { environment, group } = await withGroup();
       const info = await admin().suspend(environment, "a", given);
       const { suspension } = info;

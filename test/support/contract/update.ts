@@ -54,7 +54,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("can remove properties from a group that has none", async () => {
+    it("can remove the properties of a group without properties", async () => {
       const { environment } = await create();
       await store().update(environment, "a", { properties: null });
       expect((await store().update(environment, "a", { properties: null })).properties).toBeUndefined();
@@ -93,7 +93,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect((await store({ ring: [NEXT, ...RING] }).update(environment, "a", {})).token).toBe(group.token);
     });
 
-    it("needs the key of the group's token, but a rotation by id does not need it", async () => {
+    it("needs the key of the group's token, but a rotation by id does not need the key", async () => {
       const { environment, group } = await create();
       const rotated = await store({ ring: [NEXT] }).rotate(environment, byId("a"));
       expect(rotated).toMatchObject({ name: group.name, teamId: group.teamId });

@@ -92,7 +92,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
    */
   async function judge(path: string, method: string, { operation, sent, fault }: Judged): Promise<boolean> {
     const { status, text, json } = await send(path, method, { operation, sent });
-    // The service rejects a request or header that is too large before it reads the fields.
+    // The service does not read the fields if the request or a header is too large.
     if (/MESSAGE_TOO_LARGE|HEADER_TOO_LARGE/.test(text)) return false;
     const isRefused = status === 400 && isFaultOfForm(json);
     const { message = "", error = { message } } = json as { message?: string; error?: { message: string } };
