@@ -14,7 +14,7 @@ password=$(openssl rand -hex 24)
 echo "$password" > "$new/redis-password"
 echo "k1:$(openssl rand -base64 32)" > "$new/token-keys"
 openssl rand -hex 24 > "$new/admin-token"
-# The permissions are those in docs/operations/redis.md. The file contains only a digest of the password.
+# The permissions equal the permissions in docs/operations/redis.md. The file contains only a digest of the password.
 digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 cat > "$new/redis-users" <<END
 user default off

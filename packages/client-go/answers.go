@@ -24,7 +24,7 @@ func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, broken(request, err)
 	}
-	// Streams have this content type.
+	// The responses of streams have this content type.
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/connect+") {
 		return response, nil
 	}

@@ -67,7 +67,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient sets no time limit and repeats nothing: WatchEvents repeats its streams.
+// WrapStreamingClient sets no time limit and repeats no stream, because WatchEvents repeats broken streams.
 func (c *calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		stream := next(ctx, spec)

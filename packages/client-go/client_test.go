@@ -92,7 +92,7 @@ func failing(status int, code, retryAfter string, details ...proto.Message) http
 
 func lost(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// reset resets the connection before the response. Over HTTP/2, it resets only the stream.
+// reset resets the connection before the response. Over HTTP/2, reset resets only the stream.
 func reset(response http.ResponseWriter, _ *http.Request) {
 	connection, _, err := http.NewResponseController(response).Hijack()
 	if err != nil {

@@ -57,7 +57,7 @@ func (*apiTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 			},
 			"expire_time": schema.StringAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Expiry time in UTC, such as `2027-01-31T00:00:00Z`, or `never`. Default: the expiry time of the token of the provider.",
+				MarkdownDescription: "Expiry time in UTC, such as `2027-01-31T00:00:00Z`, or `never`. Default: the expiry time of the provider's token.",
 				Validators:          []validator.String{checked{"must be a time in UTC, such as 2027-01-31T00:00:00Z, or never", isExpireTime}},
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
 			},

@@ -33,7 +33,7 @@ var environmentPattern = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(
 
 var isEnvironment = stringvalidator.RegexMatches(environmentPattern, "must be an environment such as dev, dev/Customer or dev/Testing")
 
-const environmentDescription = "Environment, such as `dev/Customer`. Default: the environment of the token of the provider. Required for `ADMIN_TOKEN`."
+const environmentDescription = "Environment, such as `dev/Customer`. Default: the environment of the provider's token. Required for `ADMIN_TOKEN`."
 
 func environmentText(name string, tag usergroupv1.ApiEnvironmentTag) string {
 	for text, each := range tags {
@@ -62,7 +62,7 @@ func (s *service) environmentOf(ctx context.Context, configured types.String, di
 	}
 	caller, err := s.Admin.GetCaller(ctx, &adminv1.GetCallerRequest{})
 	if err != nil {
-		addError(diagnostics, "Cannot read the environment of the token of the provider", err, "")
+		addError(diagnostics, "Cannot read the environment of the provider's token", err, "")
 		return configured
 	}
 	its := caller.GetEnvironment()

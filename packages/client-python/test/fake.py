@@ -1,4 +1,4 @@
-"""Servers in this process with given responses. They record requests."""
+"""Servers in this process that return given responses, and record requests."""
 
 import base64
 import contextlib
@@ -24,7 +24,7 @@ class Answers:
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.handle_error = lambda *_: None
         if tls:
-            # The handshake runs in the thread of the connection, so that it does not block the server.
+            # The handshake runs in the thread of the connection, so that the handshake does not block the server.
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))

@@ -21,7 +21,7 @@ def envelope(flags, body):
 
 def stream(*cursors, ended=None):
     """Return a response with cursors. With `ended`, the response stays open, and sets the event when the client closes
-    it."""
+    the response."""
 
     def answer(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/connect+proto\r\n\r\n")

@@ -47,7 +47,7 @@ export interface ViewerSessionAnswer {
  */
 export interface ViewerSessionState {
   readonly status: "loading" | "ready" | "stale" | "failed" | "disposed";
-  /** The session. Undefined after its expiry. */
+  /** The session. Undefined if the session has expired. */
   readonly session: string | undefined;
   /** Expiry time of the session, by the clock of the browser. */
   readonly expireTime: Date | undefined;
@@ -169,7 +169,7 @@ class Source implements ViewerSessionSource {
     return this.#error ? "failed" : "loading";
   }
 
-  /** The session. Undefined after its expiry. */
+  /** The session. Undefined if the session has expired. */
   #current(): Held | undefined {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }

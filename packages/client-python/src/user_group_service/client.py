@@ -83,7 +83,7 @@ class Client:
 
 
 class AsyncClient:
-    """Calls the service from asyncio. The attributes are those of `Client`, with coroutines as methods."""
+    """Calls the service from asyncio. The attributes are the attributes of `Client`, with coroutines as methods."""
 
     def __init__(
         self,
