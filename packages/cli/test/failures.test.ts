@@ -60,7 +60,7 @@ async function newFailing(failures: (ConnectError | "break" | "succeed")[] = [])
 }
 
 const unknown = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "unknown");
-/** Creates a refusal with a `Retry-After`. The service returns such a refusal only before it changes anything. */
+/** Creates a refusal with a `Retry-After`. A refused call has changed nothing. */
 const later = (reason: string) => {
   const error = failing(Code.ResourceExhausted, reason);
   error.metadata.set("retry-after", "0");

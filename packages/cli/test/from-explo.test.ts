@@ -81,7 +81,7 @@ describe("ugs import --from-explo", () => {
       return false;
     };
     const imported = summaryOf(await run("--json"));
-    // The first page was read before the removal, so the removed customers are imported as well.
+    // The first page was read before the removal, so the import includes the removed customers.
     expect(imported).toMatchObject({ created: 52, rejected: 0 });
     hosted.before = () => false;
     const { stdout } = await run("--verify");

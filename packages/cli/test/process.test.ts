@@ -44,7 +44,7 @@ describe("the built ugs", () => {
   it("explains what to do if a new token could not be written", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
     expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*is lost\n {2}run: ugs token rotate \w+/)]);
-    // The group exists, so no token is lost: the same command shows the token again.
+    // The group exists, so no token is lost: `group create` shows the token again.
     const shown = await bash(
       `unset UGS_ENV; UGS_TOKEN=${server.tokens.customer} ugs group create group-0001 > /dev/full`,
     );

@@ -137,7 +137,7 @@ export const groupCommands = commandGroup("user groups", {
 
   revoke: (command, shell) => {
     command
-      .description("revoke the tokens of one user group, or of many; `group create` shows the new token of a group")
+      .description("revoke the tokens of one or many user groups; `group create` shows the new token of a group")
       .argument("[id]", "the id of the user group; otherwise give --all or --prefix")
       .option("--all", "all user groups of the environment")
       .option("--prefix <text>", "the user groups whose ids start with this text")

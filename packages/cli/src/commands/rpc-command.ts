@@ -264,7 +264,7 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
   }
 }
 
-/** Makes a call. If the outcome is unknown, the failure contains the option to repeat the call with the same request id. */
+/** Makes a call. If the service is unavailable, the hint of the failure contains the option for a safe repetition. */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
   call: () => Promise<T>,

@@ -1,7 +1,7 @@
 /** Characters that control a terminal, reorder text (https://www.unicode.org/reports/tr9/) or are invisible. */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** Escapes unsafe characters as `\x1b`, `\u202e` or `\u{e0001}`. Line breaks are escaped as well. */
+/** Escapes unsafe characters and line breaks as `\x1b`, `\u202e` or `\u{e0001}`. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (unsafe) => {
     const hex = (unsafe.codePointAt(0) ?? 0).toString(16);

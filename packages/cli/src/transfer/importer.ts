@@ -48,7 +48,7 @@ export async function* importRecords(source: GroupSource, options: ImportRecords
   }
 }
 
-/** Sends the records of a source in chunks. If the source fails, the last chunk fails with the same error. */
+/** Sends the records of a source in chunks. If the source fails, the last chunk fails with the error of the source. */
 async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): AsyncGenerator<Chunk> {
   let records: GroupRecord[] = [];
   let [bytes, count] = [0, 0];

@@ -13,7 +13,7 @@ function failing(code: Code, reason: string, retryMs?: number): ConnectError {
   return error;
 }
 
-/** Waits for the same error until `wait` throws. */
+/** Calls `wait` with the error until `wait` throws. */
 async function waitForever(patience: Patience, error: ConnectError): Promise<never> {
   for (;;) await patience.wait(error);
 }

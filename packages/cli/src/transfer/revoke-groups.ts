@@ -18,7 +18,7 @@ export interface Revocations {
   readonly prefix: string | undefined;
   /** Selects tokens that were created before this time. Undefined stands for the current time. */
   readonly before: Timestamp | undefined;
-  /** The time for which a replaced token stays valid. Undefined to revoke it at once. */
+  /** The time for which a replaced token stays valid. Undefined to revoke the token at once. */
   readonly grace: Duration | undefined;
   readonly isSure: boolean;
 }

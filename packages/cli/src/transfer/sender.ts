@@ -46,7 +46,7 @@ export interface Sending {
 
 /**
  * Imports at most 500 groups, until each group is imported or rejected. Retries temporary failures, which is safe, because
- * importing the same group again changes nothing.
+ * a repeated import of a group changes nothing.
  *
  * @returns the results in the order of the groups
  * @throws ConnectError if the service rejects the whole request, or is unavailable for too long

@@ -10,7 +10,7 @@ export interface Customer {
   readonly [field: string]: unknown;
 }
 
-/** Returns true if it has answered the request. Otherwise the server returns the page. */
+/** Returns true if it has answered the request, or false if the server must return the page. */
 export type Answer = (page: number, response: ServerResponse) => boolean;
 
 /** A fake of the hosted service, which behaves as the documentation of the hosted service describes. */
