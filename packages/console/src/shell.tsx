@@ -55,7 +55,7 @@ function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   );
 }
 
-/** Shows the navigation. On a narrow screen, a button opens and closes it. */
+/** Shows the navigation. On a narrow screen, a button opens and closes the navigation. */
 function SideBar() {
   const [isOpen, setOpen] = useState(false);
   const shown = pageOf(route.value);

@@ -4,7 +4,7 @@ import { useWatched, type Watched } from "../parts/watch.ts";
 import { useSession } from "../session/session.ts";
 import { endOf, type Hour, mergeHour, OPEN_MS } from "./history.ts";
 
-/** The pause between two reads of the latest samples, in milliseconds. The service takes a sample in the same interval. */
+/** The pause between two reads of the latest samples, in milliseconds. The service takes samples at this interval. */
 export const INTERVAL_MS = 10_000;
 
 /** The calls to show. The default is all calls. */

@@ -23,7 +23,7 @@ interface Acting {
   readonly again: () => void;
 }
 
-/** Shows an API token, and the forms that change, rotate and revoke it. */
+/** Shows an API token, and the forms that change the token. */
 export function ApiTokenPage({ params }: { readonly params: Params }) {
   const id = params["id"] ?? "";
   const { admin, caller, environment, env } = useSession();

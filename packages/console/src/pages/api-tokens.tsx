@@ -87,7 +87,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
           }}
           none={
             <>
-              <p>No API token{role && ` of role ${role}`} exists yet. Each of your back ends needs one.</p>
+              <p>No API token{role && ` of role ${role}`} exists yet. Each of your back ends needs an API token.</p>
               {create}
             </>
           }

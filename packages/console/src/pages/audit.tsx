@@ -22,7 +22,7 @@ import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
 import { countText, timeIn } from "../words.ts";
 
-/** The filters, by their names in the address. `ugs audit` has options with the same names. */
+/** The filters, by their names in the address. The options of `ugs audit` have these names. */
 const FILTERS = {
   group: { field: "user_group_id", label: "User group", hint: "The id of a user group. The group may be deleted." },
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },

@@ -34,7 +34,7 @@ import {
 } from "./group-form.tsx";
 import { sessionPrograms } from "./programs.ts";
 
-/** Shows a user group and its events, and the dialogs that change, rotate, suspend, revoke and delete it. */
+/** Shows a user group with its events, and the dialogs that change the group. */
 export function UserGroupPage({ params }: { readonly params: Params }) {
   const { admin, isRoot, environment, env } = useSession();
   const id = params["id"] ?? "";
@@ -148,7 +148,7 @@ interface Acting {
 
 /**
  * Changes the fields. A field shows the stored value until the user types in it, and then the typed text. If another user has
- * changed the same field in the meantime, the form warns before it replaces that change.
+ * changed this field in the meantime, the form shows a warning before it replaces the value of the other user.
  */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();

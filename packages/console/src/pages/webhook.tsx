@@ -30,7 +30,7 @@ interface Acting {
   readonly again: () => void;
 }
 
-/** Shows a webhook and its deliveries, and the forms that change, test, rotate and delete it. */
+/** Shows a webhook with its deliveries, and the forms that change the webhook. */
 export function WebhookPage({ params }: { readonly params: Params }) {
   const webhookId = params["id"] ?? "";
   const { admin, environment, env } = useSession();

@@ -16,7 +16,7 @@ export function announce(text: string): void {
 }
 
 /**
- * The mounted regions. Only the last region shows the text, because screen readers ignore everything outside of an open dialog.
+ * The mounted regions. Only the last region shows the text, because screen readers ignore content outside of an open dialog.
  */
 const regions = signal<readonly symbol[]>([]);
 

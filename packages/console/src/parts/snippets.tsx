@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { CopyButton } from "./copy.tsx";
 
-/** Programs that make the same call, by language. */
+/** The programs for a call, by language. */
 export type Programs = { readonly [language: string]: string };
 
 export function Snippets({ label, programs }: { readonly label: string; readonly programs: Programs }) {
