@@ -25,7 +25,7 @@ export function isRepeatable({ idempotency }: DescMethod): boolean {
 
 /** Options of `retrying`. */
 export interface RetryOptions {
-  /** Maximum number of attempts. Default: no limit, so that calls survive a restart of the service. */
+  /** Maximum number of attempts. Default: no limit except the deadline, so that calls survive a restart. */
   readonly maxTries?: number;
 }
 
