@@ -21,6 +21,7 @@ import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { http1Listener } from "./http1.ts";
 import { http2Listener } from "./http2.ts";
 import { superviseSession } from "./http2-sessions.ts";
+import { replaceStreamMap } from "./node-stream-map.ts";
 import type { RequestContext, RequestHandlers } from "./server-request.ts";
 import { Turn } from "./turn.ts";
 
@@ -163,6 +164,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   let opened: ServerHttp2Session | undefined;
   http2.on("session", (session: ServerHttp2Session) => {
     session.on("error", () => {});
+    replaceStreamMap(session);
     opened = session;
   });
   const serveHttp1 = detachListeners(server, options.tls ? "secureConnection" : "connection");

@@ -295,10 +295,8 @@ export class CallQueue {
       this.#end(oldest, group, line, oldest.lateCause);
       next = line.calls.pop();
     }
-    group.lines.delete(line.key);
-    if (line.calls.length > 0) group.lines.set(line.key, line);
-    this.#groups.delete(group.key);
-    if (group.lines.size > 0) this.#groups.set(group.key, group);
+    endTurnOf(group.lines, line, line.calls.length === 0);
+    endTurnOf(this.#groups, group, group.lines.size === 0);
     if (!next) return;
     const cause = now > next.until ? next.lateCause : undefined;
     if (!cause && !next.request.isDisconnected) this.#begin();
@@ -329,6 +327,17 @@ export class CallQueue {
     this.#options.onWaited?.((performance.now() - call.since) / 1000);
     if (!call.request.isDisconnected) call.end(refused);
   }
+}
+
+/** Moves a caller to the end, or removes it. A `Map` copies itself after a few moves, so a single caller stays. */
+function endTurnOf<Value extends { readonly key: string }>(
+  map: Map<string, Value>,
+  value: Value,
+  isEmpty: boolean,
+): void {
+  if (!isEmpty && map.size === 1) return;
+  map.delete(value.key);
+  if (!isEmpty) map.set(value.key, value);
 }
 
 function getOrCreate<Value>(map: Map<string, Value>, key: string, Type: new (key: string) => Value): Value {

@@ -258,6 +258,19 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
+    name: "a session of node:http2 has its open streams in the `Map` `streams` of its `state` (http/node-stream-map.ts)",
+    holds: async () => {
+      const { stream, close } = await openedStream();
+      const { session } = stream;
+      const symbol =
+        session && Object.getOwnPropertySymbols(session).find(({ description }) => description === "state");
+      const state = symbol && (session as unknown as { [symbol: symbol]: { streams?: Map<unknown, unknown> } })[symbol];
+      const isThere = state?.streams?.get(stream.id) === stream;
+      close();
+      return isThere;
+    },
+  },
+  {
     name: "a destroyed stream ends its last write with the error of its state (http/http2.ts)",
     runtime: "node",
     holds: async () => {

@@ -1,0 +1,63 @@
+import type { ServerHttp2Session, ServerHttp2Stream } from "node:http2";
+
+/** The methods of a `Map` that node:http2 calls. */
+interface Streams {
+  readonly size: number;
+  get(id: number): ServerHttp2Stream | undefined;
+  set(id: number, stream: ServerHttp2Stream): unknown;
+  delete(id: number): boolean;
+  forEach(callback: (stream: ServerHttp2Stream) => void): void;
+}
+
+/** The open streams of a session. Two arrays are fast, because a session has at most `MAX_HTTP2_STREAMS` streams. */
+class OpenStreams implements Streams {
+  readonly #ids: number[] = [];
+  readonly #streams: ServerHttp2Stream[] = [];
+
+  get size(): number {
+    return this.#ids.length;
+  }
+
+  get(id: number): ServerHttp2Stream | undefined {
+    const index = this.#ids.indexOf(id);
+    return index < 0 ? undefined : this.#streams[index];
+  }
+
+  set(id: number, stream: ServerHttp2Stream): void {
+    this.#ids.push(id);
+    this.#streams.push(stream);
+  }
+
+  delete(id: number): boolean {
+    const index = this.#ids.indexOf(id);
+    if (index < 0) return false;
+    this.#ids.splice(index, 1);
+    this.#streams.splice(index, 1);
+    return true;
+  }
+
+  /** The callback may delete streams. */
+  forEach(callback: (stream: ServerHttp2Stream) => void): void {
+    for (const stream of [...this.#streams]) callback(stream);
+  }
+}
+
+/**
+ * Replaces the `Map` in which node:http2 keeps the open streams of a session, because it makes garbage collection
+ * expensive.
+ *
+ * V8 copies a `Map` to a new table after a few insertions and deletions. The old table references the new table and the
+ * streams that were open at that time. Once a table is in the old generation, each later table gets there too, with its
+ * streams. At 10,500 gRPC calls a second, 2.1 MB survived each collection instead of 0.4 MB, and three times as many
+ * collections of the old generation were necessary.
+ *
+ * The state of a session is private; test/runtime-internals.test.ts fails if a runtime changes it.
+ *
+ * @param session a session without streams
+ */
+export function replaceStreamMap(session: ServerHttp2Session): void {
+  const symbol = Object.getOwnPropertySymbols(session).find(({ description }) => description === "state");
+  const state = symbol && (session as unknown as { [symbol: symbol]: { streams?: Streams } })[symbol];
+  // Another version of a runtime may have other internals.
+  if (typeof state?.streams?.get === "function") state.streams = new OpenStreams();
+}
