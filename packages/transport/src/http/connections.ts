@@ -303,6 +303,9 @@ export class Http1Connection {
    */
   onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
+    // Deno adds the same `error` listener again before each further error.
+    const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
+    if (last && last === before) socket.off("error", last);
     if (this.#pipelined.length > 0 && socket.writable) {
       this.#refuseLast ??= () => this.onClientError(error, context);
       return;
@@ -312,12 +315,7 @@ export class Http1Connection {
       return;
     }
     // After a parse error, the parser reports an error again for the rest of the data.
-    if (this.#isBroken) {
-      // Deno adds the same `error` listener again for each further chunk.
-      const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
-      if (last && last === before) socket.off("error", last);
-      return;
-    }
+    if (this.#isBroken) return;
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
       // The client repeats requests without a response on a new connection.
