@@ -9,7 +9,7 @@ import type { UnaryMethod } from "./protocol/methods.ts";
 import { asConnectError, messageTooLarge, type Refusal, RefusalError, type Refused } from "./protocol/refusals.ts";
 
 export interface Endpoint {
-  /** The protocol name of the calls, such as `rest`. Omit it if no method makes a call. */
+  /** The protocol name of the calls, such as `rest`. Omit the name if no method has an `rpc`. */
   readonly protocolName?: string;
   /** The handler of each HTTP method. Requests with other methods are refused. */
   readonly methods: ReadonlyMap<string, EndpointMethod>;
@@ -17,13 +17,13 @@ export interface Endpoint {
 
 export interface EndpointMethod {
   /**
-   * The RPC that the request calls. The authorization and the limits of the RPC apply to the request. Omit it if
+   * The RPC that the request calls. The authorization and the limits of the RPC apply to the request. Omit the RPC if
    * requests need no authorization.
    */
   readonly rpc?: DescMethodUnary;
-  /** The maximum body size in bytes, before and after decompression. Omit it to leave the body unread. */
+  /** The maximum body size in bytes, before and after decompression. If omitted, the body is not read. */
   readonly maxBytes?: number;
-  /** The minimum size of a compressed response, in bytes. Default: responses are not compressed. */
+  /** The minimum size of a response to compress, in bytes. Default: no response is compressed. */
   readonly compressMinBytes?: number;
   /**
    * Serves a request, whose body is already decompressed. The transport adds the content length. May throw
@@ -105,7 +105,8 @@ export class EndpointRoute implements Route {
       // In a 304, `content-length` would be the length of the client's copy (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // A short response that no cache stores needs no `vary`: short responses are never compressed (RFC 9110, 12.5.5).
+      // Short responses are never compressed. A short response therefore needs no `vary` if no cache stores the
+      // response (RFC 9110, 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
@@ -155,7 +156,7 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/** Compresses a response with the server's first encoding that the client accepts. */
+/** Compresses a response with the first of `compressions` that the client accepts. */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

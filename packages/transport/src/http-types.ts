@@ -24,8 +24,8 @@ export interface RequestHead {
    * Stops reading HTTP/2 connections because a caller has many waiting calls. Returns functions that resume reading,
    * one for each stopped connection. Does nothing over HTTP/1.1, which serves one request at a time.
    *
-   * @param isFirst whether no connection is stopped for the caller at present. If true, also stops the connections that
-   * were stopped for the caller earlier, so that this turn of the event loop does not read these connections
+   * @param isFirst whether no connection of the caller is stopped at present. If true, also stops the connections that
+   * earlier calls of the caller had stopped. This turn of the event loop then does not read these connections
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
@@ -40,13 +40,16 @@ export interface HttpResponse {
   readonly headers: HeaderRecord;
   /** A string is sent as UTF-8. */
   readonly body: Uint8Array | string;
-  /** The HTTP trailers. Omit them if the protocol has none. */
+  /** The HTTP trailers. Omit the trailers if the protocol has no HTTP trailers. */
   readonly trailers?: HeaderRecord;
 }
 
 /** Serves one request. Do not detach the methods from the object. */
 export interface Route {
-  /** The maximum number of body bytes to read. If undefined, the request is served at once, without its body. */
+  /**
+   * The maximum number of body bytes to read. If undefined, the transport serves the request immediately, without its
+   * body.
+   */
   readonly maxBytes?: number | undefined;
   /** Whether unauthenticated clients may send this request. If so, the body has less time to arrive. */
   readonly isOpen?: boolean;
@@ -61,7 +64,7 @@ export interface StreamRoute {
   readonly contextValues: ContextValues;
 }
 
-/** The route of a request; a promise only if authorization is asynchronous. */
+/** The route of a request; a promise if the call waits in the queue, or if its authorization is asynchronous. */
 export type Found = Route | StreamRoute | Promise<Route | StreamRoute>;
 
 export type Find = (request: RequestHead) => Found;

@@ -41,7 +41,8 @@ export const DEFAULT_LIMITS = {
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
 /**
- * Returns node:http's limit for a whole request, in milliseconds. This limit must not be below the limit for headers.
+ * Returns node:http's maximum time for a whole request to arrive, in milliseconds. This time must not be below the
+ * maximum time for the headers.
  */
 export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits): number {
   return Math.max(headerTimeoutMs, arrivalTimeoutMs);
@@ -52,9 +53,9 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
  * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces this limit, and
- * further calls wait at the client. An open stream uses memory and CPU before its call can be refused, so a higher
- * limit would lower the rate of a busy worker. RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies assume
- * 100 until they have read the frame, and fail further calls.
+ * further calls wait at the client. An open stream uses memory and CPU before its call can be refused. A higher limit
+ * would therefore lower the rate of a busy worker. RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies
+ * assume 100 until they have read the frame, and fail further calls.
  *
  * Do not lower this limit on an open connection: clients that use grpc-core then stop sending.
  */
@@ -85,8 +86,8 @@ export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
 /**
- * The number of checks, one every `deadSessionCheckMs`, for which a PING may stay unanswered. Slow clients need up to a
- * minute.
+ * The number of checks without an answer to a PING after which the connection ends. The server checks every
+ * `deadSessionCheckMs`. Slow clients need up to a minute to answer.
  */
 export const UNANSWERED_CHECKS = 6;
 

@@ -172,7 +172,7 @@ describe("an endpoint", () => {
       ["x", "no-store", undefined],
       ["x", "max-age=60", "accept-encoding"],
       ["x".repeat(50), "no-store", "accept-encoding"],
-    ])("sets Vary of a response %j with Cache-Control %s to %s", async (body, cached, vary) => {
+    ])("for the response %j with Cache-Control %s, sets Vary to %s", async (body, cached, vary) => {
       const answering: EndpointMethod = {
         compressMinBytes: 10,
         serve: async () => ({ status: 200, headers: { "cache-control": cached }, body }),
@@ -183,7 +183,7 @@ describe("an endpoint", () => {
     });
 
     it.each(["", "identity", "gzip;q=0", "zip", "*"])(
-      "sends no encoding to a client that accepts %j",
+      "does not compress the response for a client that accepts %j",
       async (accepted) => {
         const { headers, body } = await put(Buffer.from("some longer text"), { "accept-encoding": accepted });
         expect([headers["content-encoding"], headers["content-length"], body]).toEqual([
@@ -194,7 +194,7 @@ describe("an endpoint", () => {
       },
     );
 
-    it("sends no encoding for a short response", async () => {
+    it("does not compress a short response", async () => {
       const { headers, body } = await put(Buffer.from("short"), { "accept-encoding": "gzip" });
       expect([headers["content-encoding"], headers["content-length"], body]).toEqual([undefined, "1", "x"]);
     });
@@ -231,11 +231,11 @@ it("routes synchronously if authorization is synchronous", () => {
   expect(router.find(request(""))).not.toBeInstanceOf(Promise);
 });
 
-describe("the limit of calls", () => {
+describe("the limit on calls in flight", () => {
   const limited = (maxCalls: number, options: Partial<RouterOptions> = {}) =>
     routerWith({ ...options, queue: new CallQueue({ maxCalls }) });
 
-  it("counts calls whose body has arrived, and releases each call only once", async () => {
+  it("counts each call from the arrival of its body until its first release", async () => {
     const { route, waiting } = limited(1);
     let answer = () => {};
     const [first, second] = [await route(), await route()];

@@ -35,7 +35,10 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   readonly httpError?: HttpError;
 }
 
-/** A request target of visible ASCII without a fragment (RFC 9112, 3.2), on which servers and proxies agree. */
+/**
+ * A request target of visible ASCII without a fragment (RFC 9112, 3.2). Servers and proxies interpret such a target in
+ * the same way.
+ */
 const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
 /** The form of an RPC path. CORS applies to a path of this form even if the RPC does not exist. */
@@ -77,7 +80,8 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // A page from another origin sends OPTIONS first, and sends an Origin header with each further request.
+    // A browser sends OPTIONS before the requests of a page from another origin, and an Origin header with each of
+    // these requests.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
@@ -133,7 +137,10 @@ export class Router {
     return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }
 
-  /** Creates the response to a request that is refused before routing, readable by pages from other origins. */
+  /**
+   * Creates the response to a request that is refused before routing. Pages from allowed other origins can read the
+   * response.
+   */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
     const request = { headers, method, protocolName: method && format.protocol };
@@ -147,7 +154,10 @@ export class Router {
     return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
-  /** Creates the response to a refused request: without `onRefused` a bare status, as from Connect. */
+  /**
+   * Creates the response to a refused request. Without `onRefused`, the response is a bare status, as from Connect's
+   * adapter.
+   */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);
     const refused = this.#admission.refuse(refusal, request);

@@ -48,7 +48,7 @@ it("counts a call in flight until it ends, even if the client has disconnected",
   server.destroy();
 });
 
-it("answers an open connection before it serves the last of many new connections", async () => {
+it("answers a call on an open connection before it serves the last of many new connections", async () => {
   const routes: ServeOptions["routes"] = ({ service }) => service(TalkService, { watch: async function* () {} });
   const server = await serveNode({ routes }, { host: "127.0.0.1", port: 0, tls: undefined });
   const session = connectHttp2(server.url);
@@ -138,7 +138,7 @@ describe("the body of a request to an endpoint", () => {
   });
 });
 
-describe("an error that cannot be sent", () => {
+describe("a failed response", () => {
   const failed = { status: 200, headers: { upgrade: "not in HTTP/2", "x-bad": "a\r\nb" }, body: "" };
   const endpoints = new Map<string, Endpoint>([
     ["/header", { methods: new Map([["POST", { serve: async () => failed }]]) }],
@@ -174,7 +174,7 @@ describe("an error that cannot be sent", () => {
     ["/header", "application/json", expect.stringContaining('"upgrade"')],
     ["/error", "application/json", "no error response"],
     [SAY, "application/grpc+json", expect.stringContaining('"connection"')],
-  ])("of %s resets the stream, and reaches onError", async (path, type, message) => {
+  ])("to %s resets the stream, and its error reaches onError", async (path, type, message) => {
     const session = connectHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
     stream.on("error", () => {}).resume();
@@ -188,7 +188,7 @@ describe("an error that cannot be sent", () => {
     ["no host", "GET / HTTP/1.1\r\n\r\n"],
     ["an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n"],
     ["no HTTP", "what\r\n\r\n"],
-  ])("of a request with %s closes the HTTP/1.1 connection, and reaches onError", async (_what, text) => {
+  ])("to a request with %s closes the HTTP/1.1 connection, and its error reaches onError", async (_what, text) => {
     const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
     socket.on("error", () => {}).resume();
     socket.write(text);
@@ -209,7 +209,7 @@ describe("an error that cannot be sent", () => {
   it.each([
     ["/header", 'Invalid character in header content ["x-bad"]'],
     ["/error", "no error response"],
-  ])("of %s closes the HTTP/1.1 connection, and reaches onError", async (path, message) => {
+  ])("to %s closes the HTTP/1.1 connection, and its error reaches onError", async (path, message) => {
     const request = requestHttp1(`${server.url}${path}`, { method: "POST" });
     const error = await new Promise<NodeJS.ErrnoException>((resolve) => request.once("error", resolve).end());
     expect([error.code, errors]).toEqual(["ECONNRESET", [message]]);

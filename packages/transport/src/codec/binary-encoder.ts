@@ -14,7 +14,7 @@ interface FieldPlan extends Writer {
 interface Writer {
   readonly write: (value: never, tag: number, of: never) => void;
   readonly tag: number;
-  /** The plan of a message, or the writer of list elements or map values. */
+  /** The plan of the nested message, or the writer of the list elements or map values. */
   readonly of?: MessagePlan | Writer;
 }
 

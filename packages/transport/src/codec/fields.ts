@@ -18,8 +18,8 @@ export function holdsJsonObject({ message, parent }: DescField): boolean {
 }
 
 /**
- * Creates a filter of a type's fields. The filter returns the fields that satisfy `isSuch`, and the fields whose
- * messages contain a field that satisfies `isSuch`.
+ * Creates a function that filters the fields of a type. The function returns the fields that satisfy `isSuch`, and the
+ * fields whose messages contain such a field at any depth.
  */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {

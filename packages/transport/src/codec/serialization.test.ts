@@ -46,7 +46,7 @@ const bytes = fc.oneof(
     .map(({ chosen, ...init }) =>
       toBinary(PlainSchema, create(PlainSchema, { ...init, choice: { case: "chosenText", value: chosen } } as never)),
     ),
-  // A tag, a length, and content that may have another length.
+  // A tag, a length, and content whose length may differ from the declared length.
   fc
     .array(fc.tuple(fc.integer({ min: 0, max: 130 }), fc.integer({ min: 0, max: 4 }), fc.uint8Array({ maxLength: 4 })))
     .map((parts) => new Uint8Array(parts.flatMap(([tag, length, content]) => [tag, length, ...content]))),
@@ -60,7 +60,10 @@ const bytes = fc.oneof(
   ),
 );
 
-/** Requires that a decoder returns the message of protobuf-es or undefined. Returns the number of decoded messages. */
+/**
+ * Requires that a decoder returns either the same message as protobuf-es or undefined. Returns the number of decoded
+ * messages.
+ */
 function compare<T>(
   arbitrary: fc.Arbitrary<T>,
   decoder: (desc: DescMessage) => (input: T) => Message | undefined,

@@ -71,7 +71,10 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   };
 }
 
-/** Decodes a Uint8Array: protobuf-es copies bytes fields with `slice`, but `slice` of a Buffer does not copy. */
+/**
+ * Passes a Uint8Array to the parser. protobuf-es copies bytes fields with `slice`, but `slice` of a Buffer would not
+ * copy.
+ */
 function parserOf(input: Parser): Parser["parse"] {
   return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
 }
@@ -147,12 +150,13 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     const text = bytes.toString("latin1");
     if (!PLAIN_JSON.test(text)) return undefined;
     const message = create(desc) as unknown as MutableFields;
-    // Quotes occur only around keys and values. Every fourth piece is a key, and its value is two pieces later.
+    // Quotes occur only around keys and values. Each fourth piece between quotes is a key, and its value is two pieces
+    // later.
     const pieces = text.split('"');
     for (let at = 1; at < pieces.length; at += 4) {
       const key = pieces[at] as string;
       const name = names.get(key);
-      // `indexOf` finds a duplicate key at its first position.
+      // `indexOf` returns the first position of a duplicate key.
       if (name === undefined || pieces.indexOf(key) !== at) return undefined;
       message[name] = pieces[at + 2];
     }

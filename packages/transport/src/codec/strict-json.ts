@@ -23,8 +23,8 @@ const fieldsToCheck = fieldsLeadingTo(
 
 /**
  * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as
- * `2026-02-30T00:00:00Z`, or an unknown enum name, for which protobuf-es uses the default value. Call this function
- * after protobuf-es, which refuses all other invalid JSON.
+ * `2026-02-30T00:00:00Z`, or an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Call
+ * this function after protobuf-es, which refuses all other invalid JSON.
  *
  * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the message of
  * protobuf-es
@@ -48,7 +48,8 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // The two names are often equal. Without the Set, the time would be exponential in the depth.
+    // `jsonName` and `name` are often equal. Without the Set, each level would be checked twice, so the time would be
+    // exponential in the depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

@@ -12,9 +12,9 @@ const STRUCT = "google.protobuf.Struct";
 
 /**
  * Creates a variant of a message type in which google.protobuf.Struct fields contain messages instead of JSON objects.
- * Decoding the variant and then calling `restore` converts each field once. protobuf-es alone converts the object to a
- * message and back at each occurrence of the field, so a 52 KB request that repeats one field would take 30 seconds.
- * Returns undefined for a type without a Struct field.
+ * If the caller decodes the variant and then calls `restore`, each field is converted once. protobuf-es alone converts
+ * the object to a message and back at each occurrence of the field. A 52 KB request that repeats one field would then
+ * take 30 seconds. Returns undefined for a type without a Struct field.
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {
   if (fieldsWithStructs(desc).length === 0) return undefined;

@@ -47,7 +47,7 @@ describe("ClientBudget", () => {
     expect([charge("b", "b5"), charge("a", "a6")]).toEqual([undefined, undefined]);
   });
 
-  it("evicts idle holdings first, and checks a limited number of holdings", () => {
+  it("evicts idle holdings first, and checks at most 32 holdings in a search", () => {
     const idle = new Set<string>();
     const { evicted, charge, fill } = open(100, (name) => idle.has(name));
     fill("a", 100);

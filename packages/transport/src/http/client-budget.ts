@@ -51,10 +51,10 @@ const SEARCHED = 32;
 /**
  * A budget that all clients share. Each client is charged for its holdings.
  *
- * If the budget is exhausted, the largest client (with the most units) loses a holding: an idle holding or, if none is
- * idle, the oldest. Exception: the charge would make the charged client at least as large as the largest client. Then
- * the charged client loses an idle holding or, if none is idle, the charge is refused. A small client is therefore
- * never refused because of other clients.
+ * If a charge would exceed the budget, the largest client (with the most units) loses a holding. The client loses an
+ * idle holding or, if none is idle, the oldest. If the charge would make the charged client at least as large as the
+ * largest client, the charged client loses an idle holding instead. If the charged client has no idle holding, the
+ * charge is refused. A small client is therefore never refused because of other clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.
  */
@@ -74,7 +74,8 @@ export class ClientBudget {
   }
 
   /**
-   * Charges a client for a holding. May evict holdings of other clients. Returns undefined if there is no room.
+   * Charges a client for a holding. May evict holdings of this client or of other clients. Returns undefined if the
+   * budget has no room.
    *
    * @param key the client; undefined for a proxy
    * @param options `bytes`: the size of the holding, default one unit. `timeoutMs`: the maximum duration of the holding
@@ -122,7 +123,9 @@ export class ClientBudget {
     return true;
   }
 
-  /** Evicts holdings until a client has room for more units. Returns false if the client must be refused. */
+  /**
+   * Evicts holdings until the budget has room for more units of a client. Returns false if the charge must be refused.
+   */
   #makeRoom(client: Client, more: number): boolean {
     while (this.#total + more > this.#max) {
       const largest = this.#largest();

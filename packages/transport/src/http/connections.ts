@@ -52,8 +52,8 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // GOAWAY contains the last stream that the server processes, so the client repeats later calls. A session without
-    // streams closes at once.
+    // GOAWAY contains the id of the last stream that the server processes. The client repeats the calls of later
+    // streams. A session without streams closes immediately.
     session.close();
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
@@ -113,8 +113,8 @@ export class Connections {
   }
 
   /**
-   * Closes every connection without losing a request in transit. HTTP/2 announces the end by GOAWAY, HTTP/1.1 by the
-   * next response.
+   * Closes every connection without losing a request in transit. Announces the end to HTTP/2 clients by GOAWAY, and to
+   * HTTP/1.1 clients by `Connection: close` in the next response.
    *
    * @param quietMs the silence after which an HTTP/1.1 connection is closed without another response, in milliseconds
    * @returns a function that stops checking for silent connections; call it when all connections are closed
@@ -162,15 +162,12 @@ export class Http1Connection {
   #latest: ServerResponse | undefined;
   /** The original `onIncoming`, which passes a request to node:http. */
   #serve: ((...incoming: Incoming) => number) | null | undefined;
-  /** The pipelined requests that wait behind the current one. While a request waits, no more bytes are read. */
+  /** The pipelined requests that wait behind the current request. While a request waits, no more bytes are read. */
   readonly #pipelined: Incoming[] = [];
   /** Responds to a request that node:http has refused. Called after the earlier pipelined requests are answered. */
   #refuseLast: (() => void) | undefined;
   #isOver = false;
-  /**
-   * Whether the connection closes after the waiting requests. If no request waits, the connection closes after the next
-   * request.
-   */
+  /** Whether the connection closes after the last waiting request or, if no request waits, after the next request. */
   #isClosing = false;
   #isBroken = false;
 
@@ -194,7 +191,7 @@ export class Http1Connection {
 
   /**
    * Delays each pipelined request until the requests before it are answered. node:http would serve all requests of a
-   * packet at once, which can be thousands. Call this method after node:http has received the connection.
+   * packet, possibly thousands, in one turn. Call this method after node:http has received the connection.
    */
   servePipelinedInTurn(): void {
     const { parser } = this.#socket;
@@ -207,7 +204,7 @@ export class Http1Connection {
       // The response to a refused request stays `#latest` until the body of the request has arrived. Only then does the
       // parser pass on the next request.
       if (latest?.writableFinished !== false && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
-      // A request for another protocol cannot wait, because node:http must receive it at once.
+      // A request for another protocol cannot wait, because node:http must receive this request immediately.
       if (this.#isClosing || req.upgrade) {
         this.closeAfterNext();
         return 0;
@@ -292,7 +289,7 @@ export class Http1Connection {
     else if (res.headersSent) res.once("finish", () => endSocket(socket));
     else {
       res.setHeader("connection", "close");
-      // node:http would close the socket at once. If more bytes then arrived, the client could lose the response.
+      // node:http would close the socket immediately. If more bytes then arrived, the client could lose the response.
       socket.destroySoon = () => endSocket(socket);
     }
   }
@@ -356,7 +353,8 @@ function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
 const LINGER_MS = 5000;
 
 /**
- * Closes a connection after discarding up to 16 MiB of arriving data. Closing at once could lose the response.
+ * Closes a connection after discarding up to 16 MiB of arriving data. If the connection closed immediately, the client
+ * could lose the response.
  *
  * @param last bytes to write before closing
  */

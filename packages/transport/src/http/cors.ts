@@ -12,7 +12,7 @@ export interface CorsOptions {
   readonly responseHeaders: readonly string[];
 }
 
-/** The maximum age of a cached preflight response, in seconds. Chromium uses at most this age. */
+/** The maximum age of a cached preflight response, in seconds. Chromium limits the age to this value. */
 const MAX_AGE_SECONDS = 7200;
 
 export class Cors {

@@ -13,10 +13,16 @@ import {
   ServerRequest,
 } from "./server-request.ts";
 
-/** Whether the runtime is Node. The node:http of Node writes headers and a string body at once, and needs `readEnd`. */
+/**
+ * Whether the runtime is Node. The node:http of Node writes headers and a string body in one write, and needs
+ * `readEnd`.
+ */
 const IS_NODE = !("Deno" in globalThis);
 
-/** The maximum length of a converted body, in bytes. Converting a longer body costs more than a second write. */
+/**
+ * The maximum length of a body that is converted to a string, in bytes. For a longer body, the conversion costs more
+ * than a second write.
+ */
 const MAX_MERGED_BYTES = 4096;
 
 /** Creates a listener for HTTP/1.1 requests. @param expectation the `Expect` header of requests (RFC 9110, 10.1.1) */
@@ -35,8 +41,8 @@ export function http1Listener(context: RequestContext, expectation: "none" | "co
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**
- * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front of the server may find another end or another
- * host in this request (RFC 9112, 6.1 and 3.2).
+ * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front of the server may determine another end or
+ * another host of this request (RFC 9112, 6.1 and 3.2).
  */
 function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;
@@ -96,8 +102,9 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   /**
-   * Checks the socket in addition, because node:http does not close a waiting pipelined response when the connection
-   * closes. `writableEnded` is true if `Http1Connection.onClientError` has ended the response.
+   * Whether the client has disconnected. Also checks the socket, because node:http does not close a waiting pipelined
+   * response when the connection closes. `writableEnded` is true if `Http1Connection.onClientError` has ended the
+   * response.
    */
   get isDisconnected(): boolean {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
@@ -146,7 +153,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     this.readEnd();
-    // Without 100 Continue, the client may or may not send the body (RFC 9110, 10.1.1), so the server cannot find the
+    // Without 100 Continue, the client may send or omit the body (RFC 9110, 10.1.1). The server then cannot find the
     // start of the next request.
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);
@@ -156,18 +163,18 @@ class Http1Request extends ServerRequest<ServerResponse> {
       res.addTrailers(trailers as { [name: string]: string });
       res.end();
     } else if (body.length <= MAX_MERGED_BYTES && IS_NODE) {
-      // node:http sends a string in one write with the headers, which saves 4 % of the CPU of a call. latin1 has one
-      // byte per character.
+      // node:http sends a string and the headers in one write. This saves 4 % of the CPU of a call. latin1 has one byte
+      // per character.
       const isAscii = typeof body === "string" && Buffer.byteLength(body) === body.length;
       res.end(isAscii ? body : bodyBytes(body).toString("latin1"), "latin1");
     } else {
       res.end(bodyBytes(body));
     }
-    // The kernel accepts most responses at once. A response that waits in a pipeline has no socket yet.
+    // The kernel accepts most responses immediately. A response that waits in a pipeline has no socket yet.
     const isTaken = res.writableFinished || (res.socket !== null && req.socket.writableLength === 0);
     if (!isTaken) this.chargeResponse(body.length);
-    // Discard the rest of the body: if the connection closed with unread bytes, the client could lose the response.
-    // node:http ends a request that arrives too slowly.
+    // Discard the rest of the body. If the connection closed with unread bytes, the client could lose the response. If
+    // the rest arrives too slowly, node:http ends the request.
     if (this.hasBody && !req.readableEnded) discard(req, () => req.destroy());
   }
 

@@ -17,10 +17,10 @@ interface Peer {
 /**
  * The sockets of sessions. node:http2 exposes only a proxy of the socket, which cannot be destroyed.
  *
- * A session must not reference its closed socket, not even by a listener or a timer. Node keeps a session whose
- * SETTINGS were never acknowledged as long as the handle of the session exists. The socket may reference this handle,
- * by the stack trace of the error that ended the session. The garbage collector would never free this cycle through
- * native memory.
+ * A session must not reference its closed socket, not even by a listener or a timer. If the client has never
+ * acknowledged SETTINGS, Node keeps the session as long as the handle of the session exists. The socket may reference
+ * this handle, by the stack trace of the error that ended the session. The garbage collector would never free this
+ * cycle through native memory.
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
@@ -45,16 +45,16 @@ export function peerOfSession(session: Http2Session | undefined): string {
   return (session && peers.get(session)?.address) ?? "";
 }
 
-/** Closes an HTTP/2 connection at once. node:http2 alone would wait until all pending data is written. */
+/** Closes an HTTP/2 connection immediately. node:http2 alone would wait until all pending data is written. */
 export function endConnection(session: Http2Session): void {
   session.destroy();
   peers.get(session)?.socket?.destroy();
 }
 
 /**
- * Stops reading a session because of a caller's calls. Returns a function that resumes reading; undefined if the
- * session is already paused or closed. Best effort: after a write that the kernel could not take at once, node:http2
- * itself starts to read again.
+ * Stops reading a session because a caller has many waiting calls. Returns a function that resumes reading; undefined
+ * if the session is already paused or closed. Best effort: if the kernel cannot take all bytes of a write immediately,
+ * node:http2 itself starts to read again.
  */
 export function pauseSession(session: Http2Session, caller: string): (() => void) | undefined {
   const peer = peers.get(session);
@@ -68,15 +68,18 @@ export function pauseSession(session: Http2Session, caller: string): (() => void
   };
 }
 
-/** Returns whether a session was last paused because of the calls of a caller. */
+/** Returns whether the calls of a caller caused the last pause of a session. */
 export function wasPausedFor(session: Http2Session, caller: string): boolean {
   return peers.get(session)?.caller === caller;
 }
 
-/** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */
+/**
+ * Whether HTTP/2 streams end before the kernel has taken their bytes: true on Deno. On Node, a stream waits for the
+ * kernel.
+ */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/** Returns the number of bytes that a connection has written, and the number that the kernel has taken. */
+/** Returns the number of bytes that a connection has written, and the number of bytes that the kernel has taken. */
 export function bytesOf(session: Http2Session): { readonly written: number; readonly taken: number } {
   const { bytesWritten: written = 0, writableLength = 0 } = peers.get(session)?.socket ?? {};
   return { written, taken: written - writableLength };

@@ -41,7 +41,7 @@ export function http2Listener(context: RequestContext) {
     if (Object.keys(headers).length < rawHeaders.length / 2) Object.assign(headers, joinFields(rawHeaders));
     if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
     const request = new Http2Request(stream, headers, context);
-    // A stream that was opened and reset in one packet is closed before the event `stream`.
+    // If one packet opens and resets a stream, the stream is closed before the event `stream`.
     if (request.isDisconnected) return;
     // node:http2 enforces its own limit on headers only after the client has acknowledged the settings.
     let bytes = 0;
@@ -75,9 +75,12 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly target: string;
   readonly headers: HeaderRecord;
   protected readonly hasBody = true;
-  /** The session of the stream. Stored here, because an ended stream has no session. */
+  /** The session of the stream. Stored in the request, because an ended stream has no session. */
   private readonly session: Http2Session | undefined;
-  /** Whether the response body is written. If the stream was reset, the kernel may not have taken the bytes. */
+  /**
+   * Whether the response body is written. True also for a reset stream, even if the kernel has not taken all bytes of
+   * the body.
+   */
   private isBodyWritten = true;
   /** The number of bytes that the connection had written after the response body. Set if `STREAMS_END_EARLY`. */
   private writtenBytes = 0;
@@ -154,7 +157,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     } else {
       stream.respond(headers);
     }
-    // node:http2 has already ended a response to HEAD, or with a status that allows no body.
+    // node:http2 has already ended the response if the method is HEAD, or if the status allows no body.
     this.isBodyWritten = stream.writableEnded || body.length === 0;
     this.chargeResponse(body.length);
     if (this.isDisconnected) return;
@@ -204,8 +207,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * The number of unsent bytes of a connection that are not charged on Deno: a short response on each stream of the
- * connection. Over TLS, Deno passes short responses to the kernel some turns later. Without this allowance, a burst of
+ * The number of unsent bytes of a connection that are not charged on Deno. The number suffices for a short response on
+ * each stream. Over TLS, Deno passes short responses to the kernel some turns later. Without this allowance, a burst of
  * short responses on many connections would exceed the budget of the client.
  */
 const MAX_UNSENT_BYTES = 64 * 1024;
@@ -222,8 +225,8 @@ function skipError(stream: ServerHttp2Stream): void {
 }
 
 /**
- * Closes a stream or its session: on Node in the next turn of the event loop, on Deno at once. Node 20.20 corrupts its
- * memory if a session, or a stream with unsent bytes, closes while the session is reading.
+ * Closes a stream or its session: on Node in the next turn of the event loop, on Deno immediately. Node 20.20 corrupts
+ * its memory if a session, or a stream with unsent bytes, closes while the session is reading.
  */
 function afterReading(act: () => void): void {
   if (STREAMS_END_EARLY) act();
@@ -245,8 +248,8 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
 
 /**
  * Reads and discards the rest of an answered request. If the rest stayed unread, node:http2 would never destroy the
- * stream or return its flow-control window. If the stream were reset at once, some clients would lose the response. The
- * stream is reset if too many bytes arrive, or if its charge to `streams` times out.
+ * stream or return its flow-control window. If the stream were reset immediately, some clients would lose the response.
+ * The stream is reset if too many bytes arrive, or if its charge to `streams` times out.
  */
 function discardRest(stream: ServerHttp2Stream): void {
   discard(stream, () => afterReading(() => stream.close(constants.NGHTTP2_NO_ERROR)));

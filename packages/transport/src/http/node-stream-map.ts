@@ -43,8 +43,8 @@ class OpenStreams implements Streams {
 }
 
 /**
- * Replaces the `Map` in which node:http2 keeps the open streams of a session, because it makes garbage collection
- * expensive.
+ * Replaces the `Map` in which node:http2 keeps the open streams of a session, because this `Map` makes garbage
+ * collection expensive.
  *
  * V8 copies a `Map` to a new table after a few insertions and deletions. The old table references the new table and the
  * streams that were open at that time. Once a table is in the old generation, each later table gets there too, with its

@@ -84,7 +84,7 @@ const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
   maxSessionMemory: SESSION_MEMORY_MB,
-  // By default, node:http2 ends a connection with all its calls after it has refused 100 streams.
+  // By default, node:http2 ends a connection with all its calls after it has refused 100 streams of the connection.
   maxSessionRejectedStreams: 2 ** 31 - 1,
 };
 const HTTP1_OPTIONS = {
@@ -119,9 +119,9 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
 /**
  * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if `tls` is set.
  *
- * The HTTP/1.1 server listens. This server passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an
- * HTTP/2 server. On Deno the HTTP/1.1 server must listen, because Deno drops the connections of another listener after
- * one request. The option `allowHTTP1` of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
+ * The HTTP/1.1 server listens, and passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an HTTP/2
+ * server. On Deno the HTTP/1.1 server must listen, because Deno drops the connections of another listener after one
+ * request. The option `allowHTTP1` of node:http2 is no alternative, because it ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
@@ -156,7 +156,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   });
   // Without this listener, node:http closes the connection before the requests ahead of a CONNECT are answered.
   server.on("connect", (_request, socket: Socket) => Http1Connection.of(socket).refuseTunnel());
-  // This server does not listen. The HTTP/1.1 server passes the connections of HTTP/2 to this server.
+  // The HTTP/2 server does not listen. The HTTP/1.1 server passes HTTP/2 connections to the HTTP/2 server.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
   http2.on("stream", http2Listener(context));
@@ -200,7 +200,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     // The types of Node 20 do not have `reusePort`.
     server.listen({ host, port, reusePort, backlog: BACKLOG } as NetListenOptions, () => {
       server.off("error", reject);
-      // If a connection cannot be accepted, for example without free file descriptors, the process must not end.
+      // If the system cannot accept a connection, for example for lack of file descriptors, the process must not end.
       server.on("error", (error) => options.onConnectionError?.(error));
       resolve();
     });
@@ -242,7 +242,7 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
     : createServer(options);
   // By default, node:http responds to a failed handshake as to a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
-  // `maxHeaderSize` limits the headers. By default, node:http silently drops header fields beyond a number.
+  // `maxHeaderSize` limits the headers. By default, node:http silently drops header fields beyond a maximum number.
   server.maxHeadersCount = 0;
   return server;
 }

@@ -163,7 +163,7 @@ it("frees the memory of an oversized body before the rest of the body arrives", 
   for (const source of sources) source.destroy();
 });
 
-it("abandons a response beyond the budget, except a short response that the kernel takes in time", async () => {
+it("abandons a response beyond the budget, unless the response is short and the kernel takes it in time", async () => {
   const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), streams: new ClientBudget(4) });
   const charge = vi.spyOn(context.streams, "charge");
   const [long, taken, ...unread] = [UNIT_BYTES + 1, ...Array(10).fill(1)].map(
@@ -179,7 +179,7 @@ it("abandons a response beyond the budget, except a short response that the kern
   expect([taken, long].map((each) => each?.isAbandoned)).toEqual([false, true]);
 });
 
-it("calls outliveTurn once for each request, at the end of the next turn", async () => {
+it("calls outliveTurn once for each request, at the end of the turn after the request", async () => {
   const turn = new Turn();
   const requested: number[] = [];
   const begin = (i: number, then = () => {}) =>

@@ -33,14 +33,14 @@ export interface RequestContext extends RequestHandlers {
   readonly bodies: ClientBudget;
   readonly responses: ClientBudget;
   /**
-   * Limits the number of open streams that need little memory: streaming calls, bodies of open methods, and answered
-   * requests whose bodies still arrive. A short response beyond the budget of `responses` is charged here for
-   * `SHORT_WRITE_MS`.
+   * Limits the number of open streams that need little memory. These are streaming calls, bodies of open methods, and
+   * answered requests whose bodies still arrive. A short response beyond the budget of `responses` is charged to this
+   * budget, for at most `SHORT_WRITE_MS`.
    */
   readonly streams: ClientBudget;
 }
 
-/** The `error` listener of requests and responses. The error means that the client has disconnected. */
+/** Ignores the `error` events of requests and responses, which mean that the client has disconnected. */
 export function ignore(): void {}
 
 /**
@@ -189,8 +189,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
   private async answer(): Promise<void> {
     const { route } = this;
-    // node:http2 keeps a stream and its request in memory until the next major garbage collection. The request must not
-    // keep the call for that time.
+    // node:http2 keeps a stream and its request in memory until the next major garbage collection. For that time, the
+    // request must not keep its call in memory.
     this.route = undefined;
     if (!route) return;
     // If the client has reset the stream, the stream emits `end` although its body is incomplete.
@@ -208,7 +208,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /**
-   * Charges the client for a long response at once, because one turn of the event loop could create many long
+   * Charges the client for a long response immediately, because one turn of the event loop could create many long
    * responses. Charges the client for a short response if the response is unsent after its turn.
    */
   protected chargeResponse(bytes: number): void {

@@ -18,8 +18,8 @@ export interface AdmissionOptions {
   /** The queue of unary calls. Several ports may share a queue. Default: a queue without a limit. */
   readonly queue?: CallQueue | undefined;
   /**
-   * Returns whether anyone may call a method. Calls of an open method never wait and are not counted. Their bodies have
-   * less time to arrive. Default: no method is open.
+   * Returns true for an open method, which clients may call without authentication. Calls of an open method never wait
+   * and do not count as in flight. Their bodies have less time to arrive. Default: no method is open.
    */
   readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;
@@ -38,7 +38,7 @@ export class Admission implements CallGate {
     this.contextValues = options.contextValues;
   }
 
-  /** Authorizes a call when the call may begin. Never rejects. */
+  /** Waits until a call may begin, then authorizes the call. Never rejects. */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
     const isOpen = this.openMethods.has(method);
     const isQueued = method.methodKind === "unary" && !isOpen;

@@ -32,7 +32,7 @@ async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await nextTurn();
 }
 
-it("begins calls at once, up to a maximum in each turn of the event loop", async () => {
+it("begins calls immediately, up to 64 in each turn of the event loop", async () => {
   const { queue, begun } = busyQueue();
   expect(begun).toBe(64);
   await turns(1);
@@ -54,7 +54,7 @@ it("lets callers take turns, and begins the calls of each caller in order", asyn
   expect([order.length, queue.length, queue.tryBegin()]).toEqual([103, 0, true]);
 });
 
-it("refuses calls only if the queue is full, beginning with the oldest call of the caller with the most calls", async () => {
+it("if the queue is full, refuses the oldest call of the caller with the most calls", async () => {
   const refused: string[] = [];
   const { order, wait } = busyQueue({ maxCalls: 3 });
   const calls = ["flood 1", "flood 2", "flood 3", "flood 4", "b", "c", "d"].map(async (name) => {
@@ -137,7 +137,7 @@ it("refuses waiting calls when their deadline passes, and lets calls with a long
   expect(order.slice(4)).toEqual(Array(64).fill("longest waited-too-long"));
 });
 
-it("refuses a limited number of late calls in one turn", async () => {
+it("in each turn of the event loop, refuses at most 64 calls that have waited too long", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 1000; i++) void wait(`late ${i}`);
@@ -209,7 +209,7 @@ it("pauses the connections of a caller with many waiting calls, and resumes at m
   expect(paused).toBe(0);
   for (let i = 0; i < 20; i++) void wait("flood", { pauseConnections });
   expect(paused).toBe(20);
-  // The first pause also stops the known connections of the caller.
+  // The first pause also stops the connections that earlier calls of the caller had stopped.
   expect(firsts).toEqual([true, ...Array(19).fill(false)]);
   await turns(1);
   expect([queue.length, paused]).toEqual([260, 20]);
@@ -219,7 +219,7 @@ it("pauses the connections of a caller with many waiting calls, and resumes at m
   expect([queue.length, paused]).toEqual([180, 0]);
 });
 
-it("searches for the connections of a caller only once if another caller has paused these connections", async () => {
+it("tries only once to pause a caller's other connections, even if it pauses no connection", async () => {
   const { wait } = busyQueue();
   const firsts: boolean[] = [];
   const pauseConnections = (_caller: string, isFirst: boolean) => {
@@ -230,7 +230,7 @@ it("searches for the connections of a caller only once if another caller has pau
   expect(firsts).toEqual([true, false, false, false]);
 });
 
-it("resumes all connections of a caller when none of its calls waits", async () => {
+it("resumes all connections of a caller when no call of the caller waits", async () => {
   const { queue, wait } = busyQueue();
   let paused = 0;
   const pauseConnections = () => {
@@ -243,7 +243,7 @@ it("resumes all connections of a caller when none of its calls waits", async () 
   expect(paused).toBe(0);
 });
 
-it("resumes a paused connection although other calls of the caller keep arriving", async () => {
+it("resumes a paused connection even if calls of the caller keep arriving on other connections", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, wait } = busyQueue();
   let paused = 0;
@@ -259,7 +259,8 @@ it("resumes a paused connection although other calls of the caller keep arriving
   }
   expect(queue.length).toBeGreaterThan(256);
   expect(paused).toBe(0);
-  // Each turn begins 16 calls. The connection is resumed after 100 calls, the maximum of one connection.
+  // Each turn begins 16 calls. The queue resumes the connection after 100 calls, the maximum number of streams of one
+  // connection.
   expect(turnsPaused).toBeGreaterThanOrEqual(7);
   expect(turnsPaused).toBeLessThanOrEqual(9);
 });

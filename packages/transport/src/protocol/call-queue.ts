@@ -20,8 +20,8 @@ const PER_MS = 3;
 
 /**
  * The maximum number of waiting calls before connections are paused, divided equally among the groups and the callers
- * of a group. If a caller has more waiting calls, its connections are not read, because each call that is read costs
- * memory and garbage collection.
+ * of a group. If a caller exceeds this number, the server does not read the connections of the caller, because each
+ * further call costs memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
@@ -29,8 +29,8 @@ const READ_AHEAD = 256;
 const RESUMED_PER_TURN = 4;
 
 /**
- * The maximum number of calls to take from the queue, per call that may begin. Refusing a late call costs as much CPU
- * as beginning a call.
+ * The maximum number of calls to take from the queue, per call that may begin. Refusing a call that has waited too long
+ * costs as much CPU as beginning a call.
  */
 const TAKEN_PER_BEGUN = 4;
 
@@ -43,8 +43,8 @@ export const CALL_BYTES = 4096;
 const MAX_RETRY_AFTER = 10;
 
 /**
- * The longest wait of a call with a deadline, in milliseconds. If the call were refused earlier, the client would call
- * again.
+ * The longest wait of a call with a deadline, in milliseconds. A refused client calls again within this time
+ * (`Retry-After`), so an earlier refusal would save no work.
  */
 export const MAX_DEADLINE_WAIT_MS = 1000 * MAX_RETRY_AFTER;
 
@@ -112,8 +112,8 @@ class Group {
 }
 
 /**
- * Begins calls in a fair order. While a worker has time, a call begins at once. While a worker is busy, calls wait, and
- * the callers take turns: a caller with many waiting calls does not delay the calls of other callers.
+ * Begins calls in a fair order. While a worker has time, a call begins immediately. While a worker is busy, calls wait,
+ * and the callers take turns. A caller with many waiting calls does not delay the calls of other callers.
  *
  * A waiting call uses only the memory of its request: its headers, and the part of its body that has arrived.
  */
@@ -151,7 +151,7 @@ export class CallQueue {
     return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil(this.#waiting / Math.max(1, this.#perSecond))));
   }
 
-  /** Begins a call at once. Returns false if the call must wait. */
+  /** Begins a call immediately. Returns false if the call must wait. */
   tryBegin(): boolean {
     if (this.#waiting > 0 || this.#begun >= MAX_AT_ONCE || this.inFlight >= this.#max) return false;
     this.#begin();
@@ -203,11 +203,12 @@ export class CallQueue {
   }
 
   /**
-   * Makes room for a new call: refuses the oldest call of the caller with the most calls. The clients of newer calls
-   * are more likely to wait for the answer. Returns false if the new call itself must be refused.
+   * Makes room for a new call: refuses the oldest call of the caller with the most calls. The client of the oldest call
+   * is the least likely to still wait for the answer. Returns false if the new call itself must be refused.
    *
    * @param group the group of the new call
-   * @param line the line of the new call. If no other group or line is larger after the new call, this line loses a call
+   * @param line the line of the new call. If no other group or line is larger after the new call, this line loses a
+   * call
    */
   #makeRoom(group: Group | undefined, line: Line | undefined): boolean {
     const isOwn = (group?.units ?? 0) + 1 >= this.#largest.units;
@@ -280,9 +281,9 @@ export class CallQueue {
   }
 
   /**
-   * Begins the oldest call of the next caller. If this call is too late, refuses it and begins the newest call of the
-   * caller, because the other old calls are probably too late. Then all other groups have a turn before this group, and
-   * all other callers of this group before this caller.
+   * Begins the oldest call of the next caller. If the oldest call has waited too long, refuses this call, and begins
+   * the newest call of the caller: the other old calls have probably waited too long. The next turn of the group comes
+   * after all other groups, and the next turn of the caller after all other callers of the group.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;
@@ -304,8 +305,8 @@ export class CallQueue {
   }
 
   /**
-   * Resumes a paused connection if further calls should be read, or if the number of taken calls reaches the maximum of
-   * one connection. Without the second condition, calls of other connections, such as those of HTTP/1.1, could keep the
+   * Resumes a paused connection if the server may read further calls of the caller. Also resumes a connection after
+   * `MAX_HTTP2_STREAMS` taken calls. Otherwise calls of other connections, such as HTTP/1.1 connections, could keep the
    * connection paused. If no call of the caller waits, resumes all connections of the caller.
    */
   #resume(group: Group, line: Line): void {
@@ -329,7 +330,10 @@ export class CallQueue {
   }
 }
 
-/** Moves a caller to the end, or removes it. A `Map` copies itself after a few moves, so a single caller stays. */
+/**
+ * Moves a caller or group to the end of the map; removes an empty one. A `Map` copies itself after a few moves, so a
+ * single entry stays in its place.
+ */
 function endTurnOf<Value extends { readonly key: string }>(
   map: Map<string, Value>,
   value: Value,

@@ -153,7 +153,7 @@ export class Call implements CallHead {
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       const left = this.timeLeft();
-      // A longer timer would fire at once. No call lasts as long as `MAX_TIMER_MS`.
+      // A longer timer would fire immediately. No call lasts as long as `MAX_TIMER_MS`.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.stopTimer = timer.cleanup;
       const { shutdownSignal } = this.unary?.options ?? {};

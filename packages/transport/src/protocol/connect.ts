@@ -72,7 +72,10 @@ function respond(
   return { status, headers, body };
 }
 
-/** Creates the error for a body that was not read to its end. The message contains the declared size, if any. */
+/**
+ * Creates the error for a body that exceeds the limit, and was therefore not read to its end. The message contains the
+ * declared size, if any.
+ */
 function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";

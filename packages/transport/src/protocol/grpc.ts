@@ -14,7 +14,10 @@ import { decodeWebText } from "./web-text.ts";
 const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
-/** The number of body bytes in addition to one message: its prefix, and the prefix of a trailer or a second message. */
+/**
+ * The number of bytes that a body may have in addition to one message. Suffices for the prefix of the message, and for
+ * the prefix of a trailer or a second message.
+ */
 const MORE_BYTES = 2 * PREFIX_BYTES;
 
 const EMPTY = Buffer.alloc(0);
@@ -34,7 +37,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // A text that is too long was not read to its end, so decoding it may fail.
+    // If a text is too long, the transport has not read its end, so decoding may fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
@@ -57,8 +60,7 @@ export const grpcProtocol: UnaryProtocol = {
 /** Decodes the only message of a unary request. Rejects with RefusalError or ConnectError. */
 async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Message> {
   const { format, maxMessageBytes, requestCompression } = exchange;
-  // If a body is too long, the number of bytes that were read varies. Truncate the body, so that the error does not
-  // vary.
+  // If a body is too long, the number of arrived bytes varies. The body is truncated, so that the error does not vary.
   const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
   let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
   let only: Message | undefined;
@@ -149,7 +151,10 @@ export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpRe
   return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
-/** Replaces lone surrogates, which percent-encoding refuses. A truncated quotation in a message may contain one. */
+/**
+ * Replaces lone surrogates, which percent-encoding refuses. A truncated quotation in a message may contain a lone
+ * surrogate.
+ */
 function wellFormed(error: ConnectError): ConnectError {
   const { rawMessage, code, metadata, details } = error;
   if (rawMessage.isWellFormed()) return error;

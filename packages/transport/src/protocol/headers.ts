@@ -3,7 +3,10 @@ import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
 import type { HeaderRecord } from "../http-types.ts";
 
-/** Spaces that `Headers.append` of an empty value leaves at the ends. HTTP/2 drops a header with these spaces. */
+/**
+ * Spaces at the ends of a value, which `Headers.append` adds for an empty value. HTTP/2 drops a header with these
+ * spaces.
+ */
 const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;
 const PLAIN_NAME = /^[a-z0-9-]+$/;
 const PLAIN_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;

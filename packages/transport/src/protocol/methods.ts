@@ -23,9 +23,7 @@ export interface UnaryMethod {
   readonly options: UniversalHandlerOptions;
   /** The implementation with its interceptors. Set at the first call. */
   handler: ReturnType<Interceptor> | undefined;
-  /**
-   * Created at the first call in the format, because creating all serializations at the start would delay the start.
-   */
+  /** Created at the first call in this format, because the creation of all serializations would delay the start. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };

@@ -6,7 +6,7 @@ import { formatOf } from "./headers.ts";
 /** The cause of an overload refusal: the queue is full, the call has waited too long, or its deadline has passed. */
 export type OverloadCause = "queue-full" | "waited-too-long" | "deadline-exceeded";
 
-/** The reason for the refusal of a request. `error` is Connect's error, if there is one. */
+/** The reason for the refusal of a request. `error` is the error that caused the refusal, if any. */
 export type Refusal =
   | { readonly kind: "malformed-http" }
   /** A `Transfer-Encoding` other than `chunked`. */
@@ -56,7 +56,10 @@ export interface RefusedRequest {
 /** Creates the response to a request that is refused before a route serves it. */
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
-/** Creates the error that the client of a refused request receives. Called once per refused request. */
+/**
+ * Creates the error that the client of a refused request receives. The transport calls this function once per refused
+ * request.
+ */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
 /** The HTTP status of a refusal outside of the RPC protocols, if it differs from the status of the error code. */
@@ -128,7 +131,7 @@ export function refusalOf(reason: unknown): Refusal {
 /** The maximum size of a stream's request messages, in bytes. Set by the transport. */
 export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "maximum size of messages" });
 
-/** Returns the refusal for an error of Connect's handler while reading the messages of a stream. */
+/** Returns the refusal for an error that Connect's handler throws while it reads the messages of a stream. */
 export function streamRefusal(error: ConnectError, { header, contextValues }: StreamRequest): Refusal {
   if (error.code === Code.ResourceExhausted) {
     return { kind: "message-too-large", maxBytes: contextValues.get(kReadMaxBytes), error };

@@ -22,7 +22,7 @@ describe("a deadline for Connect's handler", () => {
     expect(grpc(text)).toBe("2147483S");
   });
 
-  it("in milliseconds with ten digits is reduced to the longest timer", () => {
+  it("of Connect with ten digits is reduced to the longest timer", () => {
     expect([connect("9999999999"), connect("2147483648")]).toEqual(["2147483647", "2147483647"]);
   });
 

@@ -4,7 +4,7 @@ import { connectProtocol } from "./connect.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { formatOf, headerValue } from "./headers.ts";
 
-/** The smallest number of milliseconds that exceeds the eight digits of `grpc-timeout`. */
+/** The smallest number of milliseconds with more than eight digits, the maximum of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
 /** Request headers whose refused values Connect repeats in a response header. A value of 24 KiB could not be sent. */
@@ -21,8 +21,8 @@ const ECHOED = [
 const MAX_ECHOED_LENGTH = 64;
 
 /**
- * Prepares request headers for Connect's own handler. Truncates the headers that Connect repeats. Limits the deadline,
- * so that the stream ends with an error of its protocol.
+ * Prepares request headers for Connect's own handler. Truncates the headers that Connect repeats. Limits the deadline
+ * to the maximum duration, so that the stream ends with an error of its protocol.
  *
  * @param headers modified in place
  * @param lifetimeMs the maximum duration of the stream in milliseconds; Infinity for no limit
@@ -38,7 +38,7 @@ export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number):
   const { timeoutMs = lifetimeMs, error } = parseTimeout(headerValue(headers, name), Infinity);
   // Connect itself refuses a malformed deadline.
   if (error !== undefined || timeoutMs === Infinity) return;
-  // Connect passes the deadline to setTimeout, which fires at once if the delay is too long.
+  // Connect passes the deadline to setTimeout, which fires immediately if the delay is too long.
   const ms = Math.min(timeoutMs, lifetimeMs, MAX_TIMER_MS);
   if (headers[name] !== undefined && ms === timeoutMs) return;
   headers[name] = !isGrpc ? String(ms) : ms < TOO_LONG_FOR_GRPC_MS ? `${ms}m` : `${Math.trunc(ms / 1000)}S`;

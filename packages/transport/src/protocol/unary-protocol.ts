@@ -28,15 +28,15 @@ export interface UnaryProtocol {
   readonly encodingHeader: string;
   readonly acceptHeader: string;
   parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
-  /** The maximum number of bytes of a body in addition to its message. */
+  /** The maximum number of bytes that a body may have in addition to its message. */
   readonly moreBytes: number;
   readonly trailers: HeaderRecord;
-  /** Whether a response names its compression even if it is too short to be compressed. */
+  /** Whether the response headers name the negotiated compression even if the message is too short to be compressed. */
   readonly alwaysNamesEncoding: boolean;
   decode(request: HttpRequest, exchange: UnaryExchange): Message | Promise<Message>;
   /** The number of free bytes that `seal` needs before the response message. */
   readonly headroom: number;
-  /** Completes an encoded message, for example by its envelope. Default: adds nothing. */
+  /** Completes an encoded message, for example with its envelope. Default: adds nothing. */
   readonly seal?: (encoded: Buffer, exchange: UnaryExchange) => Body | Promise<Body>;
   respond(body: Body, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
   respondError(error: ConnectError, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
