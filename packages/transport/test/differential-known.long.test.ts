@@ -45,7 +45,7 @@ describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, ours, connect, reason }) 
 describe("the port compared with Connect's adapter", () => {
   const form = FORMS.find(({ name }) => name === "connect binary over HTTP/2") as Form;
 
-  it("does not pass an upload that is reset to the implementation", async () => {
+  it("does not pass a reset upload to the implementation", async () => {
     const pair = await openPair();
     const request = requestOf(form, talk({ text: "lost" }), { withLength: false });
     for (const candidate of [pair.ours, pair.connect]) {
@@ -77,7 +77,7 @@ describe("the port compared with Connect's adapter", () => {
     await pair.close();
   });
 
-  it("replaces all values of a response header; Connect keeps every second old field and one of several cookies", async () => {
+  it("replaces all values of a response header, although Connect keeps every second old field and one of several cookies", async () => {
     const pair = await openPair();
     const headers = [
       ["set-cookie", "a=1"],

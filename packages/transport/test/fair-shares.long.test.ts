@@ -78,7 +78,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
 
   it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // 64 half bodies have 64 MiB. Their buffers take up to 50 % more.
+    // 64 half bodies take 64 MiB. Their buffers take up to 50 % more.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
     await waitFor("the server refuses the other bodies", () => refused() > 20);
@@ -183,7 +183,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     await closeAll();
   });
 
-  it("connections of a trusted proxy are never closed for other clients", async () => {
+  it("connections of a trusted proxy are never closed to make room for other clients", async () => {
     const opened = await Promise.all(Array.from({ length: CONNECTIONS - 2 }, () => dial("h2", PROXY)));
     for (const raw of opened) raw.push(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })]));
     for (const raw of opened) await pinged(raw);

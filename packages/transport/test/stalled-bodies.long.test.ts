@@ -8,7 +8,7 @@ import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, { arrivalTimeoutMs: 1500, tls: tls?.server });
 
-  it("are answered with a timeout, with or without a first piece", async () => {
+  it("end with status 408, even if no part of the body has arrived", async () => {
     const none = await dial();
     none.push(Buffer.concat([HELLO, requestHeaders(1, {})]));
     const one = await dial();

@@ -12,8 +12,8 @@ import { describeAttacks } from "./port.ts";
 const MIB = 1024 * 1024;
 
 /**
- * The limit for a connection, in KiB. The memory of Deno's TLS varies by about 50 MiB on 8 connections. A server that
- * kept every chunk would hold five times the limit.
+ * The memory limit for a connection, in KiB. The memory of Deno's TLS varies by about 50 MiB on 8 connections. A server
+ * that kept every chunk would hold five times the limit.
  */
 const CHUNKS_KIB = 12_288;
 

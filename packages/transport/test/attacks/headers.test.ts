@@ -12,7 +12,7 @@ describeAttacks("expensive headers", [
     () => post(PATHS.say, "application/grpc"),
     envelope(Buffer.from("\n\x01a")),
   ),
-  asking("compressed answers of 150 KB", 200, 50, () => get(PATHS.large, [["accept-encoding", "br, gzip"]])),
+  asking("responses of 150 KB before compression", 200, 50, () => get(PATHS.large, [["accept-encoding", "br, gzip"]])),
   asking("long lists in `Accept-Encoding`", 100, 10, () =>
     post(PATHS.say, "application/json", [["accept-encoding", "gzip;q=0,".repeat(1600)]]),
   ),

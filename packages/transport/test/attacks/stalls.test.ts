@@ -92,7 +92,7 @@ const broken: Attack = {
       const http2 = await target.http2();
       if (i % 2) await http2.request(callFields(target), { isEnd: false });
       await http2.wire.send(BREAKING[i % BREAKING.length] as Buffer);
-      await waitFor("the server has noticed the violations", () => http2.wire.isClosed || http2.isGoingAway);
+      await waitFor("the server has detected the violations", () => http2.wire.isClosed || http2.isGoingAway);
       http2.wire.close();
     }
     // The bystander itself holds some descriptors.
@@ -190,7 +190,7 @@ describeAttacks(
         const request = head("GET", PATHS.large, {});
         for (let i = 0; i < 200; i++) wire.push(request);
         const isEnded = () => wire.isClosed || !wire.socket.writable;
-        // The client does not read, so the client notices the end of the connection only when it writes.
+        // The client does not read, so the client detects the closed connection only when it writes.
         return { trickle: () => wire.push("\r\n"), isEnded };
       },
       AGAIN,

@@ -52,7 +52,7 @@ const health = hpackBlock(get("/healthz"));
 const call = hpackBlock(post(PATHS.say, "application/grpc"));
 
 describeAttacks("floods of frames", [
-  floodOf("streams reset at once (30,000)", 30_000, 1, (http2) => {
+  floodOf("streams reset immediately after their headers (30,000)", 30_000, 1, (http2) => {
     const stream = http2.newStream();
     const headers = frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, stream, health);
     return Buffer.concat([headers, numberFrame(FRAME.reset, stream, 8)]);

@@ -1,5 +1,5 @@
-// Runs the official Connect conformance suite against the port on the current runtime: `npm run test:conformance` on
-// Node, `deno run -A packages/transport/test/conformance/main.ts` on Deno.
+// Runs the official Connect conformance suite against the port on the current runtime. Node: `npm run
+// test:conformance`. Deno: `deno run -A packages/transport/test/conformance/main.ts`.
 import { parseArgs } from "node:util";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { parseResults } from "./results.ts";
@@ -14,8 +14,8 @@ const FOLDER = "dist-conformance";
 const ALONE = ["--parallel", "1", "--max-servers", "1"];
 
 /**
- * The cases whose calls must reach their handler within half a second. The suite makes 32 calls at once to four servers
- * that have just started. On a busy machine, some calls would miss this deadline.
+ * The cases whose calls must reach their handler within half a second. The suite sends 32 concurrent calls to four
+ * servers that have just started. On a busy machine, some calls would then miss this deadline.
  */
 const HURRIED = "Deadline Propagation/**";
 

@@ -4,8 +4,8 @@ import type { RawRequest } from "./differential-wire.ts";
 import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
 /**
- * The tolerance for deadlines, in milliseconds: each server measures a deadline from the time at which the server reads
- * the request.
+ * The tolerance for deadlines, in milliseconds. Each server measures a deadline from the time at which this server
+ * reads the request.
  */
 const TIMEOUT_TOLERANCE_MS = 4000;
 

@@ -12,7 +12,10 @@ export function resetUpload(request: RawRequest, length: number, code: number): 
   return Buffer.concat([opening(request), half, numberFrame(FRAME.reset, STREAM, code)]);
 }
 
-/** Returns the bytes of the same connection with the complete request. */
+/**
+ * Returns the bytes of an HTTP/2 connection with the complete request: like `resetUpload`, with the whole body and
+ * without the reset.
+ */
 export function wholeUpload(request: RawRequest): Buffer {
   return Buffer.concat([opening(request), frame(FRAME.data, FLAG.endStream, STREAM, request.body)]);
 }

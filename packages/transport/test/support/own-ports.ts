@@ -17,7 +17,11 @@ export interface OwnPortOptions {
   readonly proxy?: string;
 }
 
-/** Starts a port of the transport alone, for a suite. @param heapMib the maximum heap size, in MiB */
+/**
+ * Starts a port for one suite. The port has only the transport, not the service.
+ *
+ * @param heapMib the maximum heap size, in MiB
+ */
 export function suitePort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): OwnPort {
   const nodeFlags = [`--max-old-space-size=${heapMib}`, "--expose-gc"];
   return forSuite(
