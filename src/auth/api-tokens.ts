@@ -60,7 +60,7 @@ export class ApiTokens {
     this.#issued = issued;
   }
 
-  /** Replaces the tokens of the settings. Removed tokens become invalid at once. */
+  /** Replaces the tokens of the settings. Removed tokens become invalid immediately. */
   use(tokens: readonly StaticToken[]): void {
     this.#static = new Map(tokens.map((each) => [apiTokenDigest(each.token), each]));
     this.#staticLengths = new Set(tokens.map(({ token }) => token.length));
@@ -76,16 +76,14 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** The environments of the settings' tokens. Excludes tokens without a cached owner. */
+  /** The environments of the settings' tokens. Tokens without a cached owner are not included. */
   get environments(): readonly Environment[] {
     const tokens = [...(this.#static?.values() ?? [])];
     const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
     return [...new Map(found.map((environment) => [environment.number, environment])).values()];
   }
 
-  /**
-   * Removes the cached owners in an environment from the tokens of the settings. @returns whether an owner was cached
-   */
+  /** Clears the cached owners of the settings' tokens of an environment. @returns whether an owner was cached */
   forget(environmentNumber: number): boolean {
     let wasCached = false;
     for (const each of this.#static?.values() ?? []) {
@@ -149,8 +147,8 @@ interface IssuedTokensDeps {
 }
 
 /**
- * Authenticates issued API tokens by their digests. Caches results of the store for `cacheMs`, or until a revocation.
- * Unknown tokens have a separate cache, so that guesses evict no valid token.
+ * Authenticates issued API tokens by their digests. Caches each result of the store for `cacheMs`, or until the token
+ * is revoked. Unknown tokens have a separate cache, so that guessed tokens evict no valid token.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;

@@ -36,14 +36,14 @@ describe("RateLimiter", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
-    // The limiter sends the first use of a key at once, and later uses after the answer.
+    // The limiter sends the first use of a key immediately, and later uses after the answer.
     expect(counts.map(({ key, amount }) => [key, amount])).toEqual([
       ["a", 1],
       ["b", 1],
     ]);
   });
 
-  it("sends all uses that arrive during a round trip in the next command", async () => {
+  it("sends all uses that arrive during a round trip together in the next command", async () => {
     const { limiter, counts } = open();
     takes(limiter, "a", 3);
     await counts[0]?.answer({ total: 1, resetMs: 10_000 });
@@ -100,7 +100,7 @@ describe("RateLimiter", () => {
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
   });
 
-  it("replaces the key with the oldest window if there are too many keys", async () => {
+  it("at the maximum number of keys, replaces the key with the oldest window", async () => {
     const { limiter, counts } = open(2);
     takes(limiter, "a", 3);
     limiter.take("b");

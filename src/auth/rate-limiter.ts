@@ -8,7 +8,7 @@ interface Usage {
   readonly key: string;
   /** The last total of the counter, plus the uses that the counter has failed to count. */
   counted: number;
-  /** The uses in the request in flight to the counter. Each key has at most one request in flight. */
+  /** The number of uses in the request to the counter that is in flight. Each key has at most one request in flight. */
   sent: number;
   waiting: number;
   /** The end of the window, by `performance.now()`. */
@@ -16,7 +16,7 @@ interface Usage {
 }
 
 /**
- * Limits the uses of each key. A call does not wait for Redis: the process decides by its own count, and adds its uses
+ * Limits the uses of each key. A call does not wait for Redis. The process decides by its own count, and adds its uses
  * to the count in Redis in the background. A single worker never exceeds the limit. Several workers together may exceed
  * the limit by the uses during a round trip. While Redis fails, each worker continues from the last total.
  */
@@ -37,7 +37,7 @@ export class RateLimiter {
     this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
-  /** Counts one use of a key, unless the key has reached the limit. A refused use is not sent to Redis. */
+  /** Counts one use of a key. If the key has reached the limit, does not count the use, and returns the limit. */
   take(key: string): Limited | undefined {
     const now = performance.now();
     const usage = this.#usageOf(key, now);

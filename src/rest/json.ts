@@ -58,8 +58,8 @@ export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse 
 /**
  * Parses the body of a request as a JSON object. An empty body is an empty object. The default content type is JSON.
  *
- * @throws RefusalError for another content type; ConnectError InvalidArgument if the body is not UTF-8 or not a JSON
- * object, or has a duplicate key
+ * @throws RefusalError for another content type
+ * @throws ConnectError InvalidArgument if the body is not UTF-8, is not a JSON object, or has a duplicate key
  */
 export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
   const contentType = headerValue(headers, "content-type");
@@ -113,9 +113,9 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // Rejects duplicate keys, and nesting that overflows the stack here although JSON.parse accepts the nesting.
+  // Rejects duplicate keys. Also rejects nesting that JSON.parse accepts, but that overflows the stack of this check.
   try {
-    // A value that serializes to the same text had no duplicate key.
+    // If the value serializes to the same text, the text has no duplicate key.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);
@@ -173,7 +173,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   // `toCallError` has added a reason to each error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-  // Only a request with `If-Match` can have this error. Status 412: the precondition failed (RFC 9110, 15.5.13).
+  // Only a request with `If-Match` can fail with this error. Status 412: the precondition failed (RFC 9110, 15.5.13).
   const status = isEtagMismatch(error) ? 412 : isSuspended(error) ? 403 : httpStatus;
   const text = JSON.stringify({
     success: 0,

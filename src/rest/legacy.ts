@@ -50,7 +50,7 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/** Fields that change the id of a group or the view of a viewer, which this service does not support. */
+/** Fields that change the id of a group or the view of a viewer. This service does not support these fields. */
 const REFUSED = {
   new_provided_id:
     "must be absent: the id of a group cannot change; create a group with the new id, and delete this group",
@@ -132,7 +132,10 @@ function secondsOf(expiration: Json): number {
   return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
 }
 
-/** Returns the fields for `/api/user`. A null field counts as missing, so that it clears no filter by mistake. */
+/**
+ * Returns the fields for `/api/user`. A null field counts as missing, so that a null does not clear a stored value,
+ * such as `mapping`, by mistake.
+ */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {
     if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);

@@ -107,7 +107,10 @@ export const POST: Verb = {
 
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
-/** Creates the request of a GET. A field can be in the body, in the query, or with equal values in both. */
+/**
+ * Creates the request of a GET. A field can be in the body or in the query. If a field is in both, the values must be
+ * equal.
+ */
 function getRequest({ body, query }: VerbRequest): Message {
   const fields = pick(body, GROUP_FIELDS);
   let known = 0;
@@ -141,8 +144,9 @@ function wrongQuery(field: string, description: string, cause?: unknown): Connec
 }
 
 /**
- * Creates the request of a GET that has only an id and perhaps a name, as most requests do. Without the decoder of
- * protobuf-es, a GET takes 5 % less CPU. Returns undefined for any other request, which the decoder must check.
+ * Creates the request of a GET that has only an id and optionally a name. Most requests have no other fields. Without
+ * the decoder of protobuf-es, a GET takes 5 % less CPU. Returns undefined for any other request, which the decoder must
+ * check.
  */
 function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
   for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
@@ -161,7 +165,10 @@ function queryObject(name: string, text: string): JsonObject {
   }
 }
 
-/** Returns the response fields of all changes. JSON omits undefined fields. A suspended group has an empty token. */
+/**
+ * Returns the response fields that all changes have in common. JSON omits undefined fields. A suspended group has an
+ * empty token.
+ */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
   return {
     // Team ids are below 2^53.
@@ -200,15 +207,15 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // A client with an empty key would assume that a retry is safe.
+    // After a request with an empty key, a client would assume that a retry is safe.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
     const response = await call.invoke(message);
     const { userGroup } = response as Message & { readonly userGroup?: UserGroup };
     if (!userGroup) throw new TypeError("the response has no user group");
-    // The token of a suspended group is empty, and a client could store the empty token. After an error, the client
-    // keeps its token.
+    // The token of a suspended group is empty, and a client could store this empty token. After an error, the client
+    // keeps its stored token.
     if (userGroup.suspension && verb.method === getUserGroup)
       throw toCallError(new UserGroupSuspended(userGroup.suspension.message));
     const answer = verb.toBody(userGroup, response as never, message as never);

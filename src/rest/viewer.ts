@@ -54,7 +54,10 @@ export function viewerEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/** Returns the response for a token of a suspended group. Only the caller can show the message to the viewer. */
+/**
+ * Returns the response for a token of a suspended group. The response contains the message, because only the caller can
+ * show the message to the viewer.
+ */
 function suspendedText({ reason, suspensionMessage }: UserGroupSuspended): string {
   return JSON.stringify({ active: false, reason, suspension_message: suspensionMessage });
 }

@@ -17,9 +17,9 @@ import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
- * Creates a function that finds the endpoint of a path with published keys, and returns undefined for any other path.
- * The endpoint needs no token, and pages of any origin can read the response. A missing environment and an environment
- * without keys have the same response.
+ * Returns a function that finds the endpoint of a path with published keys. For any other path, this function returns
+ * undefined. The endpoint needs no token, and pages of any origin can read the response. A missing environment and an
+ * environment without keys have the same response.
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };

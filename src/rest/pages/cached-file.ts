@@ -4,8 +4,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
 
 /**
- * The encodings of files, in the order of preference. Each file is compressed only once, so the compression level is
- * high: 0.1 s of CPU saves 10 % of each response.
+ * The encodings of files, in the order of preference. Each file is compressed only once, so a high compression level is
+ * affordable: 0.1 s of CPU saves 10 % of each response.
  */
 const ENCODINGS = {
   br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),
@@ -32,7 +32,10 @@ export class CachedFile {
     this.read = read;
   }
 
-  /** Returns the file in the preferred accepted encoding. Rejects if the read fails; then the next call reads again. */
+  /**
+   * Returns the file in the preferred accepted encoding. Rejects if the read fails. The next call then reads the file
+   * again.
+   */
   encodedFor(request: HeaderRecord): Promise<EncodedFile> {
     const encoding = (Object.keys(ENCODINGS) as Encoding[]).find((name) => acceptsEncoding(request, name));
     const known = this.encoded.get(encoding);

@@ -3,8 +3,8 @@ import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page can load only its own files and the images in its style sheet, and call only its own service. The page
- * therefore cannot send the token to another host.
+ * The page can load only its own files and the images in its style sheet. The page can call only its own service. The
+ * page therefore cannot send the token to another host.
  */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
