@@ -51,8 +51,8 @@ export const json: GenExtension<FieldOptions, JsonRules> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 0);
 
 /**
- * If true, the value must not be a credential: a token of this service, a viewer session, or a
- * token of the settings. Ids and names are logged and shown, so a credential in them would leak.
+ * If true, the value must not be a credential. Credentials are tokens of this service, viewer sessions and tokens of
+ * the settings. The service logs and shows ids and names, so a credential in an id or name would leak.
  *
  * @generated from extension: bool no_token = 51160;
  */
@@ -60,8 +60,8 @@ export const no_token: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 1);
 
 /**
- * If true, each character of the value must be visible: no control, zero-width or bidirectional characters, and no
- * white space at either end. Without this rule, two different ids could look the same.
+ * If true, the value must not contain control, zero-width or bidirectional characters. The value must not start or
+ * end with white space. Without this rule, two different ids could look the same.
  *
  * @generated from extension: bool visible = 51161;
  */

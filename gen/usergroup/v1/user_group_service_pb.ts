@@ -133,15 +133,15 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
   updateMask?: FieldMask | undefined;
 
   /**
-   * If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
+   * If this value is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
    *
    * @generated from field: string etag = 6;
    */
   etag: string;
 
   /**
-   * New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group at
-   * once. A later time resumes a group that is suspended with the reason `EXPIRED`.
+   * New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group
+   * immediately. A later time resumes a group that is suspended with the reason `EXPIRED`.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
@@ -202,7 +202,8 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
   } | { case: undefined; value?: undefined };
 
   /**
-   * Grace period of the old token, at most 30 days. 0 revokes the token at once. Default: the setting ROTATION_GRACE.
+   * Grace period of the old token, at most 30 days. 0 revokes the token immediately. Default: the setting
+   * ROTATION_GRACE.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
@@ -253,8 +254,8 @@ export const RotateUserGroupTokenResponseSchema: GenMessage<RotateUserGroupToken
 export const UserGroupService: GenService<{
   /**
    * Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-   * the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-   * contains `suspension`, but no token.
+   * the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
+   * suspended group contains `suspension`, but no token.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */
@@ -275,9 +276,8 @@ export const UserGroupService: GenService<{
     output: typeof UpdateUserGroupResponseSchema;
   },
   /**
-   * Replaces the token of a user group. The old token is revoked at once, or after
-   * `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
-   * group.
+   * Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
+   * NOT_FOUND if `current_token` is not the current token of a group.
    *
    * @generated from rpc usergroup.v1.UserGroupService.RotateUserGroupToken
    */

@@ -136,14 +136,14 @@ export type ViewerSession = Message<"usergroup.v1.ViewerSession"> & {
   audience: string;
 
   /**
-   * The person within the group: the claim `vid`. Empty if the session names no person.
+   * Id of the viewer within the group: the claim `vid`. Empty if the session has no viewer id.
    *
    * @generated from field: string viewer_id = 3;
    */
   viewerId: string;
 
   /**
-   * The origin of the page: the claim `origin`. Empty if the session names no origin.
+   * The origin of the page: the claim `origin`. Empty if the session has no origin.
    *
    * @generated from field: string origin = 4;
    */
@@ -222,8 +222,8 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   ttl?: Duration | undefined;
 
   /**
-   * The person within the group. RevokeViewerSessions can revoke the sessions of one person.
-   * Default: nobody.
+   * Id of the viewer within the group. RevokeViewerSessions can revoke the sessions of one viewer. Default: the session
+   * has no viewer id.
    *
    * @generated from field: string viewer_id = 5;
    */
@@ -319,10 +319,10 @@ export const ViewerService: GenService<{
     output: typeof ResolveViewerResponseSchema;
   },
   /**
-   * Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
-   * Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
-   * the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
-   * service has no public URL (PUBLIC_URL_MISSING).
+   * Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
+   * the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
+   * requires the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if
+   * the service has no public URL (PUBLIC_URL_MISSING).
    *
    * @generated from rpc usergroup.v1.ViewerService.CreateViewerSession
    */

@@ -581,15 +581,15 @@ export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRe
   apiTokenId: string;
 
   /**
-   * New display name. If this field is updated, it must not be empty.
+   * New display name. An updated name must not be empty.
    *
    * @generated from field: string display_name = 3;
    */
   displayName: string;
 
   /**
-   * New expiry time, in the future. Must not be later than the expiry time of the caller's token. If this field is
-   * updated and unset, the token does not expire.
+   * New expiry time, in the future. Must not be later than the expiry time of the caller's token. If `update_mask`
+   * contains this field and the field is unset, the token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -649,9 +649,9 @@ export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRe
   apiTokenId: string;
 
   /**
-   * Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
-   * already in its grace period keeps its expiry time, but expires no later than the end of this grace period. A token
-   * has at most two secrets in their grace period.
+   * Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret immediately. This grace
+   * period can shorten, but not extend, the grace period of an older secret. A token has at most two secrets in their
+   * grace period.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
@@ -954,7 +954,7 @@ export type DeleteUserGroupRequest = Message<"usergroup.admin.v1.DeleteUserGroup
   userGroupId: string;
 
   /**
-   * If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
+   * If this value is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
    *
    * @generated from field: string etag = 3;
    */
@@ -1127,7 +1127,7 @@ export type RevokeUserGroupTokensRequest = Message<"usergroup.admin.v1.RevokeUse
   requestId: string;
 
   /**
-   * Grace period of the current token, at most 30 days. Default: 0, which revokes the token at once.
+   * Grace period of the current token, at most 30 days. Default: 0, which revokes the token immediately.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 4;
    */
@@ -1232,10 +1232,10 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   mode: ImportMode;
 
   /**
-   * Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
-   * the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
-   * token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). In all other
-   * cases, the group gets the given token, and this time becomes the creation time of the token.
+   * Time at which the groups were read from their source, not in the future. For groups of an export, use the
+   * `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if a group has a token.
+   * If the existing token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER).
+   * In all other cases, the group gets the given token, and this time becomes the creation time of the token.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
@@ -1250,7 +1250,7 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   replaceNewerTokens: boolean;
 
   /**
-   * Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token at once.
+   * Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token immediately.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 6;
    */
@@ -1770,7 +1770,7 @@ export type RetireTokenKeyRequest = Message<"usergroup.admin.v1.RetireTokenKeyRe
   tokenKeyId: string;
 
   /**
-   * `read_time` of ListTokenKeys, called before the re-encryption of the first environment. Required.
+   * The `read_time` of a call of ListTokenKeys before the re-encryption of the first environment. Required.
    *
    * @generated from field: google.protobuf.Timestamp reencrypt_start_time = 2;
    */
@@ -1909,7 +1909,7 @@ export const RotateSigningKeyResponseSchema: GenMessage<RotateSigningKeyResponse
   messageDesc(file_usergroup_admin_v1_admin_service, 57);
 
 /**
- * Decides whether an import changes a user group that already exists with other values.
+ * The effect of an import on a user group that already exists with other values.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
@@ -1922,7 +1922,7 @@ export const ImportMode = {
   UNSPECIFIED: 0,
 
   /**
-   * The import does not change the group, and returns ALREADY_EXISTS as its result.
+   * The import does not change the group. The result of the group is ALREADY_EXISTS.
    *
    * @generated from enum value: IMPORT_MODE_CREATE_ONLY = 1;
    */
@@ -1937,7 +1937,7 @@ export const ImportMode = {
 } as const;
 
 /**
- * Decides whether an import changes a user group that already exists with other values.
+ * The effect of an import on a user group that already exists with other values.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
@@ -1979,8 +1979,8 @@ export const AdminService: GenService<{
     output: typeof GetEnvironmentResponseSchema;
   },
   /**
-   * Lists all environments by name and tag. Includes environments whose deletion is not complete.
-   * ADMIN_TOKEN only.
+   * Lists all environments, sorted by name and tag. Includes environments whose deletion is not complete. ADMIN_TOKEN
+   * only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListEnvironments
    */
@@ -2039,9 +2039,9 @@ export const AdminService: GenService<{
     output: typeof ListApiTokensResponseSchema;
   },
   /**
-   * Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
-   * and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
-   * secret of another environment.
+   * Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
+   * API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
+   * NOT_FOUND for a secret of another environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupApiToken
    */
@@ -2075,8 +2075,8 @@ export const AdminService: GenService<{
     output: typeof RotateApiTokenResponseSchema;
   },
   /**
-   * Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
-   * API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+   * Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
+   * token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeApiToken
    */
@@ -2143,8 +2143,8 @@ export const AdminService: GenService<{
   },
   /**
    * Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
-   * the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
-   * time with UpdateUserGroup.
+   * the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
+   * case, set a later time with UpdateUserGroup.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ResumeUserGroup
    */
@@ -2166,10 +2166,10 @@ export const AdminService: GenService<{
     output: typeof RevokeUserGroupTokensResponseSchema;
   },
   /**
-   * Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
-   * once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
-   * Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
-   * within an hour: revoke the sessions of the whole group instead.
+   * Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
+   * immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
+   * valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
+   * revoked within an hour. In this case, revoke the sessions of the whole group.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeViewerSessions
    */
@@ -2179,9 +2179,9 @@ export const AdminService: GenService<{
     output: typeof RevokeViewerSessionsResponseSchema;
   },
   /**
-   * Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-   * group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
-   * already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+   * Creates or replaces user groups. A group can have a token from another system or from an export. Each group
+   * succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
+   * have the given values do not change, and tokens that are newer than `snapshot_time` stay.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ImportUserGroups
    */
@@ -2213,11 +2213,11 @@ export const AdminService: GenService<{
     output: typeof ListAuditEventsResponseSchema;
   },
   /**
-   * Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
-   * within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
-   * the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
-   * environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
-   * removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+   * Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
+   * arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
+   * send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
+   * or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
+   * cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
    * (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.WatchEvents
@@ -2274,9 +2274,9 @@ export const AdminService: GenService<{
     output: typeof RotateSigningKeyResponseSchema;
   },
   /**
-   * Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
-   * tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
-   * worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+   * Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
+   * the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
+   * a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RetireTokenKey
    */
@@ -2331,8 +2331,8 @@ export const AdminService: GenService<{
     output: typeof ListWebhooksResponseSchema;
   },
   /**
-   * Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
-   * set `enabled`: the delivery continues with the first undelivered event.
+   * Changes a webhook. If the last delivery failed, this call also ends the wait for the next attempt. To enable a
+   * failed webhook, set `enabled`: the delivery continues with the first undelivered event.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.UpdateWebhook
    */
@@ -2352,8 +2352,8 @@ export const AdminService: GenService<{
     output: typeof DeleteWebhookResponseSchema;
   },
   /**
-   * Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-   * the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
+   * Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
+   * secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateWebhookSecret
    */
@@ -2385,8 +2385,8 @@ export const AdminService: GenService<{
     output: typeof ListWebhookDeliveriesResponseSchema;
   },
   /**
-   * Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
-   * delivery failed. The `webhook-id` of an event stays the same.
+   * Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
+   * wait for the next attempt. The `webhook-id` of an event stays the same.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RedeliverWebhook
    */
@@ -2397,8 +2397,8 @@ export const AdminService: GenService<{
   },
   /**
    * Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
-   * keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
-   * calls of its environment.
+   * keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
+   * calls of the token's environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetMetricsHistory
    */

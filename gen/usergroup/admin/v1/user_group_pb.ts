@@ -190,8 +190,9 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
   expireTime?: Timestamp | undefined;
 
   /**
-   * Suspends the group if it is not suspended. The import ignores a suspension that is over, or that has the reason
-   * `EXPIRED`, because `expire_time` causes such a suspension. Default: the import does not suspend the group.
+   * If the group is not suspended, the import suspends the group. The import ignores a suspension that has ended. The
+   * import also ignores a suspension with the reason `EXPIRED`, because `expire_time` causes this suspension. Default:
+   * the import does not suspend the group.
    *
    * @generated from field: usergroup.v1.Suspension suspension = 7;
    */

@@ -19,7 +19,7 @@ export const file_usergroup_admin_v1_webhook: GenFile = /*@__PURE__*/
   fileDesc("CiB1c2VyZ3JvdXAvYWRtaW4vdjEvd2ViaG9vay5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIpQECgdXZWJob29rEgoKAmlkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRILCgN1cmwYAyABKAkSEwoLZXZlbnRfdHlwZXMYBCADKAkSLwoFc3RhdGUYBSABKA4yIC51c2VyZ3JvdXAuYWRtaW4udjEuV2ViaG9va1N0YXRlEi8KC2NyZWF0ZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASPwobcHJldmlvdXNfc2VjcmV0X2V4cGlyZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5kZWxpdmVyZWRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNQoRbGFzdF9zdWNjZXNzX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEmZhaWx1cmVfc3RhcnRfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPZmFpbGVkX2F0dGVtcHRzGAwgASgFEjUKEW5leHRfYXR0ZW1wdF90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLxAQoPV2ViaG9va0RlbGl2ZXJ5Ei8KC2NyZWF0ZV90aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghldmVudF9pZBgCIAEoCRISCgpldmVudF90eXBlGAMgASgJEg8KB2F0dGVtcHQYBCABKAUSNAoHb3V0Y29tZRgFIAEoDjIjLnVzZXJncm91cC5hZG1pbi52MS5EZWxpdmVyeU91dGNvbWUSEwoLaHR0cF9zdGF0dXMYBiABKAUSKwoIZHVyYXRpb24YByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24izAEKFENyZWF0ZVdlYmhvb2tSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRI+CgxkaXNwbGF5X25hbWUYAiABKAlCKLpIIXIfEAEYgAEyGF5bXlx4MDAtXHgxZlx4N2YtXHg5Zl0qJMD9GAESGwoDdXJsGAMgASgJQg66SAdyBRABGIAQwP0YARIdCgtldmVudF90eXBlcxgEIAMoCUIIukgFkgECEEAiVQoVQ3JlYXRlV2ViaG9va1Jlc3BvbnNlEiwKB3dlYmhvb2sYASABKAsyGy51c2VyZ3JvdXAuYWRtaW4udjEuV2ViaG9vaxIOCgZzZWNyZXQYAiABKAkibAoRR2V0V2ViaG9va1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCndlYmhvb2tfaWQYAiABKAlCCbpIBnIEEAEYQCJCChJHZXRXZWJob29rUmVzcG9uc2USLAoHd2ViaG9vaxgBIAEoCzIbLnVzZXJncm91cC5hZG1pbi52MS5XZWJob29rIk8KE0xpc3RXZWJob29rc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lIkUKFExpc3RXZWJob29rc1Jlc3BvbnNlEi0KCHdlYmhvb2tzGAEgAygLMhsudXNlcmdyb3VwLmFkbWluLnYxLldlYmhvb2siqQIKFFVwZGF0ZVdlYmhvb2tSZXF1ZXN0EjgKC2Vudmlyb25tZW50GAEgASgLMiMudXNlcmdyb3VwLmFkbWluLnYxLkVudmlyb25tZW50TmFtZRIdCgp3ZWJob29rX2lkGAIgASgJQgm6SAZyBBABGEASPAoMZGlzcGxheV9uYW1lGAMgASgJQia6SB9yHRiAATIYXlteXHgwMC1ceDFmXHg3Zi1ceDlmXSokwP0YARIZCgN1cmwYBCABKAlCDLpIBXIDGIAQwP0YARIdCgtldmVudF90eXBlcxgFIAMoCUIIukgFkgECEEASDwoHZW5hYmxlZBgGIAEoCBIvCgt1cGRhdGVfbWFzaxgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2siRQoVVXBkYXRlV2ViaG9va1Jlc3BvbnNlEiwKB3dlYmhvb2sYASABKAsyGy51c2VyZ3JvdXAuYWRtaW4udjEuV2ViaG9vayJvChREZWxldGVXZWJob29rUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoKd2ViaG9va19pZBgCIAEoCUIJukgGcgQQARhAIhcKFURlbGV0ZVdlYmhvb2tSZXNwb25zZSJ1ChpSb3RhdGVXZWJob29rU2VjcmV0UmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoKd2ViaG9va19pZBgCIAEoCUIJukgGcgQQARhAIlsKG1JvdGF0ZVdlYmhvb2tTZWNyZXRSZXNwb25zZRIsCgd3ZWJob29rGAEgASgLMhsudXNlcmdyb3VwLmFkbWluLnYxLldlYmhvb2sSDgoGc2VjcmV0GAIgASgJIm0KElRlc3RXZWJob29rUmVxdWVzdBI4CgtlbnZpcm9ubWVudBgBIAEoCzIjLnVzZXJncm91cC5hZG1pbi52MS5FbnZpcm9ubWVudE5hbWUSHQoKd2ViaG9va19pZBgCIAEoCUIJukgGcgQQARhAIo0BChNUZXN0V2ViaG9va1Jlc3BvbnNlEjQKB291dGNvbWUYASABKA4yIy51c2VyZ3JvdXAuYWRtaW4udjEuRGVsaXZlcnlPdXRjb21lEhMKC2h0dHBfc3RhdHVzGAIgASgFEisKCGR1cmF0aW9uGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIncKHExpc3RXZWJob29rRGVsaXZlcmllc1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCndlYmhvb2tfaWQYAiABKAlCCbpIBnIEEAEYQCJYCh1MaXN0V2ViaG9va0RlbGl2ZXJpZXNSZXNwb25zZRI3CgpkZWxpdmVyaWVzGAEgAygLMiMudXNlcmdyb3VwLmFkbWluLnYxLldlYmhvb2tEZWxpdmVyeSKqAQoXUmVkZWxpdmVyV2ViaG9va1JlcXVlc3QSOAoLZW52aXJvbm1lbnQYASABKAsyIy51c2VyZ3JvdXAuYWRtaW4udjEuRW52aXJvbm1lbnROYW1lEh0KCndlYmhvb2tfaWQYAiABKAlCCbpIBnIEEAEYQBI2CgpzdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBIkgKGFJlZGVsaXZlcldlYmhvb2tSZXNwb25zZRIsCgd3ZWJob29rGAEgASgLMhsudXNlcmdyb3VwLmFkbWluLnYxLldlYmhvb2sqowEKDFdlYmhvb2tTdGF0ZRIdChlXRUJIT09LX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVV0VCSE9PS19TVEFURV9FTkFCTEVEEAESGgoWV0VCSE9PS19TVEFURV9ESVNBQkxFRBACEhgKFFdFQkhPT0tfU1RBVEVfRkFJTEVEEAMSIwofV0VCSE9PS19TVEFURV9TRUNSRVRfVU5SRUFEQUJMRRAEKr4CCg9EZWxpdmVyeU91dGNvbWUSIAocREVMSVZFUllfT1VUQ09NRV9VTlNQRUNJRklFRBAAEh4KGkRFTElWRVJZX09VVENPTUVfREVMSVZFUkVEEAESGwoXREVMSVZFUllfT1VUQ09NRV9TVEFUVVMQAhIdChlERUxJVkVSWV9PVVRDT01FX1JFRElSRUNUEAMSHAoYREVMSVZFUllfT1VUQ09NRV9USU1FT1VUEAQSGQoVREVMSVZFUllfT1VUQ09NRV9OQU1FEAUSHAoYREVMSVZFUllfT1VUQ09NRV9BRERSRVNTEAYSHwobREVMSVZFUllfT1VUQ09NRV9DT05ORUNUSU9OEAcSGAoUREVMSVZFUllfT1VUQ09NRV9UTFMQCBIbChdERUxJVkVSWV9PVVRDT01FX1NFQ1JFVBAJYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_usergroup_admin_v1_environment, file_usergroup_v1_json_rules]);
 
 /**
- * An HTTPS endpoint that receives the events of an environment, without its secret.
+ * A webhook, without its secret: an HTTPS endpoint that receives the events of an environment.
  *
  * @generated from message usergroup.admin.v1.Webhook
  */
@@ -81,7 +81,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   previousSecretExpireTime?: Timestamp | undefined;
 
   /**
-   * Time up to which no event waits for delivery.
+   * No event before this time waits for delivery.
    *
    * @generated from field: google.protobuf.Timestamp delivered_time = 9;
    */
@@ -165,14 +165,14 @@ export type WebhookDelivery = Message<"usergroup.admin.v1.WebhookDelivery"> & {
   outcome: DeliveryOutcome;
 
   /**
-   * HTTP status of the answer. 0 if there was no answer.
+   * HTTP status of the response, or 0 without a response.
    *
    * @generated from field: int32 http_status = 6;
    */
   httpStatus: number;
 
   /**
-   * Time from the name lookup to the answer.
+   * Time from the name lookup to the response.
    *
    * @generated from field: google.protobuf.Duration duration = 7;
    */
@@ -355,14 +355,14 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   webhookId: string;
 
   /**
-   * New display name. If this field is updated, it must not be empty.
+   * New display name. An updated name must not be empty.
    *
    * @generated from field: string display_name = 3;
    */
   displayName: string;
 
   /**
-   * New URL, as in CreateWebhook. If this field is updated, it must not be empty.
+   * New URL, as in CreateWebhook. An updated URL must not be empty.
    *
    * @generated from field: string url = 4;
    */
@@ -547,14 +547,14 @@ export type TestWebhookResponse = Message<"usergroup.admin.v1.TestWebhookRespons
   outcome: DeliveryOutcome;
 
   /**
-   * HTTP status of the answer. 0 if there was no answer.
+   * HTTP status of the response, or 0 without a response.
    *
    * @generated from field: int32 http_status = 2;
    */
   httpStatus: number;
 
   /**
-   * Time from the name lookup to the answer.
+   * Time from the name lookup to the response.
    *
    * @generated from field: google.protobuf.Duration duration = 3;
    */
@@ -692,7 +692,7 @@ export const WebhookState = {
   DISABLED: 2,
 
   /**
-   * The service has disabled the webhook, because all deliveries of three days failed.
+   * The service has disabled the webhook, because all deliveries failed for three days.
    *
    * @generated from enum value: WEBHOOK_STATE_FAILED = 3;
    */
@@ -775,7 +775,7 @@ export const DeliveryOutcome = {
   ADDRESS: 6,
 
   /**
-   * The connection failed or was closed before the answer.
+   * The connection failed, or was closed before the response.
    *
    * @generated from enum value: DELIVERY_OUTCOME_CONNECTION = 7;
    */

@@ -174,10 +174,10 @@ type UpdateUserGroupRequest struct {
 	// Fields to change: `name`, `mapping`, `properties`, `expire_time`, or `*` for all of them. If the mask lists a field
 	// that is unset, the service clears the field. Default: every field that is set.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
+	// If this value is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
-	// New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group at
-	// once. A later time resumes a group that is suspended with the reason `EXPIRED`.
+	// New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group
+	// immediately. A later time resumes a group that is suspended with the reason `EXPIRED`.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -316,7 +316,8 @@ type RotateUserGroupTokenRequest struct {
 	//	*RotateUserGroupTokenRequest_CurrentToken
 	//	*RotateUserGroupTokenRequest_UserGroupId
 	Group isRotateUserGroupTokenRequest_Group `protobuf_oneof:"group"`
-	// Grace period of the old token, at most 30 days. 0 revokes the token at once. Default: the setting ROTATION_GRACE.
+	// Grace period of the old token, at most 30 days. 0 revokes the token immediately. Default: the setting
+	// ROTATION_GRACE.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	// Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
 	// this call does not rotate again. This call returns the token of the first call. If another call has replaced the

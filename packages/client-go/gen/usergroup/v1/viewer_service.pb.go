@@ -195,9 +195,9 @@ type ViewerSession struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The claim `aud`.
 	Audience string `protobuf:"bytes,2,opt,name=audience,proto3" json:"audience,omitempty"`
-	// The person within the group: the claim `vid`. Empty if the session names no person.
+	// Id of the viewer within the group: the claim `vid`. Empty if the session has no viewer id.
 	ViewerId string `protobuf:"bytes,3,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
-	// The origin of the page: the claim `origin`. Empty if the session names no origin.
+	// The origin of the page: the claim `origin`. Empty if the session has no origin.
 	Origin string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
 	// Additional claims of the caller: the claim `ext`.
 	Claims *structpb.Struct `protobuf:"bytes,5,opt,name=claims,proto3" json:"claims,omitempty"`
@@ -303,8 +303,8 @@ type CreateViewerSessionRequest struct {
 	// VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,
 	// the session also expires no later than this token.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// The person within the group. RevokeViewerSessions can revoke the sessions of one person.
-	// Default: nobody.
+	// Id of the viewer within the group. RevokeViewerSessions can revoke the sessions of one viewer. Default: the session
+	// has no viewer id.
 	ViewerId string `protobuf:"bytes,5,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
 	// The origin of the page that holds the session, such as https://app.example.com. Default: none.
 	Origin *string `protobuf:"bytes,6,opt,name=origin,proto3,oneof" json:"origin,omitempty"`

@@ -25,13 +25,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Decides whether an import changes a user group that already exists with other values.
+// The effect of an import on a user group that already exists with other values.
 type ImportMode int32
 
 const (
 	// Means IMPORT_MODE_CREATE_ONLY.
 	ImportMode_IMPORT_MODE_UNSPECIFIED ImportMode = 0
-	// The import does not change the group, and returns ALREADY_EXISTS as its result.
+	// The import does not change the group. The result of the group is ALREADY_EXISTS.
 	ImportMode_IMPORT_MODE_CREATE_ONLY ImportMode = 1
 	// The import replaces the group.
 	ImportMode_IMPORT_MODE_UPSERT ImportMode = 2
@@ -1139,10 +1139,10 @@ type UpdateApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// New display name. If this field is updated, it must not be empty.
+	// New display name. An updated name must not be empty.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New expiry time, in the future. Must not be later than the expiry time of the caller's token. If this field is
-	// updated and unset, the token does not expire.
+	// New expiry time, in the future. Must not be later than the expiry time of the caller's token. If `update_mask`
+	// contains this field and the field is unset, the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
 	// set.
@@ -1267,9 +1267,9 @@ type RotateApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
-	// already in its grace period keeps its expiry time, but expires no later than the end of this grace period. A token
-	// has at most two secrets in their grace period.
+	// Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret immediately. This grace
+	// period can shorten, but not extend, the grace period of an older secret. A token has at most two secrets in their
+	// grace period.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1861,7 +1861,7 @@ type DeleteUserGroupRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the user group.
 	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
+	// If this value is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// The current token of the user group.
 	CurrentToken  string `protobuf:"bytes,4,opt,name=current_token,json=currentToken,proto3" json:"current_token,omitempty"`
@@ -2198,7 +2198,7 @@ type RevokeUserGroupTokensRequest struct {
 	// Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
 	// this call revokes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Grace period of the current token, at most 30 days. Default: 0, which revokes the token at once.
+	// Grace period of the current token, at most 30 days. Default: 0, which revokes the token immediately.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -2414,15 +2414,15 @@ type ImportUserGroupsRequest struct {
 	UserGroups []*ImportedUserGroup `protobuf:"bytes,2,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
 	// Mode of the import, for groups that already exist. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
-	// Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
-	// the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
-	// token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). In all other
-	// cases, the group gets the given token, and this time becomes the creation time of the token.
+	// Time at which the groups were read from their source, not in the future. For groups of an export, use the
+	// `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if a group has a token.
+	// If the existing token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER).
+	// In all other cases, the group gets the given token, and this time becomes the creation time of the token.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
 	// lists this field in `changed_fields`.
 	ReplaceNewerTokens bool `protobuf:"varint,5,opt,name=replace_newer_tokens,json=replaceNewerTokens,proto3" json:"replace_newer_tokens,omitempty"`
-	// Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token at once.
+	// Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token immediately.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,6,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	// If true, the call changes nothing, and returns the results that the import would have (https://google.aip.dev/163).
 	// The call does not detect that a token belongs to another group, or that the environment is full.
@@ -3283,7 +3283,7 @@ type RetireTokenKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the key.
 	TokenKeyId string `protobuf:"bytes,1,opt,name=token_key_id,json=tokenKeyId,proto3" json:"token_key_id,omitempty"`
-	// `read_time` of ListTokenKeys, called before the re-encryption of the first environment. Required.
+	// The `read_time` of a call of ListTokenKeys before the re-encryption of the first environment. Required.
 	ReencryptStartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=reencrypt_start_time,json=reencryptStartTime,proto3" json:"reencrypt_start_time,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache

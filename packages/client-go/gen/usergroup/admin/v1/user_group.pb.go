@@ -284,8 +284,9 @@ type ImportedUserGroup struct {
 	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// Time from which the group is suspended with the reason `EXPIRED`. Default: never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// Suspends the group if it is not suspended. The import ignores a suspension that is over, or that has the reason
-	// `EXPIRED`, because `expire_time` causes such a suspension. Default: the import does not suspend the group.
+	// If the group is not suspended, the import suspends the group. The import ignores a suspension that has ended. The
+	// import also ignores a suspension with the reason `EXPIRED`, because `expire_time` causes this suspension. Default:
+	// the import does not suspend the group.
 	Suspension    *v1.Suspension `protobuf:"bytes,7,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

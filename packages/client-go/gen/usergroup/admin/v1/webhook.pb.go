@@ -33,7 +33,7 @@ const (
 	WebhookState_WEBHOOK_STATE_ENABLED WebhookState = 1
 	// A call of UpdateWebhook has disabled the webhook.
 	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
-	// The service has disabled the webhook, because all deliveries of three days failed.
+	// The service has disabled the webhook, because all deliveries failed for three days.
 	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
 	// The webhook is enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
 	// RotateWebhookSecret, the service delivers the waiting events.
@@ -103,7 +103,7 @@ const (
 	// The host has an address that is not public, and WEBHOOK_ALLOW does not contain this address. The service did not
 	// connect.
 	DeliveryOutcome_DELIVERY_OUTCOME_ADDRESS DeliveryOutcome = 6
-	// The connection failed or was closed before the answer.
+	// The connection failed, or was closed before the response.
 	DeliveryOutcome_DELIVERY_OUTCOME_CONNECTION DeliveryOutcome = 7
 	// TLS failed: for example, the certificate has expired, or belongs to another host.
 	DeliveryOutcome_DELIVERY_OUTCOME_TLS DeliveryOutcome = 8
@@ -167,7 +167,7 @@ func (DeliveryOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_webhook_proto_rawDescGZIP(), []int{1}
 }
 
-// An HTTPS endpoint that receives the events of an environment, without its secret.
+// A webhook, without its secret: an HTTPS endpoint that receives the events of an environment.
 type Webhook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the webhook. Not secret.
@@ -186,7 +186,7 @@ type Webhook struct {
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Time until which a replaced secret also signs. Unset if only the current secret signs.
 	PreviousSecretExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_expire_time,json=previousSecretExpireTime,proto3" json:"previous_secret_expire_time,omitempty"`
-	// Time up to which no event waits for delivery.
+	// No event before this time waits for delivery.
 	DeliveredTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=delivered_time,json=deliveredTime,proto3" json:"delivered_time,omitempty"`
 	// Time of the last successful delivery. Unset before the first success.
 	LastSuccessTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_success_time,json=lastSuccessTime,proto3" json:"last_success_time,omitempty"`
@@ -334,9 +334,9 @@ type WebhookDelivery struct {
 	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Result of the attempt.
 	Outcome DeliveryOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=usergroup.admin.v1.DeliveryOutcome" json:"outcome,omitempty"`
-	// HTTP status of the answer. 0 if there was no answer.
+	// HTTP status of the response, or 0 without a response.
 	HttpStatus int32 `protobuf:"varint,6,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// Time from the name lookup to the answer.
+	// Time from the name lookup to the response.
 	Duration      *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -743,9 +743,9 @@ type UpdateWebhookRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the webhook.
 	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
-	// New display name. If this field is updated, it must not be empty.
+	// New display name. An updated name must not be empty.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New URL, as in CreateWebhook. If this field is updated, it must not be empty.
+	// New URL, as in CreateWebhook. An updated URL must not be empty.
 	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
 	// New types of events. Empty or `*` for all types.
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
@@ -1139,9 +1139,9 @@ type TestWebhookResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Result of the test.
 	Outcome DeliveryOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=usergroup.admin.v1.DeliveryOutcome" json:"outcome,omitempty"`
-	// HTTP status of the answer. 0 if there was no answer.
+	// HTTP status of the response, or 0 without a response.
 	HttpStatus int32 `protobuf:"varint,2,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// Time from the name lookup to the answer.
+	// Time from the name lookup to the response.
 	Duration      *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -47,15 +47,14 @@ const (
 // UserGroupServiceClient is a client for the usergroup.v1.UserGroupService service.
 type UserGroupServiceClient interface {
 	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-	// the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-	// contains `suspension`, but no token.
+	// the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
+	// suspended group contains `suspension`, but no token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
 	// exist. Fails with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
-	// Replaces the token of a user group. The old token is revoked at once, or after
-	// `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
-	// group.
+	// Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
+	// NOT_FOUND if `current_token` is not the current token of a group.
 	RotateUserGroupToken(context.Context, *v1.RotateUserGroupTokenRequest) (*v1.RotateUserGroupTokenResponse, error)
 }
 
@@ -129,15 +128,14 @@ func (c *userGroupServiceClient) RotateUserGroupToken(ctx context.Context, req *
 // UserGroupServiceHandler is an implementation of the usergroup.v1.UserGroupService service.
 type UserGroupServiceHandler interface {
 	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-	// the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-	// contains `suspension`, but no token.
+	// the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
+	// suspended group contains `suspension`, but no token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
 	// exist. Fails with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
-	// Replaces the token of a user group. The old token is revoked at once, or after
-	// `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
-	// group.
+	// Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
+	// NOT_FOUND if `current_token` is not the current token of a group.
 	RotateUserGroupToken(context.Context, *v1.RotateUserGroupTokenRequest) (*v1.RotateUserGroupTokenResponse, error)
 }
 

@@ -47,10 +47,10 @@ type ViewerServiceClient interface {
 	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
 	// the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
-	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
-	// Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
-	// the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
-	// service has no public URL (PUBLIC_URL_MISSING).
+	// Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
+	// the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
+	// requires the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if
+	// the service has no public URL (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 
@@ -112,10 +112,10 @@ type ViewerServiceHandler interface {
 	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
 	// the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
-	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
-	// Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
-	// the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
-	// service has no public URL (PUBLIC_URL_MISSING).
+	// Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
+	// the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
+	// requires the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if
+	// the service has no public URL (PUBLIC_URL_MISSING).
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 

@@ -158,8 +158,8 @@ type AdminServiceClient interface {
 	// Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
 	// does not exist.
 	GetEnvironment(context.Context, *v1.GetEnvironmentRequest) (*v1.GetEnvironmentResponse, error)
-	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
-	// ADMIN_TOKEN only.
+	// Lists all environments, sorted by name and tag. Includes environments whose deletion is not complete. ADMIN_TOKEN
+	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
@@ -178,9 +178,9 @@ type AdminServiceClient interface {
 	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
 	// the tokens of the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
-	// Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
-	// and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
-	// secret of another environment.
+	// Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
+	// API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
+	// NOT_FOUND for a secret of another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
 	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
 	// the API token does not exist.
@@ -190,8 +190,8 @@ type AdminServiceClient interface {
 	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
-	// API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
+	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
 	// the last page of the list is on exactly one page.
@@ -210,21 +210,21 @@ type AdminServiceClient interface {
 	// host that verifies signatures accepts existing viewer sessions until they expire.
 	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
 	// Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
-	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
-	// time with UpdateUserGroup.
+	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
+	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
-	// once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
-	// Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
-	// within an hour: revoke the sessions of the whole group instead.
+	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
+	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
+	// valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
+	// revoked within an hour. In this case, revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-	// group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
-	// already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+	// Creates or replaces user groups. A group can have a token from another system or from an export. Each group
+	// succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
+	// have the given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
 	// `include_tokens` is set. The audit trail records exports of tokens.
@@ -232,11 +232,11 @@ type AdminServiceClient interface {
 	// Lists the audit events of an environment, the newest first. The service stores audit events for the time of
 	// AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
-	// within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
-	// the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
-	// environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
-	// removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+	// Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
+	// arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
+	// send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
+	// or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
+	// cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
 	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
@@ -253,9 +253,9 @@ type AdminServiceClient interface {
 	// starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
 	// environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
-	// tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
-	// worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
+	// the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
+	// a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
@@ -270,13 +270,13 @@ type AdminServiceClient interface {
 	GetWebhook(context.Context, *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error)
 	// Lists all webhooks of an environment without their secrets.
 	ListWebhooks(context.Context, *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error)
-	// Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
-	// set `enabled`: the delivery continues with the first undelivered event.
+	// Changes a webhook. If the last delivery failed, this call also ends the wait for the next attempt. To enable a
+	// failed webhook, set `enabled`: the delivery continues with the first undelivered event.
 	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
-	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
+	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
+	// secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
@@ -284,12 +284,12 @@ type AdminServiceClient interface {
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the last attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
-	// Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
-	// delivery failed. The `webhook-id` of an event stays the same.
+	// Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
+	// wait for the next attempt. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 	// Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
-	// keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
-	// calls of its environment.
+	// keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
+	// calls of the token's environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 
@@ -963,8 +963,8 @@ type AdminServiceHandler interface {
 	// Returns an environment, and the numbers of its user groups and API tokens. Fails with NOT_FOUND if the environment
 	// does not exist.
 	GetEnvironment(context.Context, *v1.GetEnvironmentRequest) (*v1.GetEnvironmentResponse, error)
-	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
-	// ADMIN_TOKEN only.
+	// Lists all environments, sorted by name and tag. Includes environments whose deletion is not complete. ADMIN_TOKEN
+	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
@@ -983,9 +983,9 @@ type AdminServiceHandler interface {
 	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
 	// the tokens of the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
-	// Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
-	// and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
-	// secret of another environment.
+	// Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
+	// API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
+	// NOT_FOUND for a secret of another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
 	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails with NOT_FOUND if
 	// the API token does not exist.
@@ -995,8 +995,8 @@ type AdminServiceHandler interface {
 	// (API_TOKEN_CHANGED) if another call changes the token at the same time. Fails with PERMISSION_DENIED
 	// (API_TOKEN_OUTLIVES_CALLER) if the token expires later than the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
-	// API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
+	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
 	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
 	// the last page of the list is on exactly one page.
@@ -1015,21 +1015,21 @@ type AdminServiceHandler interface {
 	// host that verifies signatures accepts existing viewer sessions until they expire.
 	SuspendUserGroup(context.Context, *v1.SuspendUserGroupRequest) (*v1.SuspendUserGroupResponse, error)
 	// Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
-	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
-	// time with UpdateUserGroup.
+	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
+	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a token in its grace period. The group gets a
 	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
 	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
-	// once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
-	// Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
-	// within an hour: revoke the sessions of the whole group instead.
+	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
+	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
+	// valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
+	// revoked within an hour. In this case, revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-	// group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
-	// already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+	// Creates or replaces user groups. A group can have a token from another system or from an export. Each group
+	// succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
+	// have the given values do not change, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
 	// Lists user groups with all fields, in the order of ListUserGroups. The response contains tokens only if
 	// `include_tokens` is set. The audit trail records exports of tokens.
@@ -1037,11 +1037,11 @@ type AdminServiceHandler interface {
 	// Lists the audit events of an environment, the newest first. The service stores audit events for the time of
 	// AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
-	// within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
-	// the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
-	// environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
-	// removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+	// Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
+	// arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
+	// send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
+	// or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
+	// cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
 	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
@@ -1058,9 +1058,9 @@ type AdminServiceHandler interface {
 	// starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
 	// environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
-	// tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
-	// worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
+	// the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
+	// a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
@@ -1075,13 +1075,13 @@ type AdminServiceHandler interface {
 	GetWebhook(context.Context, *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error)
 	// Lists all webhooks of an environment without their secrets.
 	ListWebhooks(context.Context, *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error)
-	// Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
-	// set `enabled`: the delivery continues with the first undelivered event.
+	// Changes a webhook. If the last delivery failed, this call also ends the wait for the next attempt. To enable a
+	// failed webhook, set `enabled`: the delivery continues with the first undelivered event.
 	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
 	// Deletes a webhook with its log of deliveries.
 	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
-	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-	// the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
+	// Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
+	// secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
 	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
 	// Sends a message of the type `webhook.test`, and returns the result. Fails with
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
@@ -1089,12 +1089,12 @@ type AdminServiceHandler interface {
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
 	// Lists the last attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
-	// Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
-	// delivery failed. The `webhook-id` of an event stays the same.
+	// Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
+	// wait for the next attempt. The `webhook-id` of an event stays the same.
 	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 	// Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
-	// keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
-	// calls of its environment.
+	// keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
+	// calls of the token's environment.
 	GetMetricsHistory(context.Context, *v1.GetMetricsHistoryRequest) (*v1.GetMetricsHistoryResponse, error)
 }
 

@@ -37,8 +37,8 @@ class UserGroupService(Protocol):
     async def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains `suspension`, but no token.
+        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
+        suspended group contains `suspension`, but no token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -51,9 +51,8 @@ class UserGroupService(Protocol):
 
     async def rotate_user_group_token(self, request: RotateUserGroupTokenRequest, ctx: RequestContext[RotateUserGroupTokenRequest, RotateUserGroupTokenResponse], /) -> RotateUserGroupTokenResponse:
         """
-        Replaces the token of a user group. The old token is revoked at once, or after
-        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
-        group.
+        Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
+        NOT_FOUND if `current_token` is not the current token of a group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -134,8 +133,8 @@ class UserGroupServiceClient(ConnectClient):
     ) -> GetUserGroupResponse:
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains `suspension`, but no token.
+        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
+        suspended group contains `suspension`, but no token.
         """
         return await self.execute_unary(
             request=request,
@@ -182,9 +181,8 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateUserGroupTokenResponse:
         """
-        Replaces the token of a user group. The old token is revoked at once, or after
-        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
-        group.
+        Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
+        NOT_FOUND if `current_token` is not the current token of a group.
         """
         return await self.execute_unary(
             request=request,
@@ -207,8 +205,8 @@ class UserGroupServiceSync(Protocol):
     def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains `suspension`, but no token.
+        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
+        suspended group contains `suspension`, but no token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -221,9 +219,8 @@ class UserGroupServiceSync(Protocol):
 
     def rotate_user_group_token(self, request: RotateUserGroupTokenRequest, ctx: RequestContext[RotateUserGroupTokenRequest, RotateUserGroupTokenResponse], /) -> RotateUserGroupTokenResponse:
         """
-        Replaces the token of a user group. The old token is revoked at once, or after
-        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
-        group.
+        Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
+        NOT_FOUND if `current_token` is not the current token of a group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -302,8 +299,8 @@ class UserGroupServiceClientSync(ConnectClientSync):
     ) -> GetUserGroupResponse:
         """
         Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates it, which requires the role `manage`. The response for a suspended group
-        contains `suspension`, but no token.
+        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
+        suspended group contains `suspension`, but no token.
         """
         return self.execute_unary(
             request=request,
@@ -350,9 +347,8 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateUserGroupTokenResponse:
         """
-        Replaces the token of a user group. The old token is revoked at once, or after
-        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
-        group.
+        Replaces the token of a user group. The old token is revoked immediately, or after `previous_token_ttl`. Fails with
+        NOT_FOUND if `current_token` is not the current token of a group.
         """
         return self.execute_unary(
             request=request,

@@ -169,14 +169,14 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             optional google.protobuf.FieldMask update_mask = 5;
             ```
         etag:
-            If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
+            If this value is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 
             ```proto
             string etag = 6;
             ```
         expire_time:
-            New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group at
-            once. A later time resumes a group that is suspended with the reason `EXPIRED`.
+            New time from which the group is suspended with the reason `EXPIRED`. A time in the past suspends the group
+            immediately. A later time resumes a group that is suspended with the reason `EXPIRED`.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 7;
@@ -254,7 +254,8 @@ class RotateUserGroupTokenRequest(Message[_RotateUserGroupTokenRequestFields]):
             oneof group
             ```
         previous_token_ttl:
-            Grace period of the old token, at most 30 days. 0 revokes the token at once. Default: the setting ROTATION_GRACE.
+            Grace period of the old token, at most 30 days. 0 revokes the token immediately. Default: the setting
+            ROTATION_GRACE.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;

@@ -44,10 +44,10 @@ class ViewerService(Protocol):
 
     async def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
-        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
-        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
-        service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
+        the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
+        requires the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if
+        the service has no public URL (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -141,10 +141,10 @@ class ViewerServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
-        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
-        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
-        service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
+        the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
+        requires the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if
+        the service has no public URL (PUBLIC_URL_MISSING).
         """
         return await self.execute_unary(
             request=request,
@@ -174,10 +174,10 @@ class ViewerServiceSync(Protocol):
 
     def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
-        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
-        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
-        service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
+        the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
+        requires the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if
+        the service has no public URL (PUBLIC_URL_MISSING).
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -269,10 +269,10 @@ class ViewerServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> CreateViewerSessionResponse:
         """
-        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group.
-        Anyone can verify the session with the public keys of the environment. A request with the id of a group requires
-        the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if the
-        service has no public URL (PUBLIC_URL_MISSING).
+        Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
+        the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
+        requires the role `read`. Fails with FAILED_PRECONDITION while the group is suspended (USER_GROUP_SUSPENDED), or if
+        the service has no public URL (PUBLIC_URL_MISSING).
         """
         return self.execute_unary(
             request=request,

@@ -177,13 +177,13 @@ class ViewerSession(Message[_ViewerSessionFields]):
             string audience = 2;
             ```
         viewer_id:
-            The person within the group: the claim `vid`. Empty if the session names no person.
+            Id of the viewer within the group: the claim `vid`. Empty if the session has no viewer id.
 
             ```proto
             string viewer_id = 3;
             ```
         origin:
-            The origin of the page: the claim `origin`. Empty if the session names no origin.
+            The origin of the page: the claim `origin`. Empty if the session has no origin.
 
             ```proto
             string origin = 4;
@@ -263,8 +263,8 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             optional google.protobuf.Duration ttl = 4;
             ```
         viewer_id:
-            The person within the group. RevokeViewerSessions can revoke the sessions of one person.
-            Default: nobody.
+            Id of the viewer within the group. RevokeViewerSessions can revoke the sessions of one viewer. Default: the session
+            has no viewer id.
 
             ```proto
             string viewer_id = 5;

@@ -53,8 +53,8 @@ class AdminService(Protocol):
 
     async def list_environments(self, request: ListEnvironmentsRequest, ctx: RequestContext[ListEnvironmentsRequest, ListEnvironmentsResponse], /) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag. Includes environments whose deletion is not complete.
-        ADMIN_TOKEN only.
+        Lists all environments, sorted by name and tag. Includes environments whose deletion is not complete. ADMIN_TOKEN
+        only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -93,9 +93,9 @@ class AdminService(Protocol):
 
     async def lookup_api_token(self, request: LookupApiTokenRequest, ctx: RequestContext[LookupApiTokenRequest, LookupApiTokenResponse], /) -> LookupApiTokenResponse:
         """
-        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
-        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
-        secret of another environment.
+        Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
+        API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
+        NOT_FOUND for a secret of another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -117,8 +117,8 @@ class AdminService(Protocol):
 
     async def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
+        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -161,8 +161,8 @@ class AdminService(Protocol):
     async def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
         """
         Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
-        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
-        time with UpdateUserGroup.
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
+        case, set a later time with UpdateUserGroup.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -176,18 +176,18 @@ class AdminService(Protocol):
 
     async def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
-        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
-        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
-        within an hour: revoke the sessions of the whole group instead.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
+        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
+        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
+        revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
-        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
+        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
+        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -207,11 +207,11 @@ class AdminService(Protocol):
 
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> AsyncIterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
-        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
-        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
-        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
-        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
+        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
+        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
+        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
+        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -248,9 +248,9 @@ class AdminService(Protocol):
 
     async def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
-        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
-        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
+        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
+        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -285,8 +285,8 @@ class AdminService(Protocol):
 
     async def update_webhook(self, request: UpdateWebhookRequest, ctx: RequestContext[UpdateWebhookRequest, UpdateWebhookResponse], /) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
-        set `enabled`: the delivery continues with the first undelivered event.
+        Changes a webhook. If the last delivery failed, this call also ends the wait for the next attempt. To enable a
+        failed webhook, set `enabled`: the delivery continues with the first undelivered event.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -298,8 +298,8 @@ class AdminService(Protocol):
 
     async def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
+        secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -319,16 +319,16 @@ class AdminService(Protocol):
 
     async def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
-        delivery failed. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
+        wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
         Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
-        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
-        calls of its environment.
+        keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
+        calls of the token's environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -853,8 +853,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag. Includes environments whose deletion is not complete.
-        ADMIN_TOKEN only.
+        Lists all environments, sorted by name and tag. Includes environments whose deletion is not complete. ADMIN_TOKEN
+        only.
         """
         return await self.execute_unary(
             request=request,
@@ -978,9 +978,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> LookupApiTokenResponse:
         """
-        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
-        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
-        secret of another environment.
+        Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
+        API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
+        NOT_FOUND for a secret of another environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1053,8 +1053,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
+        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1199,8 +1199,8 @@ class AdminServiceClient(ConnectClient):
     ) -> ResumeUserGroupResponse:
         """
         Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
-        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
-        time with UpdateUserGroup.
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
+        case, set a later time with UpdateUserGroup.
         """
         return await self.execute_unary(
             request=request,
@@ -1248,10 +1248,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
-        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
-        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
-        within an hour: revoke the sessions of the whole group instead.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
+        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
+        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
+        revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         return await self.execute_unary(
             request=request,
@@ -1274,9 +1274,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
-        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
+        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
+        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return await self.execute_unary(
             request=request,
@@ -1347,11 +1347,11 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> AsyncIterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
-        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
-        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
-        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
-        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
+        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
+        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
+        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
+        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         return self.execute_server_stream(
@@ -1473,9 +1473,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
-        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
-        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
+        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
+        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1595,8 +1595,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
-        set `enabled`: the delivery continues with the first undelivered event.
+        Changes a webhook. If the last delivery failed, this call also ends the wait for the next attempt. To enable a
+        failed webhook, set `enabled`: the delivery continues with the first undelivered event.
         """
         return await self.execute_unary(
             request=request,
@@ -1642,8 +1642,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
+        secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
         """
         return await self.execute_unary(
             request=request,
@@ -1714,8 +1714,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
-        delivery failed. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
+        wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         return await self.execute_unary(
             request=request,
@@ -1739,8 +1739,8 @@ class AdminServiceClient(ConnectClient):
     ) -> GetMetricsHistoryResponse:
         """
         Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
-        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
-        calls of its environment.
+        keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
+        calls of the token's environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1777,8 +1777,8 @@ class AdminServiceSync(Protocol):
 
     def list_environments(self, request: ListEnvironmentsRequest, ctx: RequestContext[ListEnvironmentsRequest, ListEnvironmentsResponse], /) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag. Includes environments whose deletion is not complete.
-        ADMIN_TOKEN only.
+        Lists all environments, sorted by name and tag. Includes environments whose deletion is not complete. ADMIN_TOKEN
+        only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1817,9 +1817,9 @@ class AdminServiceSync(Protocol):
 
     def lookup_api_token(self, request: LookupApiTokenRequest, ctx: RequestContext[LookupApiTokenRequest, LookupApiTokenResponse], /) -> LookupApiTokenResponse:
         """
-        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
-        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
-        secret of another environment.
+        Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
+        API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
+        NOT_FOUND for a secret of another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1841,8 +1841,8 @@ class AdminServiceSync(Protocol):
 
     def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
+        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1885,8 +1885,8 @@ class AdminServiceSync(Protocol):
     def resume_user_group(self, request: ResumeUserGroupRequest, ctx: RequestContext[ResumeUserGroupRequest, ResumeUserGroupResponse], /) -> ResumeUserGroupResponse:
         """
         Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
-        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
-        time with UpdateUserGroup.
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
+        case, set a later time with UpdateUserGroup.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1900,18 +1900,18 @@ class AdminServiceSync(Protocol):
 
     def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
-        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
-        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
-        within an hour: revoke the sessions of the whole group instead.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
+        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
+        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
+        revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
-        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
+        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
+        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1931,11 +1931,11 @@ class AdminServiceSync(Protocol):
 
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> Iterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
-        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
-        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
-        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
-        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
+        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
+        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
+        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
+        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -1972,9 +1972,9 @@ class AdminServiceSync(Protocol):
 
     def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
-        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
-        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
+        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
+        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2009,8 +2009,8 @@ class AdminServiceSync(Protocol):
 
     def update_webhook(self, request: UpdateWebhookRequest, ctx: RequestContext[UpdateWebhookRequest, UpdateWebhookResponse], /) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
-        set `enabled`: the delivery continues with the first undelivered event.
+        Changes a webhook. If the last delivery failed, this call also ends the wait for the next attempt. To enable a
+        failed webhook, set `enabled`: the delivery continues with the first undelivered event.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2022,8 +2022,8 @@ class AdminServiceSync(Protocol):
 
     def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
+        secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2043,16 +2043,16 @@ class AdminServiceSync(Protocol):
 
     def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
-        delivery failed. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
+        wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_metrics_history(self, request: GetMetricsHistoryRequest, ctx: RequestContext[GetMetricsHistoryRequest, GetMetricsHistoryResponse], /) -> GetMetricsHistoryResponse:
         """
         Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
-        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
-        calls of its environment.
+        keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
+        calls of the token's environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2575,8 +2575,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag. Includes environments whose deletion is not complete.
-        ADMIN_TOKEN only.
+        Lists all environments, sorted by name and tag. Includes environments whose deletion is not complete. ADMIN_TOKEN
+        only.
         """
         return self.execute_unary(
             request=request,
@@ -2700,9 +2700,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> LookupApiTokenResponse:
         """
-        Returns the API token of a secret, such as a secret that has leaked. Also finds tokens of the settings API_TOKENS
-        and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets NOT_FOUND for a
-        secret of another environment.
+        Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
+        API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
+        NOT_FOUND for a secret of another environment.
         """
         return self.execute_unary(
             request=request,
@@ -2775,8 +2775,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Revokes an API token. Workers usually refuse the token at once, and at the latest after the time of
-        API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
+        Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
+        token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2921,8 +2921,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> ResumeUserGroupResponse:
         """
         Ends the suspension of a user group. The token and the values of the group stay the same. If the `expire_time` of
-        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED): set a later
-        time with UpdateUserGroup.
+        the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
+        case, set a later time with UpdateUserGroup.
         """
         return self.execute_unary(
             request=request,
@@ -2970,10 +2970,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions at
-        once. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay valid.
-        Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were revoked
-        within an hour: revoke the sessions of the whole group instead.
+        Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
+        immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
+        valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000 viewers of the group were
+        revoked within an hour. In this case, revoke the sessions of the whole group.
         """
         return self.execute_unary(
             request=request,
@@ -2996,9 +2996,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates or replaces user groups. Each group can have a given token, from another system or from an export. Each
-        group succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that
-        already have the given values do not change, and tokens that are newer than `snapshot_time` stay.
+        Creates or replaces user groups. A group can have a token from another system or from an export. Each group
+        succeeds or fails on its own: `results` contains the outcome of each group. Safe to repeat: groups that already
+        have the given values do not change, and tokens that are newer than `snapshot_time` stay.
         """
         return self.execute_unary(
             request=request,
@@ -3069,11 +3069,11 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> Iterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in their order and without gaps, each event at least once. A new event arrives
-        within a second. Every response has a cursor. To continue after a lost connection or the end of the stream, send
-        the last cursor. The service ends a stream after ten minutes. A revoked or expired API token, and a deleted
-        environment, also end the stream. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were
-        removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
+        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
+        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
+        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
+        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         return self.execute_server_stream(
@@ -3195,9 +3195,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Records that no token needs a key of TOKEN_KEYS. After this call, workers start without the key. Re-encrypt the
-        tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or a
-        worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
+        the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
+        a worker encrypts with the key. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -3317,8 +3317,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> UpdateWebhookResponse:
         """
-        Changes a webhook. Also ends the wait for the next attempt if the last delivery failed. To enable a failed webhook,
-        set `enabled`: the delivery continues with the first undelivered event.
+        Changes a webhook. If the last delivery failed, this call also ends the wait for the next attempt. To enable a
+        failed webhook, set `enabled`: the delivery continues with the first undelivered event.
         """
         return self.execute_unary(
             request=request,
@@ -3364,8 +3364,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateWebhookSecretResponse:
         """
-        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, messages are signed with both
-        the new and the replaced secret. If the response is lost, rotate again. At most three secrets sign each message.
+        Gives a webhook a new secret. Only this response contains the secret. For 24 hours, both the new and the replaced
+        secret sign each message. If the response is lost, rotate again. At most three secrets sign each message.
         """
         return self.execute_unary(
             request=request,
@@ -3436,8 +3436,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RedeliverWebhookResponse:
         """
-        Delivers all events since `start_time` again, in their order. Also ends the wait for the next attempt if the last
-        delivery failed. The `webhook-id` of an event stays the same.
+        Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
+        wait for the next attempt. The `webhook-id` of an event stays the same.
         """
         return self.execute_unary(
             request=request,
@@ -3461,8 +3461,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> GetMetricsHistoryResponse:
         """
         Returns the numbers, errors and durations of the calls of the last hour, in samples of ten seconds. The service
-        keeps the samples in memory, so a restart deletes the samples. With an API token, the response contains only the
-        calls of its environment.
+        keeps the samples in memory, so a restart deletes the samples. For an API token, the response contains only the
+        calls of the token's environment.
         """
         return self.execute_unary(
             request=request,

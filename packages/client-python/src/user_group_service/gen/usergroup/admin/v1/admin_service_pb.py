@@ -768,14 +768,14 @@ class UpdateApiTokenRequest(Message[_UpdateApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         display_name:
-            New display name. If this field is updated, it must not be empty.
+            New display name. An updated name must not be empty.
 
             ```proto
             string display_name = 3;
             ```
         expire_time:
-            New expiry time, in the future. Must not be later than the expiry time of the caller's token. If this field is
-            updated and unset, the token does not expire.
+            New expiry time, in the future. Must not be later than the expiry time of the caller's token. If `update_mask`
+            contains this field and the field is unset, the token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -862,9 +862,9 @@ class RotateApiTokenRequest(Message[_RotateApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         previous_token_ttl:
-            Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret at once. A secret that is
-            already in its grace period keeps its expiry time, but expires no later than the end of this grace period. A token
-            has at most two secrets in their grace period.
+            Grace period of the current secret, at most 30 days. Default: 0, which revokes the secret immediately. This grace
+            period can shorten, but not extend, the grace period of an older secret. A token has at most two secrets in their
+            grace period.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
@@ -1292,7 +1292,7 @@ class DeleteUserGroupRequest(Message[_DeleteUserGroupRequestFields]):
             string user_group_id = 2;
             ```
         etag:
-            If this is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
+            If this value is not the current etag of the group, the call fails with ABORTED (ETAG_MISMATCH). Default: no check.
 
             ```proto
             string etag = 3;
@@ -1532,7 +1532,7 @@ class RevokeUserGroupTokensRequest(Message[_RevokeUserGroupTokensRequestFields])
             string request_id = 3;
             ```
         previous_token_ttl:
-            Grace period of the current token, at most 30 days. Default: 0, which revokes the token at once.
+            Grace period of the current token, at most 30 days. Default: 0, which revokes the token immediately.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 4;
@@ -1680,10 +1680,10 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             usergroup.admin.v1.ImportMode mode = 3;
             ```
         snapshot_time:
-            Time at which the groups were read from their source, not in the future. For an export, use the `snapshot_time` of
-            the export. If the exact time is unknown, use an earlier time. Required if a group has a token. If the existing
-            token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER). In all other
-            cases, the group gets the given token, and this time becomes the creation time of the token.
+            Time at which the groups were read from their source, not in the future. For groups of an export, use the
+            `snapshot_time` of the export. If the exact time is unknown, use an earlier time. Required if a group has a token.
+            If the existing token of a group is newer than this time, the group keeps the existing token (OUTCOME_TOKEN_NEWER).
+            In all other cases, the group gets the given token, and this time becomes the creation time of the token.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;
@@ -1696,7 +1696,7 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             bool replace_newer_tokens = 5;
             ```
         previous_token_ttl:
-            Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token at once.
+            Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes the token immediately.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 6;
@@ -2366,7 +2366,7 @@ class RetireTokenKeyRequest(Message[_RetireTokenKeyRequestFields]):
             string token_key_id = 1;
             ```
         reencrypt_start_time:
-            `read_time` of ListTokenKeys, called before the re-encryption of the first environment. Required.
+            The `read_time` of a call of ListTokenKeys before the re-encryption of the first environment. Required.
 
             ```proto
             optional google.protobuf.Timestamp reencrypt_start_time = 2;
@@ -2574,7 +2574,7 @@ class RotateSigningKeyResponse(Message[_RotateSigningKeyResponseFields]):
 
 class ImportMode(Enum):
     """
-    Decides whether an import changes a user group that already exists with other values.
+    The effect of an import on a user group that already exists with other values.
 
     ```proto
     enum usergroup.admin.v1.ImportMode
@@ -2588,7 +2588,7 @@ class ImportMode(Enum):
             IMPORT_MODE_UNSPECIFIED = 0
             ```
         CREATE_ONLY:
-            The import does not change the group, and returns ALREADY_EXISTS as its result.
+            The import does not change the group. The result of the group is ALREADY_EXISTS.
 
             ```proto
             IMPORT_MODE_CREATE_ONLY = 1

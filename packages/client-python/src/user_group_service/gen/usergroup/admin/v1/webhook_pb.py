@@ -30,7 +30,7 @@ _WebhookFields: TypeAlias = Literal["id", "display_name", "url", "event_types", 
 
 class Webhook(Message[_WebhookFields]):
     """
-    An HTTPS endpoint that receives the events of an environment, without its secret.
+    A webhook, without its secret: an HTTPS endpoint that receives the events of an environment.
 
     ```proto
     message usergroup.admin.v1.Webhook
@@ -86,7 +86,7 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp previous_secret_expire_time = 8;
             ```
         delivered_time:
-            Time up to which no event waits for delivery.
+            No event before this time waits for delivery.
 
             ```proto
             optional google.protobuf.Timestamp delivered_time = 9;
@@ -196,13 +196,13 @@ class WebhookDelivery(Message[_WebhookDeliveryFields]):
             usergroup.admin.v1.DeliveryOutcome outcome = 5;
             ```
         http_status:
-            HTTP status of the answer. 0 if there was no answer.
+            HTTP status of the response, or 0 without a response.
 
             ```proto
             int32 http_status = 6;
             ```
         duration:
-            Time from the name lookup to the answer.
+            Time from the name lookup to the response.
 
             ```proto
             optional google.protobuf.Duration duration = 7;
@@ -477,13 +477,13 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             string webhook_id = 2;
             ```
         display_name:
-            New display name. If this field is updated, it must not be empty.
+            New display name. An updated name must not be empty.
 
             ```proto
             string display_name = 3;
             ```
         url:
-            New URL, as in CreateWebhook. If this field is updated, it must not be empty.
+            New URL, as in CreateWebhook. An updated URL must not be empty.
 
             ```proto
             string url = 4;
@@ -751,13 +751,13 @@ class TestWebhookResponse(Message[_TestWebhookResponseFields]):
             usergroup.admin.v1.DeliveryOutcome outcome = 1;
             ```
         http_status:
-            HTTP status of the answer. 0 if there was no answer.
+            HTTP status of the response, or 0 without a response.
 
             ```proto
             int32 http_status = 2;
             ```
         duration:
-            Time from the name lookup to the answer.
+            Time from the name lookup to the response.
 
             ```proto
             optional google.protobuf.Duration duration = 3;
@@ -952,7 +952,7 @@ class WebhookState(Enum):
             WEBHOOK_STATE_DISABLED = 2
             ```
         FAILED:
-            The service has disabled the webhook, because all deliveries of three days failed.
+            The service has disabled the webhook, because all deliveries failed for three days.
 
             ```proto
             WEBHOOK_STATE_FAILED = 3
@@ -1023,7 +1023,7 @@ class DeliveryOutcome(Enum):
             DELIVERY_OUTCOME_ADDRESS = 6
             ```
         CONNECTION:
-            The connection failed or was closed before the answer.
+            The connection failed, or was closed before the response.
 
             ```proto
             DELIVERY_OUTCOME_CONNECTION = 7
