@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates the secrets of compose.yaml in the folder `secrets` next to this script, if the folder does not exist. Keep
+# If the folder `secrets` next to this script does not exist, creates the folder with the secrets of compose.yaml. Keep
 # the secrets: without token-keys, the service cannot decrypt the stored tokens. The files are readable for all users,
 # because the containers run as other users. Only the owner can open the folder.
 set -eu
@@ -14,7 +14,7 @@ password=$(openssl rand -hex 24)
 echo "$password" > "$new/redis-password"
 echo "k1:$(openssl rand -base64 32)" > "$new/token-keys"
 openssl rand -hex 24 > "$new/admin-token"
-# The permissions equal the permissions in docs/operations/redis.md. The file contains only a digest of the password.
+# docs/operations/redis.md lists the same permissions. The file contains a digest of the password, not the password.
 digest=$(printf %s "$password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 cat > "$new/redis-users" <<END
 user default off
