@@ -104,7 +104,7 @@ app.listen(backEndPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Refuses requests from other sites, which browsers send with the viewer's cookie.
+ * Refuses requests from other sites, because browsers add the viewer's cookie to such requests.
  *
  * @type {express.RequestHandler}
  */

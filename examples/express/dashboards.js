@@ -16,8 +16,8 @@ import { apiToken, audience, dashboardsPort, dashboardsUrl, issuer, origin, serv
 const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken });
 
 /**
- * Checks a session with a call to the service. Rejects a revoked session at once, and returns the current group with
- * all properties.
+ * Checks a session with a call to the service. Rejects revoked sessions, and returns the current group with all
+ * properties.
  *
  * @param {string} session
  */
@@ -67,7 +67,7 @@ app.listen(dashboardsPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Returns a handler for the dashboard of the viewer, which shows two properties of the group.
+ * Returns a handler that sends the dashboard of the viewer: two properties of the group.
  *
  * @param {typeof ask | typeof verify} check
  * @returns {express.RequestHandler}
@@ -77,7 +77,7 @@ function dashboard(check) {
     const [, session] = /^Bearer (\S+)$/i.exec(req.get("Authorization") ?? "") ?? [];
     const found = session === undefined ? undefined : await check(session);
     res.set("Cache-Control", "no-store");
-    // Accept a session only from the page whose origin is in the session.
+    // Accept a session only if the `Origin` of the request is the origin in the session.
     if (!found || found.origin !== req.get("Origin")) {
       res.status(401).json({ error: "the request has no valid viewer session" });
       return;

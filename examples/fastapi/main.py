@@ -57,8 +57,10 @@ app = FastAPI(lifespan=lifespan, openapi_url=None)
 
 @app.middleware("http")
 async def of_this_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Redirects other host names. Refuses POST requests from other sites, which browsers send with the viewer's
-    cookie."""
+    """Redirects other host names. Refuses POST requests from other sites.
+
+    Browsers add the viewer's cookie to requests from other sites.
+    """
     if request.headers.get("Host") != ORIGIN.partition("://")[2]:
         return RedirectResponse(ORIGIN)
     site = request.headers.get("Sec-Fetch-Site")
@@ -75,7 +77,7 @@ async def of_this_page(request: Request, call_next: Callable[[Request], Awaitabl
 async def viewer_session(
     request: Request, response: Response, person: Annotated[Person, Depends(logged_in)]
 ) -> dict[str, str]:
-    """Creates a session for the person who is logged in. The page receives only the session, and no token."""
+    """Creates a session for the person who is logged in. The page receives no token."""
     made = await request.app.state.client.viewers.create_viewer_session(
         CreateViewerSessionRequest(
             group=by_id(person.customer), audience=AUDIENCE, viewer_id=person.name, property_keys=["plan"]

@@ -78,8 +78,8 @@ func createGroup(client *usergroups.Client) error {
 	return err
 }
 
-// ofThisPage redirects other host names, and refuses POST requests from other sites, which browsers send with the
-// viewer's cookie.
+// ofThisPage redirects other host names. ofThisPage refuses POST requests from other sites, because browsers add the
+// viewer's cookie to such requests.
 func ofThisPage(host string, next http.Handler) http.Handler {
 	origin := "http://" + host
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
@@ -98,7 +98,7 @@ func ofThisPage(host string, next http.Handler) http.Handler {
 	})
 }
 
-// viewerSession creates a session for the person who is logged in. The page receives only the session, and no token.
+// viewerSession creates a session for the person who is logged in. The page receives no token.
 func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Request) {
 	person, ok := loggedIn(request)
 	if !ok {

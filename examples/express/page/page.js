@@ -33,7 +33,7 @@ async function look(sessions) {
   setTimeout(look, 500, sessions);
 }
 
-/** Shows the login again after a logout in another tab, or after a restart of the back end. */
+/** Shows the login form after a logout in another tab, or after a restart of the back end. */
 function loggedOut(sessions) {
   sessions.dispose();
   element("login").hidden = false;
