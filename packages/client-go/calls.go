@@ -135,8 +135,8 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 	}
 }
 
-// addRequestID sets a request id in a request that accepts an id, so that the call is safe to repeat. The caller's
-// message does not change.
+// addRequestID sets a request id in a request that accepts an id, so that the call is safe to repeat. addRequestID does
+// not change the caller's message.
 func addRequestID(request connect.AnyRequest) {
 	switch request := request.(type) {
 	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:

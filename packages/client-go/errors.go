@@ -20,7 +20,8 @@ func ReasonOf(err error) string {
 	return InfoOf(err).GetReason()
 }
 
-// ViolationsOf returns a description for each invalid field of a request, by the name of the field in the proto files.
+// ViolationsOf returns the invalid fields of a request. Each key is a field name of the proto files, and each value
+// describes the violation.
 func ViolationsOf(err error) map[string]string {
 	violations := map[string]string{}
 	for _, each := range detailOf[*errdetails.BadRequest](err).GetFieldViolations() {

@@ -28,8 +28,9 @@ const (
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
 //
 // Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
-// start. Responses without content only move the cursor. The iteration ends after the first error: the error of ctx, or
-// a permanent failure such as EVENT_CURSOR_EXPIRED or a revoked API token. WatchEvents does not change the request.
+// start. Responses without content only move the cursor. The iteration ends after the first error. This error is
+// permanent, such as EVENT_CURSOR_EXPIRED or a revoked API token, or it is the error of ctx. WatchEvents does not
+// change the request.
 func WatchEvents(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, request *adminv1.WatchEventsRequest,
 ) iter.Seq2[*adminv1.WatchEventsResponse, error] {
@@ -94,7 +95,7 @@ func watchOnce(
 		response := stream.Msg()
 		next.Cursor, next.Start = response.GetCursor(), adminv1.WatchEventsRequest_START_UNSPECIFIED
 		if !yield(response, nil) {
-			// Close reads until the end of the stream, so the stream must end first.
+			// Close reads until the end of the stream, so cancel the stream first.
 			cancel()
 			return received, false, nil
 		}

@@ -79,7 +79,7 @@ func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, er
 	}
 	if p.reading == nil {
 		p.reading = make(chan struct{})
-		// The read has no context of a caller, because several callers wait for the same read.
+		// The read does not use the context of a caller, because several callers wait for this read.
 		go p.update(p.reading)
 	}
 	return nil, p.reading, nil

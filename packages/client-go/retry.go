@@ -35,8 +35,7 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	switch failed.Code() {
 	case connect.CodeResourceExhausted:
-		// A server that requests a pause has not executed the call. If no server requests a pause, another attempt would also
-		// fail.
+		// A server that requests a pause has not executed the call. If no server requests a pause, a retry would also fail.
 		return retryAfter(failed)
 	case connect.CodeUnavailable:
 		if errors.As(failed, new(*tls.CertificateVerificationError)) {

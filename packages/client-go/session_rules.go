@@ -66,8 +66,8 @@ func readSession(session string) (*unverifiedSession, error) {
 	return &unverifiedSession{kid, claims, parts[0] + "." + parts[1], signature}, nil
 }
 
-// viewerSessionOf converts verified claims to a session and its audience, and checks the types of all claims, because
-// an attacker with a stolen key can sign any claims.
+// viewerSessionOf converts verified claims to a session and its audience. viewerSessionOf checks the types of all
+// claims, because an attacker with a stolen key can sign any claims.
 func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	ok := true
 	text := func(name string, required bool) string {
@@ -123,7 +123,7 @@ var (
 	halfEscape   = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 )
 
-// readObject parses a JSON object. [encoding/json] alone accepts duplicate names, and replaces invalid UTF-8.
+// readObject parses a JSON object. readObject rejects duplicate names and invalid UTF-8, which [encoding/json] accepts.
 func readObject(part string) (map[string]any, error) {
 	text, err := decode(part)
 	if err != nil {
@@ -144,7 +144,7 @@ func readObject(part string) (map[string]any, error) {
 }
 
 func readValue(decoder *json.Decoder, depth int) (any, error) {
-	// Token also fails for a number that is too large for a float64.
+	// Decoder.Token also fails for a number that is too large for a float64.
 	token, err := decoder.Token()
 	if err != nil {
 		return nil, err

@@ -30,11 +30,11 @@ type ViewerSession struct {
 	UserGroupID string
 	// TeamID is the internal id of the user group: the claim tid.
 	TeamID int64
-	// ViewerID is the person within the group: the claim vid. Empty if the session names no person.
+	// ViewerID is the id of the viewer within the group: the claim vid. Empty if the session has no viewer id.
 	ViewerID string
-	// Origin is the origin of the page. Empty if the session names no origin.
+	// Origin is the origin of the page. Empty if the session has no origin.
 	Origin string
-	// Properties contains the requested properties of the group, as they were at the creation of the session.
+	// Properties contains the requested properties of the group, with their values at the creation of the session.
 	Properties map[string]any
 	// Claims contains the additional claims: the claim ext.
 	Claims map[string]any
@@ -47,7 +47,7 @@ type ViewerSession struct {
 // Verifier verifies viewer sessions of one issuer with the published keys of the issuer, without a call to the service.
 // A Verifier is safe for concurrent use. Use one Verifier per process, because a Verifier caches the keys.
 //
-// A Verifier accepts a revoked session until the session expires. ResolveViewer rejects a revoked session at once.
+// A Verifier accepts a revoked session until the session expires. ResolveViewer rejects a revoked session immediately.
 type Verifier struct {
 	issuer   string
 	audience string

@@ -8,7 +8,7 @@ import (
 
 // TokenSource returns the API token.
 type TokenSource interface {
-	// The client calls Token before each attempt of a call, so that a new token takes effect at once.
+	// The client calls Token before each attempt of a call, so the next attempt uses a new token.
 	Token(ctx context.Context) (string, error)
 }
 
