@@ -139,7 +139,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     },
   );
 
-  it("exits without an error or warning in a program with asyncio", async () => {
+  it("lets a program with asyncio exit without an error or warning", async () => {
     const server = await newServer();
     const program = join(folder, "with_asyncio.py");
     const imports = "import os\nfrom user_group_service import GetUserGroupRequest\n";
@@ -166,7 +166,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
   });
 
   it.skipIf(redisUrl === undefined).each(["sync", "async"])(
-    "follows events over a restart of the service, until its token is revoked (%s)",
+    "follows events over a restart of the service, until the API token is revoked (%s)",
     async (kind) => {
       await followsEvents((url, token) => {
         const args = [python, "-W", "error", join(PACKAGE, "test/watch.py"), url, kind];
@@ -177,7 +177,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
 
   it("has types for mypy and pyright", async () => {
     const mypy = join(programs, "mypy");
-    // Other tests copy the packages at the same time, so do not create temporary files there.
+    // Other tests copy the packages at the same time, so do not create temporary files in the packages.
     const own = run(mypy, ["--cache-dir", join(folder, "own-cache"), "src"], { cwd: PACKAGE });
     // mypy must accept the README, and report only the wrong call.
     writeFileSync(

@@ -1,5 +1,4 @@
-"""Sends calls that are safe to repeat until its standard input ends. Prints "ok" or an error for each
-call.
+"""Until the standard input ends, sends calls that are safe to repeat. Prints "ok" or an error for each call.
 
 Arguments: the URL of the service, and the time limit of a call in milliseconds. API_TOKEN is the token.
 """

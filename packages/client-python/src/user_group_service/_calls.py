@@ -119,7 +119,7 @@ class _WithRequestId(Protocol):
 
 
 class _Call(Generic[REQ, RES]):
-    """The state of one call over all its attempts."""
+    """The state of one call, over all attempts."""
 
     def __init__(self, request: REQ, ctx: RequestContext[REQ, RES]) -> None:
         self._ctx = ctx
@@ -144,12 +144,12 @@ class _Call(Generic[REQ, RES]):
     def pause_after(self, error: ConnectError, answer: ResponseMetadata) -> float:
         """Return the pause before the next attempt, in seconds. Raise the error if the call must not be repeated."""
         if error.code == Code.INVALID_ARGUMENT and error.__cause__ is not None:
-            # The response broke off, or another program sent the response.
+            # The response is incomplete, or a program other than the service sent the response.
             error = ConnectError(Code.UNAVAILABLE, f"the response is invalid: {error.message}")
         pause = pause_after(error, answer, tries=self._tries, may_repeat=self._may_repeat, left=self.left())
         if pause is not None:
             return pause
-        # The service logs the id in the response.
+        # The log of the service contains the request id of the response.
         note_request_id(error, answer.headers.get(_REQUEST_ID_HEADER) or self._request_id)
         raise error
 

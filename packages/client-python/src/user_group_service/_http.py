@@ -314,8 +314,7 @@ def is_never_sent(error: BaseException | None) -> bool:
 
 
 def is_certificate_refused(error: BaseException | None) -> bool:
-    """Return whether a request failed because the certificate of the service is not trusted. A retry would fail
-    again."""
+    """Return whether a request failed because the certificate of the service is not trusted. A retry would also fail."""
     return isinstance(error, httpcore.ConnectError) and isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 

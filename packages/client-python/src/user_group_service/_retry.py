@@ -26,11 +26,11 @@ def pause_after(
         error: The error of the call.
         answer: The headers of the response, if one arrived.
         tries: The number of attempts so far.
-        may_repeat: Whether the call is safe to repeat even after a success.
+        may_repeat: Whether a retry is safe even if the failed attempt took effect.
         left: The time until the deadline, in seconds.
 
     Returns:
-        The pause in seconds. None if the call must not be repeated, or if its deadline is before the end of the pause.
+        The pause in seconds. None if the call must not be repeated, or if the pause would end after the deadline.
 
     """
     wait = _least_wait(error, answer, may_repeat=may_repeat)
@@ -45,8 +45,8 @@ def pause_after(
 def _least_wait(error: ConnectError, answer: ResponseMetadata, *, may_repeat: bool) -> timedelta | None:
     """Return the minimum pause. None if the call must not be repeated."""
     if error.code == Code.RESOURCE_EXHAUSTED:
-        # A server that requests a pause has not executed the call. If no server requests a pause, another attempt would
-        # also fail.
+        # A server that requests a pause has not executed the call. If no server requests a pause, a retry would also
+        # fail.
         return retry_after_of(error, answer)
     if error.code != Code.UNAVAILABLE or is_certificate_refused(error.__cause__):
         return None

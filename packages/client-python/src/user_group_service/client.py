@@ -83,7 +83,10 @@ class Client:
 
 
 class AsyncClient:
-    """Calls the service from asyncio. The attributes are the attributes of `Client`, with coroutines as methods."""
+    """Calls the service from asyncio.
+
+    The attributes have the same names as in `Client`, but their methods are coroutine functions.
+    """
 
     def __init__(
         self,

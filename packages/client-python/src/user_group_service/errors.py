@@ -1,4 +1,4 @@
-"""Details of errors of the service."""
+"""Reads the details of errors that the service returned."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reason_of(error: BaseException | None) -> str | None:
 
 
 def violations_of(error: BaseException | None) -> dict[str, str]:
-    """Return a description for each invalid field of a request, by the name of the field in the proto files."""
+    """Return the invalid fields of a request, as a mapping from field names in the proto files to descriptions."""
     details = _detail_of(error, BadRequest)
     return {each.field: each.description for each in details.field_violations} if details else {}
 

@@ -52,15 +52,15 @@ class ViewerSession:
     team_id: int
     """The internal id of the user group: the claim `tid`."""
     viewer_id: str | None
-    """The person within the group: the claim `vid`. None if the session names no person."""
+    """The id of the viewer within the group: the claim `vid`. None if the session has no viewer id."""
     origin: str | None
-    """The origin of the page. None if the session names no origin."""
+    """The origin of the page. None if the session has no origin."""
     create_time: datetime
     """The claim `iat`."""
     expire_time: datetime
     """The claim `exp`."""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """The requested properties of the group, as they were at the creation of the session."""
+    """The requested properties of the group, with their values at the creation of the session."""
     claims: Mapping[str, Any] = field(default_factory=dict)
     """Additional claims: the claim `ext`."""
 
@@ -72,7 +72,8 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
     at most once a second. A read blocks for at most 5 seconds. With asyncio, call this function through
     `asyncio.to_thread`.
 
-    This function accepts a revoked session until the session expires. ResolveViewer rejects a revoked session at once.
+    This function accepts a revoked session until the session expires. ResolveViewer rejects a revoked session
+    immediately.
 
     Args:
         session: The session that the page sent.
