@@ -103,9 +103,9 @@ interface Moment {
 }
 
 /**
- * Creates a source of viewer sessions for a page. The source requests a session at once. The source renews the session
- * after 80 % of the lifetime, or later if the page is hidden at that time. If the renewal fails, the source keeps the
- * session. The source sends one request at a time.
+ * Creates a source of viewer sessions for a page. The source requests the first session immediately. The source renews
+ * the session after 80 % of the lifetime, or later if the page is hidden at that time. If the renewal fails, the source
+ * keeps the session. The source sends one request at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
   return new Source(options);
@@ -174,7 +174,7 @@ class Source implements ViewerSessionSource {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /** Renews an old session, because timers stop while the machine sleeps or the page is hidden. */
+  /** Renews a session that is due, because timers may have stopped while the machine slept or the page was hidden. */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();
@@ -211,7 +211,7 @@ class Source implements ViewerSessionSource {
       const lifeMs = lifeOf(session, time);
       if (session === this.#last)
         throw new ViewerSessionUnavailable(
-          "the back end returned the same viewer session again: the back end must create a new session for each request, and forbid caching",
+          "the back end returned the same viewer session again: create a new session for each request, and forbid caching",
         );
       this.#held = { session, requested, lifeMs };
       this.#last = session;
@@ -309,7 +309,8 @@ async function read(
 }
 
 /**
- * Returns the lifetime of a session in milliseconds. Compares no time with the clock of the browser, which may be wrong.
+ * Returns the lifetime of a session in milliseconds. Does not use the clock of the browser, because this clock may be
+ * wrong.
  *
  * @param time `Date` of the response, in milliseconds since 1970; NaN if unknown
  * @throws ViewerSessionUnavailable if the text is not a session, or if the session has expired
@@ -332,7 +333,7 @@ function lifeOf(session: string, time: number): number {
     );
   if (end * 1000 <= time)
     throw new ViewerSessionUnavailable(
-      "the back end returned an expired viewer session: the back end must create a new session for each request, and forbid caching",
+      "the back end returned an expired viewer session: create a new session for each request, and forbid caching",
     );
   return life * 1000;
 }

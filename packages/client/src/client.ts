@@ -146,7 +146,7 @@ function sayingWhatToDo(url: URL): Interceptor {
   };
 }
 
-/** Sets the request id of each request that accepts one, so that the call is safe to repeat. */
+/** Sets a request id in each request that accepts an id, so that the call is safe to repeat. */
 const repeatable: Interceptor = (next) => (request) => next(request.stream ? request : withRequestId(request));
 
 function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & { readonly stream: false }>(

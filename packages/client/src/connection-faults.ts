@@ -1,4 +1,4 @@
-/** A fault of a connection, derived from the code of the Node error that caused a failed call. */
+/** A connection fault of a failed call, derived from the code of the Node error. */
 export type ConnectionFault = "refused" | "unknown-host" | "unreachable" | "reset" | "not-http" | "not-tls" | "tls";
 
 const FAULTS: { readonly [code: string]: ConnectionFault } = {
@@ -19,8 +19,8 @@ const FAULTS: { readonly [code: string]: ConnectionFault } = {
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
 /**
- * Operations on an established connection. Their errors can have the codes of a failed attempt to connect, but the
- * client may have sent the call.
+ * Operations on an established connection. These operations can fail with the code of a failed attempt to connect,
+ * although the client may have sent the call.
  */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 
@@ -46,7 +46,7 @@ function faultOfFamily(code: string): ConnectionFault | undefined {
   return undefined;
 }
 
-/** Returns true if the client had no connection for a call, so that the service cannot have received the call. */
+/** Returns true if the client had no connection for a call. In this case, the service cannot have received the call. */
 export function isNeverSent(error: unknown): boolean {
   const found = connectionFaultOf(error);
   return found !== undefined && BRIEF.has(found.fault);
@@ -54,7 +54,7 @@ export function isNeverSent(error: unknown): boolean {
 
 /** The remedies for TLS faults, in the terms of the program that shows the message. */
 export interface TlsHints {
-  /** Remedy if the certificate of the service has another name. */
+  /** Remedy if the certificate of the service does not contain the host name of the URL. */
   readonly otherName: string;
   /** Remedy if the service requires a client certificate. */
   readonly clientCertificate: string;

@@ -37,7 +37,7 @@ export interface WatchOptions {
 /**
  * Iterates over the events of an environment. When the stream ends or breaks, connects again with the last cursor.
  * Store the `cursor` of each response after you have processed the response, and pass the stored cursor at the next
- * start. Responses without `content` only move the cursor.
+ * start. A response without `content` contains only a new cursor.
  *
  * `for await (const { cursor, content } of watchEvents(service.admin, { cursor: stored })) …`
  *

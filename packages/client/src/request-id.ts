@@ -2,7 +2,7 @@ import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
- * Sets a request id for each call without an id. Adds the request id that the service logs to each error.
+ * Sets a request id for each call without an id. Adds a request id to each error: the id that the service logs.
  *
  * @param newId returns a new id
  */

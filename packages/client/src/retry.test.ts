@@ -163,7 +163,7 @@ it("sends the remaining time to the service, and repeats until the deadline", as
   expect(pauses).toEqual([187.5, 375, 750, 1500, 1500, 1500]);
 });
 
-it("stops repeating a call without a deadline after ten seconds", async () => {
+it("after ten seconds, stops repeating a call that has no deadline", async () => {
   const { tries, left } = await triesOf(
     serviceError(Code.Unavailable, "UNAVAILABLE"),
     "get",

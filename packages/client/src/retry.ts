@@ -16,8 +16,8 @@ const DEFAULT_PATIENCE_MS = 10_000;
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
 /**
- * Returns whether a method is safe to repeat even after a successful call, by its `idempotency_level` in the proto
- * file. A call with a request id is always safe to repeat.
+ * Returns whether a call is safe to repeat even if an earlier attempt succeeded. The `idempotency_level` in the proto
+ * file decides. A call with a request id is always safe to repeat.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
@@ -29,7 +29,7 @@ export interface RetryOptions {
   readonly maxTries?: number;
 }
 
-/** Repeats a failed call until its deadline if the call is safe to repeat. The pauses grow up to two seconds. */
+/** If a failed call is safe to repeat, repeats the call until its deadline. The pauses grow up to two seconds. */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
     if (request.stream) return next(request);

@@ -11,8 +11,8 @@ export interface TokenRequest {
 /**
  * An API token, or a function that returns the token. The client calls the function for each call, so the function
  * should cache the token. If the service rejects the token, the client calls the function once more with the rejected
- * token as `refused`. If the function returns another token, the client repeats the call. A deadline ends the call even
- * if the function has not returned.
+ * token as `refused`. If the function returns another token, the client repeats the call. The call ends at its deadline
+ * even if the function has not returned.
  */
 export type TokenSource = string | ((request: TokenRequest) => string | Promise<string>);
 

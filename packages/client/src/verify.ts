@@ -78,19 +78,19 @@ export interface VerifiedViewerSession {
   readonly issuer: string;
   /** The audience: `aud`. */
   readonly audience: string;
-  /** The user group: `sub`. */
+  /** Id of the user group: the claim `sub`. */
   readonly userGroupId: string;
-  /** The internal id of the user group: `tid`. */
+  /** Internal id of the user group: the claim `tid`. */
   readonly teamId: number;
-  /** The person within the group: `vid`. */
+  /** Id of the viewer within the group: the claim `vid`. */
   readonly viewerId: string | undefined;
-  /** The origin of the page: `origin`. Compare this value with the header `Origin` of requests. */
+  /** Origin of the page: the claim `origin`. Compare this value with the header `Origin` of requests. */
   readonly origin: string | undefined;
   /** Properties of the group, chosen by `property_keys` of CreateViewerSession. */
   readonly properties: { readonly [key: string]: unknown };
   /** Additional claims: `ext`. */
   readonly claims: { readonly [name: string]: unknown };
-  /** Time of creation: `iat`. */
+  /** Time of the creation of the session: the claim `iat`. */
   readonly createTime: Date;
   /** Expiry time: `exp`. */
   readonly expireTime: Date;
@@ -104,7 +104,7 @@ const keySets = new Map<string, PublishedKeys>();
 /**
  * Verifies a viewer session with the published keys of its environment. The keys are cached for ten minutes, so most
  * calls need no request. Accepts a revoked session until the session expires. `ResolveViewer` rejects a revoked session
- * at once.
+ * immediately.
  *
  * @throws ViewerSessionError if the session is invalid: respond with 401
  * @throws SessionKeysError if the keys cannot be read: respond with 503
@@ -146,7 +146,12 @@ function readWhole(session: unknown): UnverifiedSession {
   return read;
 }
 
-/** Returns the key with the id `kid`. @throws ViewerSessionError if the key is not published, SessionKeysError */
+/**
+ * Returns the key with the id `kid`.
+ *
+ * @throws ViewerSessionError if the key is not published
+ * @throws SessionKeysError if the keys cannot be read
+ */
 async function keyOf(
   kid: string,
   { issuer, keysUrl, timeoutMs }: { issuer: string; keysUrl: string; timeoutMs: number | undefined },

@@ -74,7 +74,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     await stopClock(page);
   });
 
-  it("sends one request at a time, and returns its session to all callers", async () => {
+  it("sends one request at a time, and returns the same session to all callers", async () => {
     await run("start", "one");
     expect(new Set(await run("getMany", 20))).toEqual(new Set([sessionOf(1)]));
     expect(await run("get")).toBe(sessionOf(1));

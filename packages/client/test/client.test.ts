@@ -176,7 +176,7 @@ describe("an unreachable service", () => {
     return message;
   };
 
-  it("causes an error with the fault and the remedy", async () => {
+  it("causes an error that contains the fault and the remedy", async () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
     expect(await whyNot({ url: nobody })).toMatch(
       /cannot be reached at http:.*: nothing listens .*; check the URL, and whether the service runs/,
@@ -208,7 +208,7 @@ describe("an unreachable service", () => {
     expect(await whyNot({ url: await newListener(withTls) })).toContain("write https://");
   });
 
-  it("is not called if a TLS option contains the path of a certificate instead of the content", () => {
+  it("causes a TypeError if a TLS option contains the path of a certificate instead of the content", () => {
     expect(() => newClient({ url: "https://a.example", token: "any", tls: { ca: certificates.ca.certFile } })).toThrow(
       /^tls\.ca must be .* not its path$/,
     );
@@ -230,7 +230,7 @@ describe("a response that breaks off", () => {
     ["within its length", cut(200, { "content-length": 9 })],
     ["within its compressed form", cut(200, { "content-encoding": "gzip" })],
     ["within an error", cut(404, { "content-type": "application/json" })],
-  ])("%s is unavailable, and the client repeats only safe calls", async (_, broken) => {
+  ])("%s causes the code unavailable, and the client repeats only safe calls", async (_, broken) => {
     const codes: (Code | undefined)[] = [];
     const counting: Interceptor = (next) => async (request) => {
       try {

@@ -15,7 +15,7 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
-/** Runtimes without the modules of Node: the conditions that select their `exports`, and the format of the bundle. */
+/** Runtimes without the modules of Node. The values are the conditions in `exports` and the format of the bundle. */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
   "Next's middleware": ["edge-light", "worker", "browser"],

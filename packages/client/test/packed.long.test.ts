@@ -200,14 +200,14 @@ describe("the package, installed", () => {
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("shows data until a revocation takes effect: at once if the host calls the service, at expiry if the host verifies", async () => {
+    it("shows data until a revocation takes effect: immediately if the host calls the service, at expiry if the host verifies", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;
       const asking = /^```js\n(const viewer = await viewerOf.*?)^```$/ms.exec(README)?.[1];
       expect(server).toContain(user);
       expect(server).toMatch(check);
-      /** The back end, which creates no more sessions for its user after a signal. */
+      /** A back end that logs its user out at SIGHUP, and then creates no more sessions. */
       const closable = `let isOut = false;
         process.on("SIGHUP", () => {
           isOut = true;

@@ -153,7 +153,7 @@ describe("viewer sessions", () => {
     }
   });
 
-  it("of a failing issuer cause one read of the keys per second, and are accepted with cached keys", async () => {
+  it("cause one read of the keys per second if their issuer fails, and are accepted with cached keys", async () => {
     const { pathname } = new URL(`${options.issuer}/.well-known/jwks.json`);
     let isAway = true;
     let reads = 0;
