@@ -46,7 +46,8 @@ export class AuditFollower {
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;
-    // Read the newest event without the filter: the next call starts there, even if no newer event matches the filter.
+    // Read the newest event without the filter: the next call starts at this event, even if no newer event matches the
+    // filter.
     const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
     const startTime = later(this.#newest?.createTime, filter.startTime);

@@ -65,7 +65,7 @@ const LABELS: { readonly [field: string]: string } = {
   webhook_id: "webhook",
 };
 
-/** Texts for unset fields. Other unset fields are not shown. */
+/** Texts for unset fields. Unset fields without a text here are not shown. */
 const UNSET: { readonly [field: string]: string } = {
   "ApiToken.expire_time": "never",
   "ApiToken.last_use_time": "never",
@@ -96,7 +96,9 @@ export interface Fact {
   readonly text: string;
 }
 
-/** Returns the facts of a message and of its nested messages, without unset fields. */
+/**
+ * Returns the fields of a message and of its nested messages as labels and texts. Omits unset fields that have no text.
+ */
 export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<S>): Fact[] {
   const rank = ({ name }: DescField) => (NAMING.includes(name) ? NAMING.indexOf(name) : NAMING.length);
   return schema.fields
@@ -225,7 +227,7 @@ export function isTimeField({ message }: DescField): boolean {
   return message?.typeName === "google.protobuf.Timestamp";
 }
 
-/** Returns whether a field contains JSON: an object of texts, or any object. */
+/** Returns whether a field contains a JSON object: a map, or a `google.protobuf.Struct`. */
 export function isJsonField({ fieldKind, message }: DescField): boolean {
   return fieldKind === "map" || message?.typeName === "google.protobuf.Struct";
 }

@@ -9,13 +9,13 @@ export function parseDuration(text: string): number | undefined {
   return factor === undefined ? undefined : Number(digits) * factor;
 }
 
-/** Formats milliseconds for `parseDuration`, in the largest unit that gives a whole number. */
+/** Formats milliseconds in the format of `parseDuration`, in the largest unit that gives a whole number. */
 export function durationText(ms: number): string {
   const [unit = "ms", factor = 1] = Object.entries(UNITS).findLast(([, each]) => ms > 0 && ms % each === 0) ?? [];
   return ms === 0 ? "0s" : `${ms / factor}${unit}`;
 }
 
-/** Returns the milliseconds of a duration with their fraction. `durationMs` of protobuf-es rounds the result. */
+/** Returns a duration in milliseconds, with the fraction. `durationMs` of protobuf-es rounds to whole milliseconds. */
 export function exactMs({ seconds, nanos }: Duration): number {
   return Number(seconds) * 1000 + nanos / 1_000_000;
 }
@@ -49,7 +49,7 @@ export function whenText(sign: 1 | -1): string {
   return `a time such as 2027-01-31T12:00:00Z, an existing date such as 2027-01-31, or a duration ${from} such as 30d`;
 }
 
-/** Formats a time for people: to the second, in UTC. */
+/** Formats a time for users: in UTC, without fractions of a second. */
 export function timeText(timestamp: Timestamp | undefined): string | undefined {
   return timestamp && timestampDate(timestamp).toISOString().replace("T", " ").replace(/\.\d+/, "");
 }
