@@ -11,7 +11,10 @@ import { describeAttacks } from "./service.ts";
 const bomb = gzipSync(Buffer.alloc(1024 * 1024 - 16, protoField(3, "")));
 const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
-/** Returns an UpdateUserGroupRequest whose properties are first a Struct of many keys, and then many empty Structs. */
+/**
+ * Returns an UpdateUserGroupRequest that contains `properties` many times: first a Struct of many keys, then empty
+ * Structs.
+ */
 function repeatedProperties({ keys, repeats }: { readonly keys: number; readonly repeats: number }): Buffer {
   const entries = Array.from({ length: keys }, (_, i) =>
     protoField(1, Buffer.concat([protoField(1, i.toString(36)), protoField(2, "")])),
@@ -32,7 +35,7 @@ describeAttacks("messages of token holders", [
     },
   },
   {
-    title: "1 KiB of gzip, 1 MiB of mapping (Connect)",
+    title: "1 KiB of gzip that contains 1 MiB of mapping (Connect)",
     bounds: { cpuMs: 2500 },
     run: async (target) => {
       const [name, value] = authorization(target);

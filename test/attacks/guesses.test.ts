@@ -8,7 +8,7 @@ import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 const GUESSES = 2000;
 
-/** Number of networks in an attack: more networks than a worker caches. */
+/** Number of networks in an attack, greater than the number that a worker caches. */
 const NETWORKS = 12_000;
 
 /** Matches the Redis commands of a guess: the lookup of the API token, and the count of the failure. */
@@ -36,8 +36,8 @@ function guess(
 }
 
 /**
- * @param expected returns whether the counts are right: the responses by gRPC status (16 is UNAUTHENTICATED, 8 is
- *   RESOURCE_EXHAUSTED), and the Redis commands
+ * @param expected returns whether the numbers of responses and Redis commands are right. The responses are counted by
+ *   gRPC status: 16 is UNAUTHENTICATED, and 8 is RESOURCE_EXHAUSTED
  */
 function guessing(
   title: string,

@@ -17,7 +17,7 @@ const BODY_BYTES = 4096;
 
 const PATIENCE_MS = 120_000;
 
-// Callers without a valid API token share one place in the queue.
+// All calls without a known API token share the turns of one caller.
 const headers = hpackBlock(post(PATHS.get, "application/json", [["authorization", "Token unknown-0123456789"]]));
 const body = Buffer.from('{"userGroupId":"a"}'.padEnd(BODY_BYTES));
 
@@ -41,17 +41,17 @@ function expectAllAnswers({ wire, unanswered }: Http2Wire): void {
     throw new Error(`connection closed: ${wire.isClosed}, unanswered: ${unanswered}`);
 }
 
-/** Returns an attack in which all calls arrive at once. `then` runs on each connection after the calls were sent. */
+/** Returns an attack in which all calls arrive together. `then` runs on each connection after the calls were sent. */
 function flood(title: string, then: (http2: Http2Wire, streams: readonly number[], i: number) => unknown): Attack {
   return {
     title,
-    // Deno keeps some memory of ended streams.
+    // After streams have ended, Deno keeps some of their memory.
     bounds: { cpuMs: 4, heldKiB: 40_960 },
     isRehearsed: true,
     run: async (target: Target) => {
       const wires = await Promise.all(Array.from({ length: CONNECTIONS }, () => target.http2()));
       await Promise.all(wires.map((http2) => http2.flushed()));
-      // While the process is stopped, it reads nothing. When the process resumes, it reads all calls at once.
+      // While the process is stopped, it reads nothing. When the process resumes, it reads all calls together.
       target.server.signal("SIGSTOP");
       const calls = wires.map(begin);
       const isSent = () => wires.every(({ wire }) => wire.socket.writableLength === 0);

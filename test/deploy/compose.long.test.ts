@@ -80,7 +80,7 @@ describe("compose.yaml", () => {
     expect(rights).toEqual(documentedRights());
   });
 
-  it.skipIf(redisUrl === undefined)("serves with a Redis that has the configuration of compose.yaml", async () => {
+  it.skipIf(redisUrl === undefined)("has settings with which the service and Redis start", async () => {
     const { folder, make } = newSecrets();
     make();
     const [redisPort, PORT] = [String(await freePort()), String(await freePort())];

@@ -84,7 +84,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
     ["an unknown value", "replica=1", /'replica' not allowed/],
     ["an unknown setting", "settings.PUBLIC_URI=x", /invalid propertyName 'PUBLIC_URI'.*\n.*'PUBLIC_URL'/],
     ["a credential in a setting", "settings.ADMIN_TOKEN=0123456789abcdef", /invalid propertyName 'ADMIN_TOKEN'/],
-    ["a setting of the chart", "settings.METRICS_PORT=1", /invalid propertyName 'METRICS_PORT'/],
+    ["a setting that only the chart sets", "settings.METRICS_PORT=1", /invalid propertyName 'METRICS_PORT'/],
     ["an unknown topology", "redis.topology=Sentinel", /'single', 'sentinel', 'cluster'/],
     ["an address without a port", "redis.addresses={redis}", /\/redis\/addresses\/0/],
     ["a URL as an address", "redis.addresses={redis://redis:6379}", /\/redis\/addresses\/0/],

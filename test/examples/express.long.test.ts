@@ -11,11 +11,13 @@ import { grpcClients } from "../support/rpc.ts";
 import { copyExample, packClient, settingsOf, startExample } from "./example.ts";
 import { overHttp } from "./over-http.ts";
 
-/** Lifetime of the sessions of the example, and clock difference that its verifier tolerates, in milliseconds. */
+/** Lifetime of the sessions of the example, and clock difference that the example tolerates, in milliseconds. */
 const LIFE_MS = 60_000;
 const TOLERANCE_MS = 5000;
 
-/** The time by which the clock of the host is moved forward, in milliseconds: all earlier sessions expire. */
+/**
+ * Number of milliseconds by which the test moves the clock of the host forward, so that all earlier sessions expire.
+ */
 const MOVED_MS = LIFE_MS + TOLERANCE_MS + 1000;
 
 /** Time after which the page has renewed a session, in milliseconds: 80 % of the lifetime, plus one second. */
@@ -52,7 +54,7 @@ describeWithChromium("the page in Chromium", () => {
   const endSessions = () =>
     adminOf(server.url).revokeViewerSessions({ environment: customerOf(server), userGroupId: "acme", viewerId: "ann" });
 
-  /** @param isStopped if true, the clock of the page stands still until the test moves it. Default: the clock runs */
+  /** @param isStopped if true, the clock of the page stands still until the test moves the clock. Default: false */
   const openAsAnn = async (query: string, isStopped = false): Promise<Page> => {
     const page = await browser.context.newPage();
     closeLater(() => page.close());
@@ -124,14 +126,14 @@ describeWithChromium("the page in Chromium", () => {
     expect(await lookWith(session, "asks")).toBe(401);
     expect(await lookWith(session, "verifies")).toBe(200);
 
-    // The page drops the session when it expires by the clock of the page.
+    // The page drops the session when the session has expired according to the clock of the page.
     await page.clock.fastForward(TO_RENEWAL_MS);
     await page.getByText("viewer session: stale").waitFor();
     expect(await shownBy(page)).toEqual(SHOWN);
     await page.clock.fastForward(LIFE_MS - TO_RENEWAL_MS);
     await waitFor("nothing is shown", async () => same(await shownBy(page), {}));
 
-    // The host accepts a copy of the session until it expires by the clock of the host.
+    // The host accepts a copy of the session until the session has expired according to the clock of the host.
     expect(await lookWith(session, "verifies")).toBe(200);
     example.signal("SIGUSR2");
     await waitUntilSaid(example, "the host's clock has moved", (output) => output.includes("ms ahead"));
@@ -140,7 +142,7 @@ describeWithChromium("the page in Chromium", () => {
     await waitFor("the host reports the reason", () => said.test(example.output()));
   });
 
-  it("is protected from requests of another origin with the cookie of the viewer", async () => {
+  it("is protected from requests from another origin, even with the cookie of the viewer", async () => {
     await openAsAnn("");
     const other = await servePage("");
     closeLater(() => other.close());

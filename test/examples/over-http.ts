@@ -8,7 +8,10 @@ import { sharedServer } from "../support/opened.ts";
 import { grpcClients } from "../support/rpc.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
-/** The dashboards. A dashboard with `asks` calls the service, so this dashboard rejects a revoked session at once. */
+/**
+ * The dashboards. If `asks` is true, the dashboard calls the service, and so rejects a session immediately after its
+ * revocation.
+ */
 const DASHBOARDS = [
   { path: "/asks/dashboard", asks: true },
   { path: "/verifies/dashboard", asks: false },
@@ -42,7 +45,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       for (const token of [server.tokens.customer, await groupToken("acme")]) expect(said).not.toContain(token);
     });
 
-    it("refuses requests of another site with the cookie of the viewer", async () => {
+    it("refuses requests from another site, even with the cookie of the viewer", async () => {
       const login = await logIn(example, "ann");
       for (const path of ["/session", "/login", "/logout"]) {
         const site = "cross-site";

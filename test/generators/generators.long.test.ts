@@ -28,7 +28,11 @@ async function run({ folder, env }: Place, program: string, args: readonly strin
   return (await promisify(execFile)(program, args, { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 })).stdout;
 }
 
-/** Generates and compiles a client, and calls the service with it. @returns the output of the calling program */
+/**
+ * Generates and compiles a client, and calls the service with the client.
+ *
+ * @returns the output of the calling program
+ */
 type Client = (place: Place) => Promise<string>;
 
 /** Returns a client in TypeScript. @param caller the calling program, a file in `typescript/` */

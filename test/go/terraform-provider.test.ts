@@ -59,7 +59,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     await run("sh", ["-ec", install], { cwd: PACKAGE });
   });
 
-  /** Creates a folder with a configuration, and initializes it. */
+  /** Creates a folder with a configuration, and runs `terraform init` in the folder. */
   async function newWorkspace(configuration: string, variables: { readonly [name: string]: string } = {}) {
     const folder = newFolder();
     const env = {

@@ -39,7 +39,7 @@ func main() {
 	_, err = resolve("no-such-token")
 	var refusal *api.GenericOpenAPIError
 	if !errors.As(err, &refusal) {
-		log.Fatal("an unknown token was not refused by an error of the client")
+		log.Fatal("the client returned no GenericOpenAPIError for an unknown token")
 	}
 	refused := refusal.Model().(api.ConnectError)
 

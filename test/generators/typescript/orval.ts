@@ -21,7 +21,8 @@ if (got.status !== 200 || rest.status !== 200 || made.status !== 200) throw new 
 const session = made.data.session ?? "";
 const resolved = await viewerServiceResolveViewer({ token: session }, options);
 const refused = await viewerServiceResolveViewer({ token: "no-such-token" }, options);
-if (resolved.status !== 200 || refused.status !== 404) throw new Error("resolving a token returned another status");
+if (resolved.status !== 200 || refused.status !== 404)
+  throw new Error("resolving a token returned an unexpected status");
 
 const teamId: number = rest.data.user_group.team_id;
 console.log(
