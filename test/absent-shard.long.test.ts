@@ -39,7 +39,7 @@ async function answered(server: TestServer, token: string): Promise<readonly boo
 }
 
 describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a Cluster are unavailable", (runtime) => {
-  it("serves the available slots, logs the unavailable shards, and serves all slots when these shards are back", async () => {
+  it("serves the available slots, logs the unavailable shards, and serves all slots when these shards are available again", async () => {
     const { url, masters, env } = await newShards();
     const API_TOKENS = TOKENS.map((token, i) => `${env(i)}=${token}`).join();
     const settings = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s", API_TOKENS };
@@ -79,7 +79,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
 });
 
 describeWithRedis("a server that starts while a shard is unavailable", () => {
-  it("exits if the returning shard has data of another layout", async () => {
+  it("exits if the shard returns with data of another layout", async () => {
     const { url, masters, env } = await newShards();
     const settings = { REDIS_TIMEOUT: "1s", API_TOKENS: `${env(1)}=${TOKENS[1]}` };
     const [format] = masters as [TestRedis];

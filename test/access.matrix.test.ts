@@ -155,7 +155,7 @@ describeMatrix((place, row) => {
       expect((await client.resolveViewer({ token: group.token }, as.customer)).viewer.properties).toEqual(properties);
       const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "é".repeat(300) }, as.customer));
       expect(failure.fields.violations.map(({ field }) => field)).toEqual(["name"]);
-      // A small compressed message can still be too large.
+      // The compressed message is small, but exceeds the limit after decompression.
       const bomb = await failureOf(client.updateUserGroup({ userGroupId, name: "n".repeat(2 ** 21) }, as.customer));
       expect(bomb.fields).toMatchObject({ code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" });
       client.close();

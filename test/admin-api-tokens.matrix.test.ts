@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("cannot create or extend API tokens that expire later than the token of the caller", async () => {
+    it("cannot give an API token a later expiry time than the token of the caller has", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>
@@ -119,7 +119,8 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // A caller that could rotate a token with a later expiry time would keep access after its own token has expired.
+      // If a caller could rotate a token with a later expiry time, the caller would keep access after the expiry of its
+      // own token.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);
@@ -185,7 +186,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(admin().rotateApiToken(unknown))).toEqual(NOT_FOUND);
     });
 
-    it("can be listed by creator and role, and revoked together with all API tokens that they issued", async () => {
+    it("can be listed by creator and role, and can be revoked together with all API tokens that they issued", async () => {
       // After a revocation of issued tokens, the API tokens of the environment cannot issue other tokens for some
       // seconds.
       const own = { url: server.url, environment: newName() };
@@ -253,7 +254,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
 });
 
 describeWithRedis("changes of API tokens", () => {
-  it("take effect on every worker at once", async () => {
+  it("take effect on other workers without waiting for API_TOKEN_CACHE", async () => {
     const redis = await newRedis();
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } };
     const one = await newServer(options);

@@ -51,7 +51,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(after?.tokenCreateTime).toEqual(after?.lastRotationTime);
   });
 
-  it("looks up the group of a token or viewer session only in its own environment, and does not return the token", async () => {
+  it("looks up the group of a token or viewer session only in the environment of the caller, and does not return the token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId, name: "N" });
     const token = userGroup?.token ?? "";
@@ -121,7 +121,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(await failureOf(admin().deleteUserGroup({ currentToken }))).toEqual(gone);
   });
 
-  it("revokes tokens once per request id, and only GetUserGroup returns the new token", async () => {
+  it("revokes tokens only once if a request id is repeated, and does not return the new token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const token = userGroup?.token ?? "";
@@ -135,7 +135,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     for (const each of [token, now?.token]) expect(text).not.toContain(each);
   });
 
-  it("imports groups with their tokens, reports each result, and can be repeated", async () => {
+  it("imports groups with their tokens, reports the result of each group, and accepts the same import again", async () => {
     const [first, second, third, taken] = [newId(), newId(), newId(), newId()];
     await own().groups.getUserGroup({ userGroupId: third, name: "other" });
     const token = newToken();
@@ -265,7 +265,7 @@ describeServers((server) => {
     );
   });
 
-  it("records the changed fields of each changed group in the audit trail, but no event of other groups", async () => {
+  it("records one event with the changed fields for each changed group in the audit trail, and none for unchanged groups", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();

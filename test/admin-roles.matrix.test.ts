@@ -13,7 +13,7 @@ import { clientsOfRun } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-/** The required role of each method, independent of the code. A method that is missing here fails the test. */
+/** The required role of each method, written separately from the code. If a method is missing here, the test fails. */
 const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" | "manage" | "admin" | "root" } = {
   "usergroup.v1.UserGroupService.GetUserGroup": "read",
   "usergroup.v1.UserGroupService.UpdateUserGroup": "manage",

@@ -151,7 +151,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
         stream.on("close", () => reject(new Error(`closed without a response, after ${i} requests`)));
       });
       expect(status).toBe(401);
-      // Data that waits in the client counts against the memory limit of the session.
+      // Data that waits in the client counts towards the memory limit of the client's HTTP/2 session.
       await new Promise((resolve) => stream.once("close", resolve).resume());
     }
     session.destroy();

@@ -33,7 +33,7 @@ it("the audit trail drops events after AUDIT_RETENTION", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_RETENTION: "3s" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
-  // A slow machine may need longer than the retention period to show an event.
+  // Repeats the update, because a slow machine may list the events only after the retention period.
   await waitFor("an event is shown", async () => {
     await groups.updateUserGroup({ userGroupId: "a", name: newId() });
     return (await auditEventsOf(server, { userGroupId: "a" })).length > 0;

@@ -71,7 +71,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     const issued = await issueToken(server, "manage");
     expect((await call(server, bearer(issued.token))).status).toBe(200);
     expect(await guesses(server, 5)).toEqual([401, 401, 401, 429, 429]);
-    // No API token is cached, so each call reads its token.
+    // No API token is cached, so each call reads its API token from the store.
     for (let i = 0; i < 30; i++) {
       expect((await call(server, bearer(issued.token))).status).toBe(200);
       expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
@@ -85,7 +85,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("with guesses of ADMIN_TOKEN are rejected above the limit, and the correct ADMIN_TOKEN is accepted", async () => {
+  it("count for guesses of ADMIN_TOKEN, and the correct ADMIN_TOKEN is accepted above the limit", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {
@@ -126,7 +126,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     expect(await guesses(server, 1, { "x-forwarded-for": "203.0.113.9" })).toEqual([429]);
   });
 
-  it("are unlimited if the limit is off", async () => {
+  it("are not limited with AUTH_FAILURE_LIMIT=off", async () => {
     const server = await start({ AUTH_FAILURE_LIMIT: "off" });
     expect(new Set(await guesses(server, 70))).toEqual(new Set([401]));
   });

@@ -22,13 +22,13 @@ describeWithRedis("the commands of one turn of the event loop", () => {
   });
   afterAll(() => client.disconnect());
 
-  it("are written at once, and each receives its own reply", async () => {
+  it("are sent in one write, and each command receives its own reply", async () => {
     const names = Array.from({ length: 50 }, (_, i) => `name-${i}`);
     for (let round = 0; round < 10; round++) {
       const before = await readsOf(client);
       const answers = await Promise.all(names.map((name) => client.echo(name)));
       expect(answers).toEqual(names);
-      // Redis has read once for all commands, and once for INFO.
+      // Redis has read from the connection once for all commands, and once for INFO.
       expect((await readsOf(client)) - before).toBe(2);
     }
   });

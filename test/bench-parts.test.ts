@@ -45,7 +45,7 @@ describe("the comparison of commits", () => {
     expect(table).not.toContain("No conclusion");
   });
 
-  it("has no verdict if the control differs from the first server", () => {
+  it("draws no conclusion if the control differs from the first server", () => {
     const table = tableOf({ [CONTROL]: [1.01, 1.02, 1.03, 1.04], expensive: [1.2, 1.2, 1.2, 1.2] });
     expect(lineOf(table, "expensive")).toBe("| expensive | +20.0 % (+20.0 to +20.0) |  |");
     expect(table).toContain("**No conclusion: the control differs from the first server by more than 1.5 %.**");
@@ -78,7 +78,7 @@ describe("the overload benchmark", () => {
     expect([answeredPerSecond, refusedPerSecond, failed, p99]).toEqual([1, 2, 3, 2]);
   });
 
-  it("counts refusals of gRPC by the received bytes, because their HTTP status is 200", () => {
+  it("counts gRPC refusals by the received bytes, because a gRPC refusal has the HTTP status 200", () => {
     const { answeredPerSecond, refusedPerSecond, failed } = outcomes([200, 200, 200, 200, 200, 200, 0, 0, -1], {
       broken: 1,
       dataBytes: 600,
@@ -87,7 +87,7 @@ describe("the overload benchmark", () => {
     expect([answeredPerSecond, refusedPerSecond, failed]).toEqual([3, 1, 1]);
   });
 
-  it("returns figures for a load without any answer", () => {
+  it("returns figures for a load in which no call is answered", () => {
     expect(outcomes([], {})).toEqual({ answeredPerSecond: 0, refusedPerSecond: 0, failed: 0, p99: Number.NaN });
   });
 

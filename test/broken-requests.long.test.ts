@@ -41,7 +41,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
         ),
       );
       const answers = await Promise.all(requests.map((request) => rawBytes(server.url, request)));
-      // 505 is the response of Connect to a stream that needs HTTP/2.
+      // If a stream needs HTTP/2, Connect responds with 505.
       for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
     });
 

@@ -95,7 +95,7 @@ describeWithChromium("a page in Chromium", () => {
         );
       });
 
-      it("is blocked on an origin that is not listed, before a group changes", async () => {
+      it("is blocked by the browser if the origin is not listed, and changes no group", async () => {
         const id = `foreign-${protocol}`;
         const failure = await run(foreign, "failingGet", task(protocol, id));
         // The browser reports no details to the script.

@@ -92,7 +92,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     }
   });
 
-  it("has the name of a token of API_TOKENS, a keyed digest if the token has no name, and root for ADMIN_TOKEN", async () => {
+  it("names the caller: an entry of API_TOKENS by its name or a keyed digest, and ADMIN_TOKEN as root", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
     // The request rotates the token of a group that does not exist. The log line still contains the id of the group.
     expect(whoIn(line)).toEqual({
@@ -129,7 +129,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     expect(whoIn(line)).toEqual({ ...denied, user_group_id: undefined });
   });
 
-  it("has the caller of a call with an unreadable message", async () => {
+  it("has the caller of a call whose message cannot be decoded", async () => {
     const request = { headers: { ...bearer(issued.token), "content-type": "application/json" }, body: "{" };
     for (const path of [`${RPC}/GetUserGroup`, "/api/user"]) {
       const line = await lineOf(server, path, request);
@@ -162,7 +162,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("with LOG_LEVEL=info on %s", (runtime) => {
-  it("only server errors are logged, with the caller", async () => {
+  it("only calls with server errors are logged, with the caller", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url });
     const { groups } = grpcClients(server);

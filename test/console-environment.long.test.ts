@@ -101,7 +101,8 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "I have stored it: forget it here");
     expect(await contentOf(page)).not.toContain(rotated);
 
-    // Without a grace period, the secret in use is revoked at once, so the console requires a confirmation.
+    // Without a grace period, the rotation revokes the secret in use immediately, so the console requires a
+    // confirmation.
     await press("button", "Rotate");
     await type("Grace period", "0s");
     await enter(`To continue, type ${id}`, id);
@@ -127,7 +128,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("identifies an API token by its secret or id, with ADMIN_TOKEN in any environment", async () => {
+  it("finds an API token by its secret or id, with ADMIN_TOKEN in any environment", async () => {
     const { page, enter, press, says, alerts, checkViews, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/tokens",
     });
@@ -221,7 +222,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     page.on("request", () => void calls++);
     const second = await revoke();
     await page.clock.fastForward(60_000);
-    // A request would have been sent within one frame.
+    // If the console requested events, the request would be sent within one frame.
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
     expect(calls).toBe(0);
     await setVisible("visible");
@@ -266,7 +267,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await alert("The service could not be reached").filter({ hasText: "Your input is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
-    // Another user revokes the token. The dialog reports the revocation, and opens a dialog to sign in again.
+    // Another user revokes the token. The dialog reports the revocation, and then opens the sign-in dialog.
     const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
@@ -308,7 +309,8 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // With a token of another environment, the page shows that environment, which has no such group.
+    // After a sign-in with a token of another environment, the page shows the other environment, which lacks this
+    // group.
     await press("button", "Edit");
     await type("Name", "Globex Inc.");
     await revoke(second);
@@ -398,7 +400,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("shows an API token of role admin only the calls of its environment", async () => {
+  it("with an API token of role admin, shows only the calls of the environment of the token", async () => {
     const { page, signIn, leave } = await openConsole(browser, server.url, { hash: "#/overview" });
     await signIn((await issueToken(server, "admin")).token);
     await page.getByRole("figure").first().waitFor();

@@ -101,7 +101,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await readAgain("the delivery is logged", 1);
     await logged.filter({ hasText: "delivered, 204" }).waitFor();
     await picture("webhook");
-    // The service refuses tests in quick succession.
+    // The service refuses a test shortly after another test.
     await admin.testWebhook({ webhookId: id }).catch(() => undefined);
     await press("button", "Send a test");
     await alerts("WEBHOOK_TEST_LIMITED");
@@ -151,7 +151,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await logged.filter({ hasText: "the endpoint answered 500" }).first().waitFor();
     await page.getByText(/The webhook is enabled, \d+ failed attempts?\. Events since/).waitFor();
     await checkViews("a webhook that fails");
-    // The service refuses tests in quick succession.
+    // The service refuses a test shortly after another test.
     const refused = page.locator(".live", {
       hasText: "The test was not delivered: the endpoint answered 500. See the log",
     });
@@ -160,7 +160,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
       await page.getByRole("button", { name: "Wait …" }).waitFor({ state: "detached" });
       return (await refused.count()) > 0;
     });
-    // Simulates a webhook that the service has disabled after three days of failures.
+    // Simulates three days of failures, after which the service disables a webhook.
     await page.route(
       "**/GetWebhook",
       async (route) => {

@@ -79,7 +79,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("forgets the token and its data after 15 minutes without activity, and not earlier", async () => {
+  it("forgets the token and the loaded data after 15 minutes without activity, and not earlier", async () => {
     const { page, type, checkViews, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     await page.getByRole("table").waitFor();
@@ -110,7 +110,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("moves the focus at once to the new page or dialog, so that no key press is lost", async () => {
+  it("moves the focus to the new page or dialog without a delay, so that no key press is lost", async () => {
     const { page, press, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     const opener = `Delete ${server.environment}/Customer …`;
@@ -262,7 +262,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       await route.fetch();
       await route.abort();
     });
-    // A request that the page sends at once may bypass the new route, so the test first moves to the button.
+    // A request immediately after `page.route` may bypass the new route, so the test first moves to the button.
     await press("button", "Rotate");
     await alerts("check before you repeat it");
     await page.unroute("**/RotateUserGroupToken");
@@ -546,7 +546,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await type(field, "webh");
     await results.filter({ hasText: "Webhooks" }).waitFor();
     await page.getByText("1 result", { exact: true }).waitFor();
-    // Speech input may trigger this key by accident, so the user can turn the key off.
+    // Speech input may trigger this shortcut by accident, so the user can turn off the shortcut.
     await tabTo("checkbox", "Open the search with the key /");
     await page.keyboard.press("Space");
     await page.keyboard.press("Escape");
@@ -660,10 +660,7 @@ function expectFocus(locator: Locator, what: string): Promise<boolean> {
   return waitFor(`${what} has the focus`, () => locator.evaluate((each) => each === document.activeElement));
 }
 
-/**
- * Measures the rows of a long table in the next frame: the positions without a row, the row heights, and the column
- * widths.
- */
+/** Measures a long table in the next frame: its positions without a row, its row heights, and its column widths. */
 function rowsInSight(page: Page) {
   return page.evaluate(async () => {
     await new Promise(requestAnimationFrame);

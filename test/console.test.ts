@@ -44,7 +44,7 @@ it("the console is served with the embedded store, and its content security poli
 });
 
 it.each(RUNTIMES)(
-  "with METRICS_PORT, only that port serves the console, together with the RPCs of the console, on %s",
+  "with METRICS_PORT, only that port serves the console and the RPCs of the console, on %s",
   async (runtime) => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const metricsUrl = metricsUrlOf(server);

@@ -247,7 +247,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
-    it("has the same response over HTTP/2", async () => {
+    it("has the same response over HTTP/2 as over HTTP/1.1", async () => {
       const askHttp2 = (origin: string) => {
         const { method, headers } = preflight(path);
         return http2(servers.list.url, path, { method, headers: { ...headers, origin } });

@@ -116,7 +116,7 @@ async function tryGet(page: Page, userGroupId: string): Promise<{ status: string
 describe("unauthenticated clients of the page", () => {
   const server = suiteServer(() => ({}));
 
-  it("share one copy of a file if they do not read the responses", async () => {
+  it("share one copy of a file in memory, even if they do not read the responses", async () => {
     const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
     const first = await openWire(server.url, "http/1.1");
     first.push(ask);
@@ -130,7 +130,7 @@ describe("unauthenticated clients of the page", () => {
       raw.push(ask.repeat(8));
     }
     await idle(server.pid);
-    // 1,600 copies would be 2.7 GB.
+    // 1,600 copies would need 2.7 GB of memory.
     expect(residentBytesOf(server.pid) - before).toBeLessThan(64 * 1024 * 1024);
     for (const raw of unread) raw.socket.resume();
     await waitFor("all clients have a response", () => unread.every((raw) => raw.received().byteLength > 0));

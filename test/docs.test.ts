@@ -9,7 +9,7 @@ import { expectRestError } from "./support/rest-shape.ts";
 
 const SWAGGER_UI = `${ROOT}/node_modules/swagger-ui-dist`;
 
-/** `file` is undefined if the service generates the content. */
+/** The paths with their content types and files. If the service generates the content, `file` is undefined. */
 const FILES: readonly (readonly [path: string, contentType: string, file: string | undefined])[] = [
   ["/openapi.json", "application/json", `${ROOT}/gen/openapi.json`],
   ["/docs/", "text/html; charset=utf-8", undefined],
@@ -18,14 +18,14 @@ const FILES: readonly (readonly [path: string, contentType: string, file: string
   ["/docs/swagger-ui-bundle.js", "text/javascript; charset=utf-8", `${SWAGGER_UI}/swagger-ui-bundle.js`],
 ];
 
-/** Decoders by encoding. The service does not encode short files. */
+/** Decoders by encoding. The service does not compress short files. */
 const DECODERS: { readonly [encoding: string]: (body: Buffer) => Buffer } = {
   br: brotliDecompressSync,
   gzip: gunzipSync,
 };
 
 describe.each(RUNTIMES)("the OpenAPI document and its page on %s", (runtime) => {
-  it("are served without an API token, in the preferred encoding, and with 304 if the client sends a current ETag", async () => {
+  it("need no API token, are compressed on request, and support If-None-Match", async () => {
     // The main port serves the document and its page, even if METRICS_PORT is set.
     const { url } = await newServer({ runtime, env: { METRICS_PORT: "0" } });
     for (const [path, contentType, file] of FILES) {
@@ -64,7 +64,7 @@ describe.each(RUNTIMES)("the OpenAPI document and its page on %s", (runtime) => 
   });
 });
 
-it("the OpenAPI document and its page are not served if Deno must not read their files, and one warning is logged", async () => {
+it("the OpenAPI document and its page are not served if Deno has no permission to read their files, and one warning is logged", async () => {
   const server = await newServer({ runtime: "deno", denoFlags: ["--allow-read=/nowhere"] });
   expectRestError(await http1(server.url, "/docs/"), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
   const warnings = server.log().filter(({ msg }) => msg.includes("set DOCS=off"));

@@ -44,7 +44,7 @@ describeWithRedis.each(RUNTIMES)("a change that failed on %s", (runtime) => {
     }
   });
 
-  it("is not committed after its error, even behind changes that wait for a frozen replica", async () => {
+  it("is not committed after the error was returned, even if earlier changes wait for a frozen replica", async () => {
     const primary = await newRedis(["--repl-diskless-sync-delay", "0"]);
     const replica = await newRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
     const direct = await newStoreClient(primary);

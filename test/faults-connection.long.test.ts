@@ -112,7 +112,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 });
 
-it("openRedis retries soon while Redis loads its data, even if Redis estimates a long duration", async () => {
+it("openRedis retries after a short delay while Redis loads its data, even if Redis estimates a long duration", async () => {
   let requested = 0;
   const server = createServer((socket) => {
     socket.on("error", () => {});
@@ -136,7 +136,7 @@ it("openRedis retries soon while Redis loads its data, even if Redis estimates a
   expect(requested).toBe(4);
 });
 
-it("openRedis sends the host name to a Redis with TLS, and rejects a Redis without a valid certificate", async () => {
+it("openRedis sends the host name in the TLS handshake, and rejects a Redis without a valid certificate", async () => {
   const fixture = (name: string) => readFileSync(new URL(`fixtures/tls/${name}`, import.meta.url));
   const names: string[] = [];
   const server = createTlsServer({

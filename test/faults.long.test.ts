@@ -76,7 +76,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     }
   });
 
-  it("reports an outage and its end to a watcher of its health", async () => {
+  it("reports the start and the end of an outage to a watcher of the health service", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await start(redis);
     const abort = new AbortController();

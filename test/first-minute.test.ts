@@ -26,7 +26,7 @@ const BARE: { readonly [runtime in Runtime]: string } = {
 const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
   newTerminal(command, { env: { PORT: "0", ...env } });
 
-/** Starts an npm script. The end of the test kills the process of the script and all descendants. */
+/** Starts an npm script. When the test ends, it kills the process of the script and all descendants of the process. */
 function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {
   const started = startProcess(["npm", ...args], { env: { ...env, PORT: String(port) } });
   closeLater(() => {
@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
     expect(ours).not.toContain('"msg"');
     expect(ours).not.toContain("\u001b[");
     session.type("\x03");
-    // The exit code is 130 if npm forwards the signal while Node is already exiting.
+    // If npm forwards the signal while Node is already exiting, the exit code is 130.
     expect([0, 130]).toContain(await session.exited());
     expect(session.screen()).toMatch(/^\d\d:\d\d:\d\d INFO {2}closed$/m);
   });
@@ -94,20 +94,23 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
   });
 });
 
-it.each(RUNTIMES)("a command-line option on %s prints its result, and the service does not start", async (runtime) => {
-  const lines = [
-    ["--help", 0, /^ {2}AUTH_FAILURE_LIMIT {2,}60\/1m {2,}\S/m],
-    ["--version", 0, /^\d+\.\d+\.\d+\n$/m],
-    ["--port=80", 2, /^argument 1 \(--port\) is unknown/m],
-  ] as const;
-  const tries = lines.map(async ([arg, exitCode, text]) => {
-    const started = newProcess(startProcess([...BARE[runtime].split(" "), arg], { env: { PORT: "0" } }));
-    expect([arg, await started.exited()]).toEqual([arg, exitCode]);
-    expect(started.output()).toMatch(text);
-    expect(started.output()).not.toContain("listening");
-  });
-  await Promise.all(tries);
-});
+it.each(RUNTIMES)(
+  "the program on %s prints the result of a command-line option, and does not start the service",
+  async (runtime) => {
+    const lines = [
+      ["--help", 0, /^ {2}AUTH_FAILURE_LIMIT {2,}60\/1m {2,}\S/m],
+      ["--version", 0, /^\d+\.\d+\.\d+\n$/m],
+      ["--port=80", 2, /^argument 1 \(--port\) is unknown/m],
+    ] as const;
+    const tries = lines.map(async ([arg, exitCode, text]) => {
+      const started = newProcess(startProcess([...BARE[runtime].split(" "), arg], { env: { PORT: "0" } }));
+      expect([arg, await started.exited()]).toEqual([arg, exitCode]);
+      expect(started.output()).toMatch(text);
+      expect(started.output()).not.toContain("listening");
+    });
+    await Promise.all(tries);
+  },
+);
 
 it("a warning names an environment variable that looks like a setting, without its value", async () => {
   const started = newProcess(startProcess(BARE.node.split(" "), { env: { PORT: "0", RATELIMIT: "3/10s" } }));
@@ -117,10 +120,11 @@ it("a warning names an environment variable that looks like a setting, without i
 });
 
 it.skipIf(redisUrl === undefined).each(RUNTIMES)(
-  "the terminal on %s shows the number of workers, and Ctrl-C stops the workers",
+  "on %s, the terminal shows the number of workers, and Ctrl-C stops the workers",
   async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    // With WORKERS, start:deno grants another permission. `npm start` is not used here, because it always builds first.
+    // With WORKERS, the script start:deno grants an additional permission. `npm start` is not used here, because it
+    // always builds first.
     const session = terminal(runtime === "deno" ? COMMANDS.deno : BARE.node, env);
     await waitFor("the service is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");
@@ -142,7 +146,7 @@ describe("npm, stopped by a signal to its own process,", () => {
     await expectNothingLeft(script, descendants(script.pid), port);
   });
 
-  it("does not start the service if the build was running", async () => {
+  it("does not start the service if the signal arrives during the build", async () => {
     const port = await freePort();
     const script = npm(["start"], port);
     // npm forwards signals only after the start of the script, so the test waits for the shell, the build and esbuild.

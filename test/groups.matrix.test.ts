@@ -41,7 +41,7 @@ describeMatrix((place, row) => {
       if (!isRest) expect(group).toEqual(kept);
     });
 
-    it("names a group after its id, and sets no properties, if the request has only an id", async () => {
+    it("names the group after its id and sets no properties, if the request has only an id", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId }, as.customer);

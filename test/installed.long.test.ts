@@ -42,7 +42,10 @@ function newTarball(): string {
   return join(folder, name);
 }
 
-/** Creates a home folder without caches. The registry of this home contains only the packed service. */
+/**
+ * Creates a home folder without caches, and a registry that contains only the packed service. Returns an empty folder,
+ * and the environment of commands that use this home and registry.
+ */
 async function newHome(): Promise<{ readonly cwd: string; readonly env: { readonly [name: string]: string } }> {
   const tarball = newTarball();
   const manifest = JSON.parse(readFileSync(`${ROOT}/dist/package.json`, "utf8")) as { name: string; version: string };

@@ -51,7 +51,7 @@ describeWithRedis("the key that encrypts tokens", () => {
         pageSize: 1000,
         validateOnly: true,
       });
-      // The load alone re-encrypts far fewer tokens.
+      // Without the rotation, the load would re-encrypt far fewer tokens.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
     killed.signal("SIGKILL");
@@ -118,7 +118,7 @@ function startLoad({ url, tokens }: TestServer) {
     async () => {
       const { userGroup } = await groups.rotateUserGroupToken({ group: { case: "userGroupId", value: any() } }, header);
       await viewers.resolveViewer({ token: userGroup?.token ?? "" }, header).catch((error: unknown) => {
-        // The other load has rotated the token concurrently.
+        // The load on the other worker has rotated the token concurrently.
         if (!String(error).includes("not_found")) throw error;
       });
     },

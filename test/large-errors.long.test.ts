@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
   const QUOTED = ["grpc-encoding", "grpc-timeout"] as const;
 
   it.each([GET, "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])(
-    "quotes a long header only in part in an error of %s",
+    "of %s about a long header quotes only a part of the header",
     async (path) => {
       const session = connect(server.url);
       const ended: string[] = [];
@@ -103,7 +103,7 @@ describe.each(RUNTIMES)("a long error on %s", (runtime) => {
         const grpc = { "content-type": "application/grpc", te: "trailers", ...headers };
         const answer = await http2On(session, path, {
           method: "POST",
-          // In grpc-message, a byte beyond ASCII takes three characters.
+          // In grpc-message, each byte of a character beyond ASCII takes three characters.
           headers: { ...grpc, [name]: "\u00e9".repeat(20_000) },
           body: envelope(Buffer.alloc(0)),
         });

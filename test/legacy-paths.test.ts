@@ -146,7 +146,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect((await testing.createCustomer({ provided_id })).customer.token).not.toBe(customer.token);
   });
 
-  it("return errors in the documented format: an HTTP status, and success 0", async () => {
+  it("return errors in the documented format: an HTTP status, and a body with success 0", async () => {
     const failure = await hosted.updateCustomer({ provided_id: newId(), name: "N" }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(HostedError);
     expect(failure).toMatchObject({ status: 404, body: { success: 0, error: { reason: "USER_GROUP_NOT_FOUND" } } });

@@ -19,7 +19,7 @@ const GOAWAY_FRAME = 7;
 const HTTP1_GET = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
-/** A server whose store responds only if the test allows it. */
+/** A server whose store responds only if the test allows the response. */
 interface SlowServer {
   readonly server: TestServer;
   readonly proxy: RedisProxy;
@@ -111,7 +111,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     reported: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    // The watcher may receive other statuses in between if the store responds too late for a health check.
+    // If the store responds too late for a health check, the watcher may receive further statuses in between.
     watched: [watched.at(0), watched.at(-1)],
   };
 }

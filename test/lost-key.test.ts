@@ -12,7 +12,7 @@ import { tokenKey } from "./support/server.ts";
 import { newReceiver, verify } from "./support/webhooks.ts";
 
 describeWithRedis("a server whose TOKEN_KEYS lacks the key of a group", () => {
-  it("rejects changes of the group over REST before it writes, and rotates the token of the group by id", async () => {
+  it("rejects changes of the group over REST before any write, and rotates the token of the group by id", async () => {
     const redis = await newRedis();
     const before = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: tokenKey("lost", 1) } });
     const { id, user_group } = await restCalls(before).created();

@@ -88,7 +88,7 @@ describeWithRedis.each(RUNTIMES)("the metrics of the last hour on %s", (runtime)
     const [victim = 0] = descendants(server.pid);
     process.kill(victim, "SIGKILL");
     await waitUntilGone(victim);
-    // If the killed worker had accepted the connection, the request fails.
+    // If the killed worker had accepted the connection of this request, the request fails.
     const answer = () =>
       adminOf(server.url)
         .getMetricsHistory({ method })

@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       const slow = request({ hostname, port, path: GET, method: "POST", headers: sent });
       slow.on("response", (res) => res.resume().on("end", resolve));
       slow.on("error", reject);
-      // Now the server has received the headers of the request.
+      // The server has now received the headers of the request.
       slow.on("continue", () => {
         slow.write("{");
         setTimeout(() => slow.end("x  "), 400);
@@ -198,7 +198,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     });
     expect(countsOf(value).others).toEqual(before.others);
     expect(value("grpc_server_in_flight", labels)).toBe(0);
-    // The duration of a watch does not measure the speed of the service.
+    // The metrics contain no duration of a watch, because the client decides how long a watch lasts.
     expect(value("grpc_server_handling_seconds_count", labels)).toBeUndefined();
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });

@@ -56,7 +56,7 @@ it("an address that does not respond is reported as unavailable", async () => {
   }
 });
 
-describeWithRedis("a Redis of another kind", () => {
+describeWithRedis("a Redis that does not match REDIS_URL", () => {
   it("is reported if REDIS_URL names a Cluster", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
@@ -207,14 +207,14 @@ it.each(Object.entries(BREAKS))(
     );
     for (const each of faults) {
       expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
-      // Options of ioredis mean nothing to an operator.
+      // An operator cannot set options of ioredis.
       expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
     }
   },
 );
 
 describeWithRedis("the password of the nodes", () => {
-  it("is used on every node of a Cluster, and a wrong password is reported at once", async () => {
+  it("is used on every node of a Cluster, and a wrong password is reported without retries", async () => {
     const cluster = await newCluster();
     await Promise.all(
       cluster.nodes.map(async (node) => {

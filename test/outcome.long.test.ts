@@ -44,10 +44,10 @@ async function outcomes(server: TestServer, token: string) {
   return { create, update, rotate, withRequestId, put, post, resolve };
 }
 
-/** Before the first call times out, all concurrent calls must be in flight. */
+/** Long enough that all concurrent calls are in flight before the first call times out. */
 const REDIS_TIMEOUT = "2s";
 
-/** Returns the same outcome for each kind of change. */
+/** Returns a record in which every kind of change has the given outcome. */
 const all = (outcome: string) => {
   return { create: outcome, update: outcome, rotate: outcome, withRequestId: outcome, put: outcome, post: outcome };
 };
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("is unknown if a script fails after the script may have written", async () => {
+  it("is unknown if a script fails after a possible write", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
     const { server, token } = await start({ url });

@@ -103,7 +103,7 @@ describeWithRedis("a busy worker", () => {
       const call = new Calls(server.url).getCaller(1, mine);
       const flood = newFlood(server.url, CONNECTIONS).map((calls) => calls.getCaller(1, headers));
       await waitFor("all connections are accepted", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1);
-      // While the process is stopped, it reads nothing. When the process resumes, it reads all requests at once.
+      // While the process is stopped, it reads nothing. When the process resumes, it reads all requests together.
       server.signal("SIGSTOP");
       for (const calls of flood) calls.getCaller(STREAMS, headers);
       await waitFor("the flood is sent", () => flood.every(({ isSent }) => isSent));
@@ -133,7 +133,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
     for (const session of sessions) closeLater(() => session.destroy());
     await Promise.all(sessions.map((session) => http2On(session, "/api/user?user_group_id=a", { headers })));
     for (let round = 0; round < 2; round++) {
-      // While the process is stopped, it reads nothing. When the process resumes, it reads many calls at once.
+      // While the process is stopped, it reads nothing. When the process resumes, it reads many calls together.
       server.signal("SIGSTOP");
       const calls = sessions.flatMap((session) =>
         Array.from({ length: MAX_STREAMS }, () => http2On(session, "/api/user?user_group_id=a", { headers })),
@@ -142,7 +142,7 @@ describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (
       server.signal("SIGCONT");
       const statuses = (await Promise.all(calls)).map(({ status }) => status);
       expect(statuses).toContain(200);
-      // A slow machine may refuse calls that have waited for too long.
+      // On a slow machine, the service may refuse calls that have waited for too long.
       expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
     }
   });
@@ -182,7 +182,7 @@ describeWithRedis.each(RUNTIMES)("a server at the limit of calls in flight, on %
     expect(web.body.toString("latin1")).toContain("retry-after: 1\r\n");
   }
 
-  it("rejects excess calls at once in every protocol, finishes accepted calls, and recovers", async () => {
+  it("rejects excess calls without a delay in every protocol, finishes accepted calls, and recovers", async () => {
     proxy.allow(0);
     const authorization = bearer();
     const flood: Calls[] = [];

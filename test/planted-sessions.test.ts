@@ -22,7 +22,7 @@ const VALUES = [
 ];
 
 describeWithRedis("a viewer session signed with a stolen key", () => {
-  it("is rejected or resolved with any claims, and never causes an internal error", async () => {
+  it("with any claims is rejected or resolved, and never causes an internal error", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const environment = customerOf(server);

@@ -198,7 +198,7 @@ describe("pipelined HTTP/1.1 requests", () => {
     expect(statuses).toEqual(Array(30).fill("200"));
   });
 
-  it("are answered if the port drains", async () => {
+  it("are answered when the port drains", async () => {
     const own = await open({}, () => pause(20).then(() => ({ status: 200, headers: {}, body: "served" })));
     try {
       const raw = await dial(own.url, pipeline);

@@ -32,8 +32,8 @@ const WAITING = 1500;
 const CONNECTIONS = 20;
 const AT_ONCE = 2000;
 /**
- * Numbers of calls. With 2,000 concurrent calls, some calls of every burst were reset. Only Node behind nginx gets the
- * long load.
+ * Numbers of calls. A former defect reset some calls of every burst of 2,000 concurrent calls. Only Node behind nginx
+ * gets the long load.
  */
 const [SHORT_LOAD, LONG_LOAD] = [4000, 20_000];
 
@@ -122,13 +122,13 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends an address of this machine, which is trusted, so the previous address counts.
+    // The proxy appends a trusted address of this machine, so the service counts the address before it.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);
   };
 
-  it.each(PROXIES)("responds to every gRPC call, and over HTTP ($name)", async ({ program, begin, grpc, http }) => {
+  it.each(PROXIES)("responds to every call over gRPC and over HTTP ($name)", async ({ program, begin, grpc, http }) => {
     const server = await start();
     const at = await begin(program, server.url);
     await waitUntilListening(at(grpc));

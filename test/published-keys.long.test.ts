@@ -23,7 +23,11 @@ async function newEnvironments({ url }: TestServer, count: number): Promise<stri
   return names;
 }
 
-/** Requests keys on all streams of the connections at once. @returns the number of responses by status and reason */
+/**
+ * Requests keys on all streams of all connections concurrently.
+ *
+ * @returns the number of responses by status and reason
+ */
 async function burst(sessions: readonly ClientHttp2Session[], environmentOf: (i: number) => string) {
   const counts: { [outcome: string]: number } = {};
   const requests = sessions.flatMap((session, i) =>

@@ -75,7 +75,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     expect(line).toMatchObject({ level: "debug", msg: "call refused", api_token_id: "static-customer" });
   });
 
-  it("rejects before the body arrives", async () => {
+  it("rejects a call before its body arrives", async () => {
     const server = await newServer({ runtime, env: { RATE_LIMIT: `1${WINDOW}` } });
     expect(await statuses(server, server.tokens.customer, 1)).toEqual([200]);
     const head = `PUT /api/user HTTP/1.1\r\nhost: x\r\nauthorization: Token ${server.tokens.customer}\r\ncontent-length: 1000000\r\n\r\n{`;
@@ -119,7 +119,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     for (const server of [one, other]) expect(await statuses(server, one.tokens.testing, 2)).toEqual([200, 200]);
   });
 
-  it("prevents a limited caller from loading Redis, or affecting other callers", async () => {
+  it("prevents a limited caller from causing load on Redis or affecting other callers", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `20${WINDOW}` } });
     const { customer, testing } = server.tokens;

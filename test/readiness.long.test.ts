@@ -50,7 +50,7 @@ const REFUSALS: { readonly [what: string]: Refusal } = {
   },
 };
 
-/** Returns the readiness for reads and for changes, as the paths, the health service and the metrics report it. */
+/** Returns the readiness for reads and for changes that the paths, the health service and the metrics report. */
 async function signalsOf(server: TestServer) {
   const health = healthOf(server);
   const [reads, changes, metrics] = [
@@ -128,8 +128,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
-    // While Redis syncs its file, it may reply up to two seconds before it writes. If Redis lost its identity, the
-    // server would never be ready again.
+    // While Redis syncs its file, it may reply up to two seconds before it writes. If Redis lost the record of its
+    // identity, the server would never be ready again.
     await waitFor("Redis has written its data", async () => {
       const info = String(await ask(redis, "INFO", "persistence"));
       return /aof_buffer_length:0\r/.test(info) && /aof_pending_bio_fsync:0\r/.test(info);

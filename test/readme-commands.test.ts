@@ -48,7 +48,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
     },
     async stop(): Promise<void> {
       if (!ended) return;
-      // A process may exit when another process exits.
+      // One process may already have exited because another process exited.
       for (const pid of descendants(shell.pid)) if (isRunning(pid)) process.kill(pid, "SIGINT");
       await waitFor("the server exits", ended);
       ended = undefined;

@@ -18,7 +18,7 @@ interface Former {
 
 describeWithRedis("an environment that was deleted and created again under load", () => {
   it.each([1, 2])(
-    "has no data of the deleted environment and is usable at once, even after kills (seed %i)",
+    "has no data of the deleted environment and is usable immediately, even after kills (seed %i)",
     async (seed) => {
       const random = new Random(seed);
       const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
@@ -50,7 +50,7 @@ describeWithRedis("an environment that was deleted and created again under load"
         return { teamIds, tokens, sessions, apiToken: issued.token, events };
       };
 
-      /** If true, the calls on both workers stop. */
+      /** Whether the calls on both workers must stop. */
       let isOver = false;
       const load = Array.from({ length: 6 }, async (_, i) => {
         while (!isOver) {

@@ -24,7 +24,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
     );
   };
 
-  it("suffice, and the start fails with the name of each missing right that is not optional", async () => {
+  it("suffice, and if a required right is missing, the start fails with the name of the right", async () => {
     const rights = documentedRights();
     expect(await faultOf(rights)).toBe("none");
     for (const right of rights.filter((each) => !OPTIONAL.includes(each))) {

@@ -51,13 +51,13 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
   }, 600_000);
   afterAll(() => rmSync(release, { recursive: true }));
 
-  it("names every file in its checksums, and does not overwrite a release", () => {
+  it("writes checksums of all files, and refuses a folder that is not empty", () => {
     expect(run(release, "sha256sum", "--check", "SHA256SUMS").match(/: OK$/gm)).toHaveLength(12);
     const { status, stderr } = spawnSync("node", ["scripts/release.js", release], { cwd: ROOT, encoding: "utf8" });
     expect([status, stderr]).toEqual([1, expect.stringContaining("is not empty")]);
   });
 
-  it("builds npm packages that install without the repository, with the source of their provenance", () => {
+  it("builds npm packages that install without the repository, and name the repository of the fork", () => {
     const folder = newFolder();
     writeFileSync(join(folder, "package.json"), "{}\n");
     const tarballs = filesOf(/^acme-.*\.tgz$/).map((name) => join(release, name));

@@ -71,7 +71,7 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /** @param operator if given, the function waits until each server has made the last write of its start */
+  /** @param operator if given, the function waits until each server has finished the writes of its start */
   const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
     const startWhole = async (like?: TestServer) => {
       const began = Date.now();
@@ -128,7 +128,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     );
   });
 
-  it("is refused after an empty restart, and used when its data is back", async () => {
+  it("is refused if it restarts empty, and used again when its data is restored", async () => {
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const { first, token } = await newPair(redis.url);
     await redis.kill();
@@ -170,7 +170,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     await operator.save();
     await groups.getUserGroup({ userGroupId: "later" });
     await operator.set(TIME_KEY, String(Date.now() + 3_600_000));
-    // A read of a missing group makes the server read the time.
+    // If the server does not find a group, it reads the time.
     await failureOf(grpcClients(first).viewers.resolveViewer({ token: newUserGroupToken() }));
     await redis.kill();
     await redis.restart();

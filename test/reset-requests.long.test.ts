@@ -40,58 +40,63 @@ function data(stream: number, flags: number): Buffer {
   return frame(FRAME.data, flags, stream, Buffer.from([0, 0, 0, 0, 0]));
 }
 
-describe.each(VARIANTS)("requests that are reset at once ($runtime, TLS $secure)", ({ runtime, tls }) => {
-  const server = suiteServer({ runtime, tls });
-  afterEach(async () => {
-    // The same process must still serve calls.
-    const raw = await openWire(server.url);
-    raw.push(Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]));
-    await waitFor("the server responds", () => raw.frames().some(({ type }) => type === FRAME.headers));
-    raw.socket.destroy();
-  });
-  afterAll(() => {
-    expect(server.output()).not.toMatch(/ERR_/i);
-    expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
-  });
-
-  it.each(ENDS)("do not stop the server if the client sends %s", async (_title, end) => {
-    for (const isFirst of [true, false]) {
-      const requests = PATHS.flatMap((path) =>
-        TYPES.flatMap((type) =>
-          METHODS.flatMap((method) =>
-            EXPECTATIONS.map((expect) => ({
-              ":method": method,
-              ":path": path,
-              "content-type": type,
-              ...(expect !== undefined && { expect }),
-            })),
-          ),
-        ),
+describe.each(VARIANTS)(
+  "requests that are reset immediately after they are sent ($runtime, TLS $secure)",
+  ({ runtime, tls }) => {
+    const server = suiteServer({ runtime, tls });
+    afterEach(async () => {
+      // The same process must still serve calls.
+      const raw = await openWire(server.url);
+      raw.push(
+        Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]),
       );
-      // The server handles the first packet of a connection differently from later packets.
-      const perConnection = isFirst ? 12 : 60;
-      const raws = [];
-      for (let at = 0; at < requests.length; at += perConnection) {
-        const raw = await openWire(server.url);
-        raws.push(raw);
-        const frames = requests
-          .slice(at, at + perConnection)
-          .flatMap((fields, i) => [requestHeaders(2 * i + 1, fields), end(2 * i + 1)]);
-        if (isFirst) raw.push(Buffer.concat([HELLO, ...frames]));
-        else {
-          raw.push(HELLO);
-          await waitFor("the client has the server's SETTINGS", () => raw.received().length > 0 || raw.isClosed);
-          raw.push(Buffer.concat(frames));
+      await waitFor("the server responds", () => raw.frames().some(({ type }) => type === FRAME.headers));
+      raw.socket.destroy();
+    });
+    afterAll(() => {
+      expect(server.output()).not.toMatch(/ERR_/i);
+      expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
+    });
+
+    it.each(ENDS)("do not stop the server if the client sends %s", async (_title, end) => {
+      for (const isFirst of [true, false]) {
+        const requests = PATHS.flatMap((path) =>
+          TYPES.flatMap((type) =>
+            METHODS.flatMap((method) =>
+              EXPECTATIONS.map((expect) => ({
+                ":method": method,
+                ":path": path,
+                "content-type": type,
+                ...(expect !== undefined && { expect }),
+              })),
+            ),
+          ),
+        );
+        // The server handles the first packet of a connection differently from later packets.
+        const perConnection = isFirst ? 12 : 60;
+        const raws = [];
+        for (let at = 0; at < requests.length; at += perConnection) {
+          const raw = await openWire(server.url);
+          raws.push(raw);
+          const frames = requests
+            .slice(at, at + perConnection)
+            .flatMap((fields, i) => [requestHeaders(2 * i + 1, fields), end(2 * i + 1)]);
+          if (isFirst) raw.push(Buffer.concat([HELLO, ...frames]));
+          else {
+            raw.push(HELLO);
+            await waitFor("the client has the server's SETTINGS", () => raw.received().length > 0 || raw.isClosed);
+            raw.push(Buffer.concat(frames));
+          }
+          raw.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
         }
-        raw.push(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+        for (const raw of raws) {
+          await waitFor("the packet is read", () => raw.isClosed || raw.frames().some(isPong));
+          raw.socket.destroy();
+        }
       }
-      for (const raw of raws) {
-        await waitFor("the packet is read", () => raw.isClosed || raw.frames().some(isPong));
-        raw.socket.destroy();
-      }
-    }
-  });
-});
+    });
+  },
+);
 
 function isPong({ type, flags }: { type: number; flags: number }): boolean {
   return type === FRAME.ping && (flags & FLAG.ack) !== 0;

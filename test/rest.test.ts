@@ -62,7 +62,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       }
     });
 
-    it("POST by id and with a grace period, and again as a retry with an Idempotency-Key", async () => {
+    it("POST by id with a grace period, and its retry with the same Idempotency-Key", async () => {
       const { id, user_group } = await created();
       const headers = { "idempotency-key": `key-${user_group.token}` };
       const body = { user_group_id: id, previous_token_ttl: "300s" };
@@ -204,18 +204,21 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       ...["x", '"', "ETAG, BEFORE", "*, ETAG", 'ETAG "x"', "W/", '"a"b"', "", ","].map(
         (condition) => [condition, MALFORMED] as const,
       ),
-    ])("compares If-Match: %s with the etag of a group (ETAG, formerly BEFORE)", async (condition, refusal) => {
-      const { id } = await created();
-      const put = (ifMatch: string, name: string) =>
-        call("PUT", { user_group_id: id, name }, { headers: { "if-match": ifMatch } });
-      const before = String((await put("*", "A")).headers.etag);
-      const etag = String((await put(before, "B")).headers.etag);
-      for (const tag of [before, etag]) expect(tag).toMatch(/^"[\x21\x23-\x7e]+"$/);
-      expect(etag).not.toBe(before);
-      const answer = await put(condition.replace("ETAG", etag).replace("BEFORE", before), "C");
-      if (refusal) expectRestError(answer, refusal);
-      else expect(answer.json()).toMatchObject({ success: 1, user_group: { name: "C" } });
-    });
+    ])(
+      "compares If-Match: %s with the etag of a group (ETAG: the current etag, BEFORE: the previous etag)",
+      async (condition, refusal) => {
+        const { id } = await created();
+        const put = (ifMatch: string, name: string) =>
+          call("PUT", { user_group_id: id, name }, { headers: { "if-match": ifMatch } });
+        const before = String((await put("*", "A")).headers.etag);
+        const etag = String((await put(before, "B")).headers.etag);
+        for (const tag of [before, etag]) expect(tag).toMatch(/^"[\x21\x23-\x7e]+"$/);
+        expect(etag).not.toBe(before);
+        const answer = await put(condition.replace("ETAG", etag).replace("BEFORE", before), "C");
+        if (refusal) expectRestError(answer, refusal);
+        else expect(answer.json()).toMatchObject({ success: 1, user_group: { name: "C" } });
+      },
+    );
 
     it("with If-Match: * does not create a missing group", async () => {
       const missing = await call("PUT", { user_group_id: newId() }, { headers: { "if-match": "*" } });

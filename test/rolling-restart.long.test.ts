@@ -70,7 +70,7 @@ describeWithRedis("servers that are restarted in turn", () => {
   });
 
   it.skipIf(PROXIES.length < 2)(
-    "lose no call behind HAProxy and Envoy, which check /readyz, and no REST call behind nginx",
+    "lose no gRPC or REST call behind HAProxy and Envoy, and no REST call behind nginx",
     async () => {
       const { servers, restart, token } = await newPair("node", { SHUTDOWN_DELAY: "5s" });
       const urls = servers.map(({ url }) => url);

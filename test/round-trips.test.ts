@@ -56,7 +56,7 @@ describeWithRedis("round trips to a real Redis", () => {
   it.each<[string, () => Promise<unknown>]>([
     ["Get of an existing group", () => store.getOrCreate(environment, newGroup("a"))],
     ["Update", () => store.update(environment, "a", { name: "N", properties: null })],
-    ["Update under an etag", () => store.update(environment, "a", { name: "M" }, group.etag)],
+    ["Update with an etag", () => store.update(environment, "a", { name: "M" }, group.etag)],
     ["Rotate by id", () => store.rotate(environment, byId("a"))],
     ["Rotate by id with a grace period", () => store.rotate(environment, byId("a", { graceMs: 60_000 }))],
     ["Rotate by token", () => store.rotate(environment, byToken(group.token))],
@@ -65,8 +65,8 @@ describeWithRedis("round trips to a real Redis", () => {
     ["Resolve of a viewer session", () => store.resolveSession(environment, session())],
     ["CreateViewerSession by token", () => store.sessionSubject(environment, byToken(group.token).target)],
     ["CreateViewerSession by id", () => store.sessionSubject(environment, byId("a").target)],
-    ["a check of reads", () => client.check("reads")],
-    ["a check of changes", () => client.check("changes")],
+    ["the readiness check for reads", () => client.check("reads")],
+    ["the readiness check for changes", () => client.check("changes")],
   ])("%s needs exactly one round trip", async (_, call) => {
     await create();
     expect(await within(1, () => call().catch(unlessEnded))).toBe(1);
@@ -93,7 +93,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("a call for a suspended or expiring group needs one round trip, and two within a minute of the expiry time", async () => {
+  it("a call for a suspended or expiring group needs one round trip, but two round trips within a minute of the expiry time", async () => {
     const admin = testUserGroupAdmin(client, RING);
     const { group: expiring } = await store.getOrCreate(environment, newGroup("expiring"));
     const calls = [
@@ -120,7 +120,7 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(1, () => store.rotate(environment, byToken(group.token, { requestId: "r1" })))).toBe(1);
   });
 
-  it("an uncached issued API token needs one round trip", async () => {
+  it("a call with an uncached issued API token needs one round trip", async () => {
     const tokens = testApiTokens(client);
     const values = { displayName: "a", role: "read", expireTime: undefined, creator: "root" } as const;
     const { token } = await tokens.create(environment, values);
@@ -130,7 +130,7 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("an imported token needs one round trip, like every other token", async () => {
+  it("a call with an imported token needs one round trip", async () => {
     const admin = testUserGroupAdmin(client, RING);
     for (const [id, token] of [
       ["foreign", foreignToken()],

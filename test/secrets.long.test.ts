@@ -131,8 +131,8 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
 }
 
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
-  // A revocation of issued tokens blocks the issuing of tokens in the environment for some seconds, so the calls use
-  // their own environment.
+  // A revocation of issued tokens blocks the issuing of tokens in the environment for some seconds. These calls
+  // therefore use an environment of their own.
   const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
   await root.createEnvironment({ environment });

@@ -70,7 +70,7 @@ describeWithRedis("the API tokens of the settings for a deleted environment", ()
     expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
   });
 
-  it("use a recreated environment at once, even on workers that did not receive the deletion", async () => {
+  it("use a recreated environment immediately, even on workers that did not receive the deletion", async () => {
     const redis = await newRedis();
     const rights = documentedRights().filter((right) => right !== "+subscribe");
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "1m" };

@@ -56,7 +56,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
       /cannot use Redis: .*REDIS_URL or REDIS_PASSWORD_FILE .*WRONGPASS/,
     ],
     ["a missing password", "", /cannot use Redis: .*REDIS_URL as redis:\/\/:PASSWORD@HOST/],
-  ])("fails at once for %s", async (_, credentials, text) => {
+  ])("fails without retries for %s", async (_, credentials, text) => {
     const redis = await newRedis();
     await withUser(redis, "user-of-the-test", "right-password-0001");
     const admin = newOperator(redis);
@@ -135,7 +135,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const redis = await newRedis();
     const operator = newOperator(redis);
     const env = { REDIS_URL: redis.url };
-    // All servers start at once with an empty Redis.
+    // All servers start at the same time with an empty Redis.
     const first = await Promise.all(Array.from({ length: 3 }, () => start(redis.url)));
     expect(await operator.get("ug:format")).toMatch(/^3 [0-9a-f]{16}$/);
     for (const server of first) await server.stop();

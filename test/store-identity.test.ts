@@ -47,7 +47,7 @@ describe("the acceptance of other data", () => {
     for (const worker of workers) expect(await uses(worker)).toBe(true);
   });
 
-  it("applies to a worker that had no connection in the meantime", async () => {
+  it("applies to a worker that had no connection during the acceptance", async () => {
     const [worker, other] = [await newWorker(), await newWorker()];
     await redisOf(client).flushall();
     await newWorker();
@@ -76,7 +76,7 @@ describe("the acceptance of other data", () => {
     expect(await uses(worker)).toBe(false);
   });
 
-  it("ends when the former data is restored, and ends again when the accepted data is restored", async () => {
+  it("ends when the former data is restored, and a second acceptance ends when the first accepted data is restored", async () => {
     const worker = await newWorker();
     const former = await stored();
     await redisOf(client).flushall();

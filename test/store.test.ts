@@ -5,7 +5,7 @@ import { redisOf } from "./support/redis-of.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { storeContract } from "./support/store-contract.ts";
 
-describeWithRedis("on its own Redis", () => {
+describeWithRedis("a Redis user with only the documented rights", () => {
   const redis = suiteRedis();
   const operator = forSuite(
     async () => redisOf(await openRedis(redis.url, { timeoutMs: 60_000 })),

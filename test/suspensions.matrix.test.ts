@@ -332,7 +332,7 @@ describeServers((server) => {
 });
 
 describeWithRedis("several workers", () => {
-  it("reject a suspended group at once, and accept a resumed group at once", async () => {
+  it("reject a suspended group immediately, and accept a resumed group immediately", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, PUBLIC_URL: "https://groups.example.com" };
     const one = await newServer({ redisUrl: redis.url, env });

@@ -23,7 +23,7 @@ describeMatrix((place) => {
   }
 
   describe("RotateUserGroupToken", () => {
-    it.each(["token", "id"])("by %s returns a new token and revokes the old token at once", async (by) => {
+    it.each(["token", "id"])("by %s returns a new token and revokes the old token immediately", async (by) => {
       const { client, reference, as } = place;
       const before = await created();
       const target = by === "token" ? { currentToken: before.token } : { userGroupId: before.providedId };
@@ -78,7 +78,7 @@ describeMatrix((place) => {
 
   describe("a request id", () => {
     it.each(["token", "id"])(
-      "returns to a retry by %s the new token of the first call, and the current group",
+      "on a retry by %s, returns the new token of the first call and the current group",
       async (by) => {
         const { client, reference, as } = place;
         const { token, providedId } = await created();
@@ -101,7 +101,7 @@ describeMatrix((place) => {
       },
     );
 
-    it("is rejected if the other parameters differ", async () => {
+    it("is rejected if the other parameters of the retry differ", async () => {
       const { client, as } = place;
       const { token: currentToken, providedId } = await created();
       const requestId = `reuse-${currentToken}`;

@@ -100,7 +100,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
   });
 
   it.each(RUNTIMES)(
-    "is rotated concurrently with revocations on several workers of %s, which then have the same keys",
+    "is rotated concurrently with revocations on several workers of %s, and then all workers have the same keys",
     async (runtime) => {
       const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "2", PUBLIC_URL } });
       const post = async (path: string, body: object, token: string) => {

@@ -98,7 +98,7 @@ describeClients(ROWS, (server, row) => {
       id,
       expireTime,
     });
-    // A host verifies the session with the published keys only.
+    // A host needs only the published keys to verify the session.
     const keys = createRemoteJWKSet(new URL(`${issuer()}/.well-known/jwks.json`));
     const options = { algorithms: ["ES256"], typ: "viewer+jwt", issuer: issuer(), audience: "page" };
     const { payload } = await jwtVerify(session, keys, options);
@@ -175,7 +175,7 @@ describeClients(ROWS, (server, row) => {
     expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
   });
 
-  it("sessions are revoked by a rotation of the token of their group, or expire with its grace period", async () => {
+  it("sessions are revoked by a rotation of the token of their group, or expire with the grace period of the token", async () => {
     const { token, providedId } = await newGroup();
     const { session } = await made({ token });
     const group = { case: "userGroupId", value: providedId } as const;
@@ -230,7 +230,7 @@ describeServers((server) => {
     }
   });
 
-  it("publishes the keys of an environment without authentication, for ten minutes, with an ETag", async () => {
+  it("publishes the keys of an environment to unauthenticated clients, with an ETag and a cache lifetime of ten minutes", async () => {
     const { groups } = grpcClients(server, server.tokens.testing);
     const { userGroup } = await groups.getUserGroup({ userGroupId: newId() });
     await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, server.tokens.testing);
@@ -260,7 +260,7 @@ describeServers((server) => {
     expect(jwks_uri).toBe(`${String(issuer)}/.well-known/jwks.json`);
   });
 
-  it("a rotation keeps the keys published, or replaces all keys and revokes their sessions", async () => {
+  it("a rotation keeps the old keys published, or replaces all keys and revokes their sessions", async () => {
     const admin = adminOf(server.url);
     const name = newName();
     const environment = { name };

@@ -252,7 +252,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     for (const message of receiver.at()) verify(secret, message);
   });
 
-  it("report API tokens that expire soon, although another API token is damaged", async () => {
+  it("report API tokens that expire soon, even if the record of another API token is damaged", async () => {
     const { client, redis, environment, create, newEngine, receiver, unreadable } = await setUp();
     const expireTime = Date.now() + 86_400_000 / 2;
     const values = { displayName: "a", role: "read" as const, expireTime, creator: "root" };
@@ -288,7 +288,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     ).toEqual(ids);
   });
 
-  it("end with their engine, and continue on another worker at once", async () => {
+  it("end when their engine stops, and continue immediately on another worker", async () => {
     let isStuck = true;
     const { create, change, newEngine, receiver } = await setUp((_, response) => void (isStuck || response.end()));
     await create();

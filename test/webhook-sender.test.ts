@@ -160,7 +160,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     expect(written).toBeLessThan(16 * 1024 * 1024);
   });
 
-  it("closes the connection of an answer that does not end, so it delays no later message", async () => {
+  it("closes the connection of an answer that does not end, so that the answer delays no later message", async () => {
     const { url, sockets } = await httpEndpoint((_, response) => void response.writeHead(200).write("x"));
     const sender = newSender();
     expect((await sender.send(messageTo(url))).outcome).toBe("delivered");
@@ -268,7 +268,7 @@ describe("a sender", () => {
     }
   });
 
-  it("sends nothing after its timeout, if the process was stopped in the meantime", async () => {
+  it("sends nothing after its timeout, even if the process was stopped before the timeout", async () => {
     let requests = 0;
     const { url } = await httpEndpoint((_, response) => {
       requests++;

@@ -7,7 +7,7 @@ import { firstArrivals, newReceiver, verify } from "./support/webhooks.ts";
 
 const EVENTS = 18;
 
-describeWithRedis("webhooks of several workers", () => {
+describeWithRedis("webhooks, with several workers,", () => {
   it("receive every event in order, one at a time, while workers are killed and the endpoint fails half the time", async () => {
     const redis = await newRedis();
     let requests = 0;

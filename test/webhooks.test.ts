@@ -25,7 +25,7 @@ function faultIn(type: string, body: string): string | undefined {
   return schema ? faultOf(schema, JSON.parse(body)) : `no schema of ${type}`;
 }
 
-it("the OpenAPI document has a schema for each event type, which requires the id of the resource", () => {
+it("the OpenAPI document has a schema for each event type, and each schema requires the id of the resource", () => {
   const types = [...EVENT_TYPES, TEST_TYPE, MISSED_TYPE];
   expect(Object.keys(DOCUMENT.webhooks).sort()).toEqual([...types].sort());
   const message = (type: string, data: object) => JSON.stringify({ type, timestamp: new Date().toISOString(), data });
@@ -130,7 +130,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     );
     expect(await faultOf("https://example.com/#a")).toContain("the URL of a webhook must not contain a fragment");
     expect(await faultOf("https://example.com/", ["user_group.created", "x"])).toContain("event_types may contain");
-    // The first name has no addresses. The address of the second name is not public.
+    // The first name has no address, and the second name has a loopback address.
     const { webhook } = await admin.createWebhook({ environment, displayName: "a", url: "https://webhooks.invalid/" });
     const test = await admin.testWebhook({ environment, webhookId: webhook?.id ?? "" });
     expect(test).toMatchObject({ outcome: Outcome.NAME, httpStatus: 0 });

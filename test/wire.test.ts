@@ -190,7 +190,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       expect(answer.json<{ error: { reason: string } }>().error.reason).toBe("API_TOKEN_MISSING");
     });
 
-    it("a fragment in a target in absolute form", async () => {
+    it("a fragment in a target in absolute form is rejected", async () => {
       const answer = await answerToBytes(
         server.url,
         "GET http://x/healthz#a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -251,7 +251,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       },
     );
 
-    it("uses a Brotli quality for live traffic", async () => {
+    it("uses Brotli with a quality near 4", async () => {
       const text = Array.from({ length: 2000 }, (_, i) => `dashboard ${i * i} of tenant ${i % 7}`).join(", ");
       const headers = { "content-type": "application/proto", "accept-encoding": "br" };
       const { headers: answered, body } = await http2(server.url, PATH, post(headers, message("brotli", text)));
@@ -297,7 +297,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       ["application/grpc", "grpc-timeout", "99999999H", "50m"],
       ["application/grpc-web+proto", "grpc-timeout", "99999999H", "50m"],
       ["application/connect+proto", "connect-timeout-ms", "9999999999", "50"],
-    ])("does not end a stream of %s", async (type, name, long, short) => {
+    ])("does not end a stream of %s early", async (type, name, long, short) => {
       const lasting = watch({ "content-type": type, [name]: long });
       await waitFor("the status has arrived", () => lasting.bytes > 0);
       // The second stream begins later, but has the earlier deadline.
