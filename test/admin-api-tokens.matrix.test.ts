@@ -244,7 +244,9 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       (await adminOf(server.url).listApiTokens({ environment, pageSize: 1000, ...filter })).apiTokens;
     const ids = async (filter: object) => (await list(filter)).map(({ id }) => id);
     const since = timestampFromMs(Date.now() - 60_000);
-    await waitFor("the use is recorded", async () => (await ids({ usedSince: since })).includes(used.id));
+    await waitFor("the last use of the API token is recorded", async () =>
+      (await ids({ usedSince: since })).includes(used.id),
+    );
     expect(await ids({ usedSince: since })).not.toContain(unused.id);
     const uses = (await list({})).filter(({ id }) => [used.id, unused.id].includes(id)).map((one) => one.lastUseTime);
     expect(uses.map((time) => time !== undefined).sort()).toEqual([false, true]);
@@ -267,9 +269,12 @@ describeWithRedis("changes of API tokens", () => {
     const caller = () => adminOf(two.url, token).getCaller({});
     expect((await caller()).displayName).toBe("of role manage");
     await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, displayName: "new" });
-    await waitFor("the name is new", async () => (await caller()).displayName === "new");
+    await waitFor("the other worker returns the new name", async () => (await caller()).displayName === "new");
     await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, expireTime: inFuture(HOUR_MS) });
-    await waitFor("the expiry time is new", async () => (await caller()).expireTime !== undefined);
+    await waitFor(
+      "the other worker returns the new expiry time",
+      async () => (await caller()).expireTime !== undefined,
+    );
     const next = await adminOf(one.url).rotateApiToken({ environment, apiTokenId: id });
     await waitFor("the old secret is revoked", async () => !(await succeeds(caller())));
     expect(await failureOf(caller())).toEqual(REFUSED);

@@ -265,7 +265,7 @@ describeServers((server) => {
     );
   });
 
-  it("records one event with the changed fields for each changed group in the audit trail, and none for unchanged groups", async () => {
+  it("records one audit event with the changed fields for each change of a group, and none for a call without a change", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();

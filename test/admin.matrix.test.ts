@@ -81,7 +81,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("reports the size of an environment, deletes it only with `force` unless it is empty, and creates it again", async () => {
+  it("reports the size of an environment, deletes a non-empty environment only with force, and creates the environment again", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);

@@ -614,7 +614,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("shows the page of the URL after the sign-in, if the token has access to its environment", async () => {
+  it("shows the page of the URL after the sign-in, if the token has access to the environment in the URL", async () => {
     await newEnvironment("hooli");
     const hash = "#/groups?env=hooli%2FCustomer&prefix=x";
     const { page, press, signIn } = await openConsole(browser, server.url, { hash });

@@ -79,12 +79,12 @@ describeWithChromium("an example, started with the commands of its README", () =
       await page.clock.fastForward("07:00");
       expect(sessions()).toBe(1);
       await page.clock.fastForward("01:05");
-      await waitFor("there is another session", () => sessions() === 2);
+      await waitFor("the page has a new session", () => sessions() === 2);
       // The back end rejects the session once, as after a revocation.
       await answers.texts();
       await page.route("**/data", (route) => route.fulfill({ status: 401 }), { times: 1 });
       await page.reload();
-      await waitFor("there is another session", () => sessions() === 4);
+      await waitFor("the page has a new session", () => sessions() === 4);
       await shown();
 
       expect(answers.count("/data")).toBeGreaterThan(0);

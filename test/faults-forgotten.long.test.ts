@@ -66,7 +66,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(wrong.output()).toContain("TOKEN_KEYS has none of the keys");
   });
 
-  it("causes an error in the log if it contains another environment of the same name", async () => {
+  it("causes an error in the log if it contains a different environment with the same name", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const worker = await newServer({ redisUrl: redis.url });
     const name = { name: worker.environment, tag: "Customer" as const };

@@ -123,8 +123,8 @@ it.skipIf(redisUrl === undefined).each(RUNTIMES)(
   "on %s, the terminal shows the number of workers, and Ctrl-C stops the workers",
   async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    // With WORKERS, the script start:deno grants an additional permission. `npm start` is not used here, because it
-    // always builds first.
+    // With WORKERS, the script start:deno grants an additional permission. The test does not use `npm start`, because
+    // `npm start` always builds first.
     const session = terminal(runtime === "deno" ? COMMANDS.deno : BARE.node, env);
     await waitFor("the service is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");

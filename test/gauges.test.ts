@@ -17,7 +17,7 @@ function seriesOf(text: string, name: string): { [series: string]: number } {
   return Object.fromEntries([...lines].map(([, labels = "", value]) => [labels, Number(value)]));
 }
 
-/** Issues an API token, and uses it. If `hours` is undefined, the token never expires. */
+/** Issues an API token, and makes a call with the token. If `hours` is undefined, the token never expires. */
 async function useToken(server: TestServer, environment: object, hours?: number) {
   const expireTime = hours === undefined ? undefined : timestampFromMs(Math.trunc(Date.now() + hours * HOUR_MS));
   const values = { environment, displayName: "watched", role: Role.ADMIN, expireTime };

@@ -74,7 +74,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     console.log(
       `${reencrypted} of ${GROUPS} groups were re-encrypted after the kill in ${seconds.toFixed(1)} s, under load`,
     );
-    await waitFor("no worker can have used the old key for encryption", async () => {
+    await waitFor("no worker encrypts with the old key any more", async () => {
       const { tokenKeys, readTime } = await adminOf(first.url).listTokenKeys({});
       const { lastEncryptTime } = tokenKeys.find(({ id }) => id === "old") ?? {};
       return lastEncryptTime && readTime && timestampMs(readTime) - timestampMs(lastEncryptTime) > 30_000;

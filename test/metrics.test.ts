@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(first).toContain('grpc_method="ServerReflectionInfo"');
   });
 
-  it("count viewers by credential and result", async () => {
+  it("count the resolutions of viewers by credential and result", async () => {
     const results = ["resolved", "TOKEN_NOT_FOUND", "VIEWER_SESSION_INVALID", "VIEWER_SESSION_ENDED"];
     const counts = async () => {
       const value = await metrics();

@@ -124,7 +124,7 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
     const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `20${WINDOW}` } });
     const { customer, testing } = server.tokens;
     expect(await statuses(server, customer, 21, "limited")).toEqual([...Array(20).fill(200), 429]);
-    // The group of the other caller already exists, so all its calls cost the same.
+    // The group of the other caller already exists, so none of its calls creates a group.
     expect(await statuses(server, testing, 1, "served")).toEqual([200]);
     const monitor = await newMonitor(redis);
     await waitFor("all calls are counted", async () =>

@@ -36,7 +36,10 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
       expect(found[1], said()).toBe("0");
       return said().slice(0, found.index);
     },
-    /** Stops the previous server, starts the server of a block, and returns its output until it listens. */
+    /**
+     * Stops the previous server, and starts the server of a block. Returns the output of the new server until the
+     * server listens.
+     */
     async serve(code: string): Promise<string> {
       await this.stop();
       ended = paste(code);

@@ -112,7 +112,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     expect(await failureOf(adminOf(first.url).listEnvironments({}))).toMatchObject({ reason: "STORE_UNAVAILABLE" });
     // A missing API token does not count as revoked.
     expect((await http1(first.url, "/api/user?user_group_id=a", { headers: bearer(issued) })).status).toBe(503);
-    // A new process uses the data, but the running processes still refuse it.
+    // A new process uses the data in Redis, but the running processes continue to refuse the data.
     const third = await start(redis.url);
     await refuses(first, { token });
     await adminOf(second.url).acceptStoreData({});

@@ -139,7 +139,7 @@ describe("traces", () => {
     );
   });
 
-  it("need no file of the build that only traces use, if no collector is set", async () => {
+  it("are loaded from their own file, and only if a collector is set", async () => {
     const folder = newFolder();
     cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true });
     const files = readdirSync(join(folder, "dist")).filter((name) => name.endsWith(".js"));

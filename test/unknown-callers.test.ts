@@ -40,7 +40,7 @@ describeWithRedis.each(RUNTIMES)("while Redis is unavailable, a server on %s", (
     const headers = bearer(server.tokens.customer);
     for (let i = 0; i < 3; i++) expect((await http1(server.url, TARGET, { headers })).status).toBe(503);
     // The lines arrive through a pipe, shortly after the responses.
-    await waitFor("each call has its line", () => linesOf("call failed").length >= known + 4);
+    await waitFor("each call has a log line", () => linesOf("call failed").length >= known + 4);
     expect(linesOf("call failed").slice(known + 1)).toHaveLength(3);
   });
 });

@@ -92,7 +92,7 @@ describeWithRedis("the signing key of viewer sessions", () => {
     expect(failures).toEqual([]);
     console.log(`${load.sessions.length} sessions, resolved ${resolved} times during a key rotation: 0 rejected`);
 
-    // Sessions of the first key stay valid until they expire, with the published keys of either worker.
+    // Until the sessions of the first key expire, the published keys of each worker verify these sessions.
     for (const { server } of workers) {
       const keys = await publishedKeys(server);
       for (const session of load.sessions) await verify(session, keys);
@@ -107,8 +107,8 @@ describeWithRedis("the signing key of viewer sessions", () => {
         const headers = { ...bearer(token), "content-type": "application/json" };
         // Each call opens a connection, so the workers take turns.
         let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
-        // Only one of several concurrent rotations succeeds. The error of the other rotations recommends repeating the
-        // call.
+        // Only one of several concurrent rotations succeeds. The other rotations fail with an error that recommends a
+        // repetition of the call.
         while (answer.body.includes("SIGNING_KEYS_CHANGED")) {
           answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
         }

@@ -137,7 +137,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     expect(other.connections()).toBe(0);
   });
 
-  it("stops waiting for an endpoint that never answers, and closes its connection", async () => {
+  it("stops waiting if an endpoint never answers, and closes the connection", async () => {
     const { url, sockets } = await rawEndpoint(() => {});
     const sent = newSender({ timeoutMs: 150 }).send(messageTo(url));
     expect(await sent).toMatchObject({ outcome: "timeout", status: undefined });

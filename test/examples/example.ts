@@ -9,7 +9,7 @@ import type { TestServer } from "../support/server.ts";
 /** A copy of an example outside of the repository, without installed packages. */
 export interface CopiedExample {
   readonly folder: string;
-  /** Runs a shell command in the copy. @throws with the output of the command if it fails */
+  /** Runs a shell command in the copy. @throws if the command fails, with the output of the command */
   run(command: string): void;
   remove(): void;
 }

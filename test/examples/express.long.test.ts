@@ -86,7 +86,7 @@ describeWithChromium("the page in Chromium", () => {
     const page = await openAsAnn("");
     for (let made = traffic.sessions().length; made < 6; made++) {
       await page.clock.fastForward(TO_RENEWAL_MS);
-      await waitFor("there is another session", () => traffic.sessions().length > made);
+      await waitFor("the page has a new session", () => traffic.sessions().length > made);
       const session = traffic.sessions().at(-1);
       await waitFor("the new session is used", () => traffic.reads().at(-1)?.session === session);
       expect(await shownBy(page)).toEqual(SHOWN);
@@ -97,7 +97,7 @@ describeWithChromium("the page in Chromium", () => {
     // If the viewer is still logged in, the page replaces a revoked session.
     const before = traffic.sessions().length;
     await endSessions();
-    await waitFor("another session was created", () => traffic.sessions().length > before);
+    await waitFor("a new session was created", () => traffic.sessions().length > before);
     await waitFor("the dashboard is shown again", async () => same(await shownBy(page), SHOWN));
   });
 
@@ -121,7 +121,7 @@ describeWithChromium("the page in Chromium", () => {
     await endSessions();
     const before = traffic.reads().length;
     await page.clock.runFor(1000);
-    await waitFor("the page reads again", () => traffic.reads().length > before);
+    await waitFor("the page reads the dashboard again", () => traffic.reads().length > before);
     expect(await shownBy(page)).toEqual(SHOWN);
     expect(await lookWith(session, "asks")).toBe(401);
     expect(await lookWith(session, "verifies")).toBe(200);

@@ -23,7 +23,7 @@ interface Place {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Runs a program in the folder of a client. @throws with the output of the program if it fails */
+/** Runs a program in the folder of a client. @throws if the program fails, with the output of the program */
 async function run({ folder, env }: Place, program: string, args: readonly string[]): Promise<string> {
   return (await promisify(execFile)(program, args, { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 })).stdout;
 }

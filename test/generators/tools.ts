@@ -18,7 +18,7 @@ eval "$3"
 printf %s "$2" >key`;
 
 /**
- * Runs an installation script, unless it has already run with the same key.
+ * Runs an installation script, unless the script has already run with this key.
  *
  * @param name name of the folder in `node_modules/.cache/generators/`
  * @param key versions of the installed programs
@@ -66,7 +66,7 @@ export function goProgram(path: string, version: string): string {
 const GENERATOR = "org/openapitools/openapi-generator-cli/7.25.0/openapi-generator-cli-7.25.0.jar";
 
 /**
- * Downloads from Maven Central, each with its SHA-256 digest: the generator, and the dependencies of its Java clients.
+ * The files from Maven Central, each with its SHA-256 digest: the generator, and the dependencies of its Java clients.
  */
 const JARS = {
   [GENERATOR]: "41ce4f6b07f196676439d710759fa1ced7a08066d06ff1bf314681470289efae",
