@@ -3,7 +3,7 @@ import type { Environment } from "./environment.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type { Role } from "./role.ts";
 
-/** An issued API token. Redis stores digests of its secrets only. Times are in milliseconds since 1970. */
+/** An issued API token. Redis stores only digests of its secrets. Times are in milliseconds since 1970. */
 export interface ApiToken {
   /** The id, which is not secret. */
   readonly id: string;
@@ -33,7 +33,7 @@ export interface ApiTokenChange {
 }
 
 export interface ApiTokenRotation {
-  /** The grace period of the former secret, in milliseconds. 0 revokes this secret at once. */
+  /** The grace period of the former secret, in milliseconds. 0 revokes this secret immediately. */
   readonly graceMs: number;
   readonly rotator: string;
   /** The latest allowed expiry time of the API token, in milliseconds since 1970. Undefined for no limit. */
@@ -44,9 +44,9 @@ export interface ApiTokenRotation {
 export interface ApiTokenFilter {
   readonly creator?: string | undefined;
   readonly role?: Role | undefined;
-  /** The earliest time of the last use, in milliseconds since 1970. API tokens without a known use do not match. */
+  /** The last use is at this time or later, in milliseconds since 1970. API tokens without a known use do not match. */
   readonly usedSince?: number | undefined;
-  /** The end of the time range of the last use, exclusive. API tokens without a known use match. */
+  /** The last use is before this time, in milliseconds since 1970. API tokens without a known use match. */
   readonly unusedSince?: number | undefined;
 }
 
@@ -57,7 +57,7 @@ export const MAX_API_TOKENS = 1000;
 export const MAX_GRACED = 2;
 
 export interface ValidApiToken {
-  /** The API token, whose `expireTime` is the expiry time of the presented secret. */
+  /** The API token. Its `expireTime` is the expiry time of the presented secret. */
   readonly apiToken: ApiToken;
   /** Whether the presented secret is a former secret in its grace period. */
   readonly isReplaced: boolean;
@@ -76,15 +76,15 @@ export interface ApiTokenKey {
 }
 
 /**
- * A store of API tokens, with digests of their secrets. The store throws the errors of a `UserGroupStore`. Every change
- * is atomic with its audit events, and is reported to every `RevocationListener`.
+ * A store of API tokens and of the digests of their secrets. The store throws the errors of a `UserGroupStore`. Every
+ * change is atomic with its audit events, and is reported to every `RevocationListener`.
  */
 export interface ApiTokenStore {
   /**
    * Creates an API token. Only the result of this call contains the secret.
    *
-   * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the creator is a revoked API token of the
-   *   environment, or if a revocation of many API tokens is in progress
+   * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or
+   *   during a revocation with `issued`
    */
   create(
     environment: Environment,
@@ -93,8 +93,8 @@ export interface ApiTokenStore {
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
 
   /**
-   * Lists the API tokens of an environment in the order of their ids, which are the keys of the pages. A token that
-   * exists during the whole listing is on exactly one page.
+   * Lists the API tokens of an environment in the order of their ids. Page keys are ids. An API token that exists
+   * during the whole listing is on exactly one page.
    *
    * @param onUnreadable receives the id of each API token whose record cannot be read; the page then omits this token.
    *   Default: throws RecordUnreadable
@@ -116,7 +116,7 @@ export interface ApiTokenStore {
 
   /**
    * Creates a new secret for an API token. Only the result of this call contains the secret. The former secret stays
-   * valid for the grace period. At most `MAX_GRACED` former secrets are valid, and each keeps its expiry time. If the
+   * valid for the grace period. At most `MAX_GRACED` former secrets stay valid, and each keeps its expiry time. If the
    * response of a rotation is lost, the caller can rotate again.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller
@@ -142,8 +142,8 @@ export interface ApiTokenStore {
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
 
   /**
-   * Returns an API token, never from a cache. Returns undefined if the token is unknown, revoked, or expired by the
-   * store's clock, or if its environment is deleted or being deleted.
+   * Returns the API token of a secret, never from a cache. Returns undefined if the secret is unknown, revoked, or
+   * expired by the store's clock. Also returns undefined if the environment is deleted or being deleted.
    */
   find(key: ApiTokenKey): Promise<ValidApiToken | undefined>;
 
@@ -160,8 +160,8 @@ export const USE_INTERVAL_MS = 60_000;
 /** Receives the revocations and changes of API tokens by all workers, so that caches can drop these API tokens. */
 export interface RevocationListener {
   environmentDeleted(environment: Environment): void;
-  /** The API token with this digest was revoked or changed. The listener must ignore a text that is not a digest. */
+  /** Called after the API token with this digest was revoked or changed. Must ignore a text that is not a digest. */
   revoked(digest: string): void;
-  /** Messages were lost, so any API token may have been revoked or changed. */
+  /** Called after messages were lost: any API token may have been revoked or changed. */
   missed(): void;
 }

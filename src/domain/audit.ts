@@ -1,8 +1,8 @@
 import type { Role } from "./role.ts";
 
 /**
- * The author of a change, and values of the call. Audit events contain these values, so no value may be secret. A value
- * can be a getter, because only changes read the values.
+ * The author of a change, and details of its call. Audit events contain these values, so no value may be secret. Only
+ * changes read the values, so a value can be a getter.
  */
 export interface ChangeBy {
   /** The id of an issued API token, `static-NAME` for an entry of `API_TOKENS`, `root`, or `service`. */
@@ -46,7 +46,7 @@ export interface AuditEvent extends ChangeBy {
   readonly changedFields: readonly string[];
 }
 
-/** The API token of an event, with its values before the change. An unknown value is empty. */
+/** The API token of an event, with the values before the change. An unknown value is empty. */
 export interface AuditedApiToken {
   readonly id: string;
   readonly role: string;

@@ -1,4 +1,7 @@
-/** Sets a key as the last key of a map. If the map then has more than `max` keys, removes its first key. */
+/**
+ * Sets a value, and moves its key to the end of the map. If the map then has more than `max` keys, removes the first
+ * key.
+ */
 export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): void {
   map.delete(key);
   map.set(key, value);

@@ -18,7 +18,9 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
  */
 export const MAX_CALLS = 16_384;
 
-/** The maximum number of waiting requests for published keys. These requests need no API token, and wait for Redis. */
+/**
+ * The maximum number of waiting requests for public signing keys. These requests need no API token, and wait for Redis.
+ */
 export const MAX_KEY_REQUESTS = 4096;
 
 /**

@@ -41,7 +41,7 @@ describe("X-Forwarded-For", () => {
     ["is ignored if the peer is not a proxy", "198.51.100.1", "203.0.113.5", "198.51.100.1"],
     ["from a proxy contains the address of the client", "10.1.2.3", "203.0.113.5", "203.0.113.5"],
     [
-      "from a proxy whose address has IPv6 notation contains the address of the client",
+      "from a proxy with an IPv4 address in IPv6 notation contains the address of the client",
       "::ffff:10.1.2.3",
       "203.0.113.5",
       "203.0.113.5",
@@ -59,13 +59,13 @@ describe("X-Forwarded-For", () => {
       "203.0.113.5",
     ],
     [
-      "is read from the right until an address that is not a proxy",
+      "is read from the right up to the first address that is not a proxy",
       "10.0.0.1",
       "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9",
       "203.0.113.5",
     ],
     [
-      "with only addresses of proxies identifies the client as the first proxy",
+      "with only addresses of proxies identifies the leftmost proxy as the client",
       "10.0.0.1",
       "10.0.0.2,10.0.0.3",
       "10.0.0.2",
@@ -76,7 +76,7 @@ describe("X-Forwarded-For", () => {
     ["in hexadecimal notation is ignored", "10.0.0.1", "0x7f.1", "10.0.0.1"],
     ["in octal notation is ignored", "10.0.0.1", "0177.0.0.01", "10.0.0.1"],
     [
-      "with an empty entry identifies the client as the proxy to the right of the entry",
+      "with an empty entry identifies the proxy to the right of the entry as the client",
       "10.0.0.1",
       "1.1.1.1,,10.0.0.2",
       "10.0.0.2",
@@ -92,7 +92,7 @@ describe("X-Forwarded-For", () => {
     expect(from("10.0.0.1", "203.0.113.5")).toBe("10.0.0.1");
   });
 
-  it("identifies the client as the first address if every address is trusted", () => {
+  it("identifies the leftmost address as the client if every address is trusted", () => {
     expect(from("10.0.0.1", "203.0.113.5", networks("0.0.0.0/0"))).toBe("203.0.113.5");
     expect(from("2001:db8::1", "2001:db8:9::1", networks("::/0"))).toBe("2001:db8:9:0::/64");
   });

@@ -3,7 +3,7 @@ import ipaddr from "ipaddr.js";
 /** An IP address or network: its address, and the length of its prefix in bits. */
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
-/** The number of 16-bit groups of an IPv6 network. A host can choose the other 64 bits (RFC 4291, 2.5.1). */
+/** The number of 16-bit groups in an IPv6 network prefix. A host can choose the other 64 bits (RFC 4291, 2.5.1). */
 export const IPV6_PREFIX_HEXTETS = 4;
 
 /** The form of an address with a port, which some proxies write to `X-Forwarded-For`. */
@@ -39,8 +39,8 @@ export function clientKey(origin: Origin, proxies: readonly Network[]): string {
 }
 
 /**
- * Returns the key of the client of a connection that has no request yet. Returns undefined for a trusted proxy, because
- * its connection carries requests of many clients.
+ * Returns the client key of a connection that has no request yet. Returns undefined for a trusted proxy, because its
+ * connection carries requests of many clients.
  */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
   const address = parseAddress(peer);
@@ -54,8 +54,8 @@ export function clientAddress(origin: Origin, proxies: readonly Network[]): stri
 }
 
 /**
- * Returns the rightmost address in `X-Forwarded-For` that is not a trusted proxy, because the client can write all
- * addresses to the left of this address. If the peer is not a trusted proxy, returns the address of the peer.
+ * Returns the rightmost address in `X-Forwarded-For` that is not a trusted proxy. A client can write any addresses to
+ * the left of this address. If the peer is not a trusted proxy, returns the address of the peer.
  */
 function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   let address = parseAddress(peer);

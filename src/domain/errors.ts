@@ -122,7 +122,7 @@ export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
 }) {}
 
 export class TokenNotImportable extends failure("InvalidArgument", "TOKEN_NOT_IMPORTABLE", {
-  text: "this is not a complete user group token, but maybe a mistyped token or another credential; copy the token again, or omit the token to get a new token",
+  text: "this is an incomplete or mistyped user group token, or another credential; copy the token again, or omit the token to get a new token",
   field: "token",
 }) {}
 
@@ -130,7 +130,7 @@ export class EtagMismatch extends failure("Aborted", "ETAG_MISMATCH", {
   text: "the user group has changed since this etag was read; read the user group again and repeat the change",
 }) {}
 
-/** The token that a retried rotation had created is no longer the current token. */
+/** A rotation was retried, but the token of the first call is no longer the current token. */
 export class TokenReplaced extends failure("Aborted", "TOKEN_REPLACED", {
   text: "the token of this request was replaced in the meantime; GetUserGroup returns the current token",
 }) {}

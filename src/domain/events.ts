@@ -28,7 +28,7 @@ export const EVENT_TYPES = [
 
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** The type of an event, by its RPC. Creations of groups are not in this table, because several RPCs create groups. */
+/** The event type of each RPC. Creations of groups are not in this table, because several RPCs create groups. */
 const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   UpdateUserGroup: "user_group.updated",
   ImportUserGroups: "user_group.updated",
@@ -90,8 +90,8 @@ export interface EventPosition {
 
 /**
  * The start of a feed: a position, or a time in milliseconds since 1970. With a time, the feed starts at the first
- * event at or after this time. If the time is before the first complete event, the feed starts with that event, so 0
- * selects the beginning. Infinity skips all existing events.
+ * event at or after this time. If events at or after this time were removed, the feed starts after the last removed
+ * event. 0 selects the beginning. Infinity skips all existing events.
  */
 export type EventStart = EventPosition | { readonly since: number };
 
@@ -99,7 +99,7 @@ export interface EventPage {
   readonly events: readonly FeedEvent[];
   /** The position after the page, which may advance even if the page is empty. */
   readonly next: EventPosition;
-  /** Whether more events may exist. False if no later event exists yet. */
+  /** Whether the next page may have events. False if no later event exists yet. */
   readonly hasMore: boolean;
 }
 

@@ -5,7 +5,7 @@
  */
 export function sharedResult<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
-  /** The end of the reuse, on the clock of `performance.now()`. */
+  /** The time at which the reuse ends, by `performance.now()`. */
   let until = 0;
   return () => {
     if (result && performance.now() < until) return result;

@@ -37,7 +37,7 @@ export interface UserGroupStore {
 
   /**
    * Returns the group with the id, or creates the group with a unique team id. If several callers create the same group
-   * at the same time, all of them get this group. An existing group does not change.
+   * at the same time, all callers get one group. An existing group does not change.
    *
    * @throws EnvironmentFull
    */
@@ -62,16 +62,20 @@ export interface UserGroupStore {
 
   /**
    * Replaces the token of a group atomically. If several callers rotate the same token at the same time, one call
-   * succeeds. The former token is revoked at once, or expires after its grace period. An older token in its grace
-   * period is revoked at once. With a request id, a retry within 24 hours returns the current group with the token of
-   * the first call, and writes no event.
+   * succeeds. The former token stays valid for its grace period. A token that was already in its grace period is
+   * revoked immediately. Within 24 hours, a retry with the same request id returns the current group with the token of
+   * the first call. The retry writes no event.
    *
-   * @throws TokenNotFound if no group has this current token; UserGroupNotFound, RequestIdReused; TokenReplaced if the
-   *   token of the first call is no longer the current token
+   * @throws UserGroupNotFound, RequestIdReused; TokenNotFound if no group has this current token; TokenReplaced if a
+   *   retry finds another current token
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
-  /** Returns the group of a current token or a token in its grace period, even if suspended. @throws TokenNotFound */
+  /**
+   * Returns the group of a current token or a token in its grace period, even if the group is suspended.
+   *
+   * @throws TokenNotFound
+   */
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
 
@@ -81,28 +85,29 @@ export interface UserGroupRange extends PageRequest {
 }
 
 export interface UserGroupSearch extends UserGroupRange {
-  /** A part of the names. The case of ASCII letters is ignored. `""` for all groups. */
+  /** The text that each name contains. The case of ASCII letters is ignored. `""` for all groups. */
   readonly nameContains: string;
 }
 
 /** The administration of user groups, with the errors and the audit events of a `UserGroupStore`. */
 export interface UserGroupAdminStore {
   /**
-   * Lists groups in the order of the UTF-8 bytes of their ids, which are the keys of the pages. A group that exists
-   * during the whole listing is on exactly one page. A page of a search by name may have few or no items, even if more
-   * pages follow.
+   * Lists groups in the order of the UTF-8 bytes of their ids. Page keys are ids. A group that exists during the whole
+   * listing is on exactly one page. A page of a search by name may have few or no items, even if more pages follow.
    */
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
-  /** Lists groups with all their values, in the order of `list`. A page has about 1 MiB at most, or one group. */
+  /**
+   * Lists groups with all their values, in the order of `list`. A page has at most about 1 MiB, or one larger group.
+   */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
   /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
   lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
 
   /**
-   * Deletes a group atomically, and revokes its tokens at once. A later group with the same id has another team id and
-   * another token. After the deletion, a retry of an earlier rotation never returns the token of the later group.
+   * Deletes a group and revokes its tokens atomically. A later group with the same id has another team id and another
+   * token. After the deletion, a retry of an earlier rotation never returns the token of the later group.
    *
    * @param etag if not empty, the group must have this etag
    * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch
@@ -128,8 +133,8 @@ export interface UserGroupAdminStore {
   /**
    * Revokes the tokens of a group atomically, including a token in its grace period, and creates a new token.
    *
-   * @param revocation `graceMs`: the grace period of the current token, in milliseconds; 0 revokes this token at once.
-   *   `requestId`: if not empty, a retry within 24 hours changes nothing
+   * @param revocation `graceMs`: the grace period of the current token, in milliseconds; 0 revokes this token
+   *   immediately. `requestId`: if not empty, a retry within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused
    */
   revokeTokens(
@@ -143,11 +148,12 @@ export interface UserGroupAdminStore {
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**
-   * Imports groups, each atomically and independently of the other groups, and returns the outcomes in the order of the
-   * groups. A group that already has the imported values does not change, so an import can be repeated. A group whose
-   * token is younger than the snapshot keeps this token. Any other group gets the imported token, with the time of the
-   * snapshot as the creation time of the token. If another group has the imported token, even in its grace period, the
-   * import of the group fails. A suspended group keeps its suspension and its `expireTime`.
+   * Imports groups, and returns the outcomes in the order of the groups. Each group is imported atomically, and
+   * independently of the other groups. A group that already has the imported values does not change, so an import can
+   * be repeated. A group whose token is younger than the snapshot keeps this token. Any other group gets the imported
+   * token, with the time of the snapshot as the creation time of the token. If another group has the imported token,
+   * even in its grace period, the import of the group fails. A suspended group keeps its suspension and its
+   * `expireTime`.
    *
    * @param groups without duplicate ids or tokens
    */
@@ -175,7 +181,7 @@ export type ImportOutcome =
   | { readonly outcome: "failed"; readonly error: DomainError };
 
 interface ExportedPage extends Page<UserGroup> {
-  /** A time before the read of the page, in milliseconds since 1970 by the store's clock. */
+  /** A time before the groups of the page were read, in milliseconds since 1970 by the store's clock. */
   readonly snapshotTime: number;
 }
 
@@ -201,7 +207,7 @@ export interface EnvironmentStore {
   find(name: EnvironmentName): Promise<Environment>;
 
   /**
-   * Returns all environments with this name, including deleted environments, the latest first.
+   * Returns all environments with this name, including deleted environments. The latest environment is the first.
    *
    * @throws EnvironmentNotFound
    */
@@ -220,9 +226,9 @@ export interface EnvironmentStore {
 
   /**
    * Deletes an environment. If the environment has user groups, the first call needs `force`. Each call deletes a
-   * limited number of groups. Repeat the call until no group remains, and after an error. After the first call,
-   * look-ups do not find the environment, changes in the environment fail, and its API tokens and user group tokens are
-   * invalid. The audit trail of the environment stays.
+   * limited number of groups. Repeat the call until it returns 0, and after an error. The first call makes the API
+   * tokens and user group tokens of the environment invalid. After that call, look-ups do not find the environment, and
+   * changes in the environment fail. The audit trail of the environment stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty
@@ -242,9 +248,9 @@ export interface AuditStore {
   recordExport(environment: Environment, exported: ExportedUserGroups, by: ChangeBy): Promise<void>;
 
   /**
-   * Lists the events of each environment, in the given order of the environments. The events of an environment are in
-   * the order of their ids, the newest first. An event that exists during the whole listing is on exactly one page, but
-   * an event of a later change may be on no page. A page may have few or no items, even if more pages follow.
+   * Lists the events of each environment, in the given order of the environments. Within an environment, the newest
+   * event is the first. An event that exists during the whole listing is on exactly one page. An event that is written
+   * during the listing may be on no page. A page may have few or no items, even if more pages follow.
    *
    * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was
    *   read
@@ -265,17 +271,24 @@ export interface EventStore {
   readEvents(environment: Environment, start: EventStart, size: number): Promise<EventPage>;
 }
 
-/** The kinds of health checks. A store that is full or read-only fails the check of `changes`, but not of `reads`. */
+/**
+ * The kinds of health checks. A store that is full or read-only fails the check of `changes`, but passes the check of
+ * `reads`.
+ */
 export const READY_KINDS = ["reads", "changes"] as const;
 
 export type ReadyKind = (typeof READY_KINDS)[number];
 
 export interface StoreProbe {
-  /** Checks that the store answers reads, or that it commits changes. @throws StoreUnavailable, TooFewReplicas */
+  /**
+   * Checks that the store answers reads, or that the store commits changes.
+   *
+   * @throws StoreUnavailable, TooFewReplicas
+   */
   check(kind: ReadyKind): Promise<void>;
 }
 
-/** A limit within a time window. The first count starts a window. */
+/** A rate limit with a fixed time window. The first count starts a window. */
 export interface RateLimit {
   /** The maximum count in a window. */
   readonly max: number;

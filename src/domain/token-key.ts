@@ -17,7 +17,7 @@ export interface TokenKey {
 
 /** The result of `reencrypt`. */
 export interface Reencryption {
-  /** For each id of a key: the number of groups whose tokens were encrypted with this key before the call. */
+  /** The number of groups whose token was encrypted with a key before the call, by the id of the key. */
   readonly uses: ReadonlyMap<string, number>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
@@ -25,9 +25,9 @@ export interface Reencryption {
   readonly failed: readonly string[];
   /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
-  /** For each id of a key: the number of signing keys encrypted with this key. Empty except on the first page. */
+  /** The number of signing keys encrypted with a key, by the id of the key. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /** For each id of a key: the number of webhooks with secrets under this key. Empty except on the first page. */
+  /** The number of webhooks with secrets encrypted with a key, by the id of the key. Empty except on the first page. */
   readonly webhookUses: ReadonlyMap<string, number>;
   /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
   readonly failedWebhooks: readonly string[];
@@ -43,21 +43,21 @@ export interface TokenKeyStore {
   /**
    * Encrypts the tokens of a page of groups with the first key of this process. The call skips a token that another
    * call changes at the same time. The first page also encrypts the signing keys and the secrets of webhooks. A group
-   * that exists during the whole listing is on one page.
+   * that exists from the first to the last page is on exactly one page.
    *
-   * @param isDryRun only counts, and changes nothing
+   * @param isDryRun whether the call only counts, and changes nothing
    */
   reencrypt(environment: Environment, page: PageRequest, isDryRun: boolean): Promise<Reencryption>;
 
-  /** Writes the audit event of a call that encrypted an environment again. */
+  /** Writes the audit event after the tokens of an environment were encrypted again. */
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
    * Retires a key: records that no data is encrypted with the key. Before the retirement, searches for data that needs
-   * the key, for some seconds at most.
+   * the key, for at most a few seconds.
    *
-   * @throws TokenKeyInUse if the key is the first key of this process, if a process has encrypted with the key after,
-   *   or shortly before, `since`, or if the search finds data that needs the key
+   * @param since no process may have encrypted with the key after, or shortly before, this time
+   * @throws TokenKeyInUse if a process did so, if data needs the key, or if the key is the first key of this process
    */
   retire(keyId: string, since: number): Promise<void>;
 }

@@ -14,7 +14,7 @@ import {
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** Computes the documented checksum in another way than the code under test. */
+/** Computes the documented checksum independently of the code under test. */
 function checksum(body: string): string {
   let rest = BigInt(crc32(body));
   let text = "";
@@ -52,12 +52,13 @@ describe("a user group token", () => {
   });
 
   it.each(["ugt_", "ugt_short", `${newUserGroupToken()}\n`, ` ${newUserGroupToken()}`.slice(1, -1), newApiToken()])(
-    "is not %j",
+    "is malformed if the text is %j",
     (text) => expect(isMalformedUserGroupToken(text)).toBe(true),
   );
 
-  it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])("is not found in %j", (text) =>
-    expect(isMalformedUserGroupToken(text)).toBe(false),
+  it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])(
+    "is not malformed if the text begins differently: %j",
+    (text) => expect(isMalformedUserGroupToken(text)).toBe(false),
   );
 
   it("has a prefix that an API token does not have", () => {
@@ -79,7 +80,7 @@ describe("an API token", () => {
   );
 
   it.each([newApiToken(0), newApiToken(1).slice(0, -1), `${newApiToken(1)}x`, newUserGroupToken(), "", "ugk_"])(
-    "of an environment is never %j",
+    "with an environment number is never %j",
     (text) => expect(environmentNumberOf(text)).toBeUndefined(),
   );
 });

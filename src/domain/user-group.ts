@@ -14,7 +14,10 @@ export interface GroupFields {
   readonly mapping: { readonly [schemaId: string]: string };
   /** Undefined if the group has no properties. */
   readonly properties: JsonObject | undefined;
-  /** The time from which the group is suspended, in milliseconds since 1970. Undefined if the group does not expire. */
+  /**
+   * The time at which the group expires and is suspended, in milliseconds since 1970. Undefined if the group does not
+   * expire.
+   */
   readonly expireTime?: number | undefined;
 }
 
@@ -62,7 +65,7 @@ export interface NewUserGroup extends GroupFields {
   readonly providedId: string;
 }
 
-/** A partial update. A value replaces the whole field, `null` clears an optional field, an omitted field stays. */
+/** A partial update. A value replaces the whole field, `null` clears an optional field, and an omitted field stays. */
 export type UserGroupChange = {
   readonly [field in keyof GroupFields]?:
     | Exclude<GroupFields[field], undefined>
@@ -75,7 +78,7 @@ export type UserGroupTarget =
 
 export interface Rotation {
   readonly target: UserGroupTarget;
-  /** The grace period of the former token, in milliseconds. 0 revokes this token at once. */
+  /** The grace period of the former token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
   /**
    * The requested grace period, in milliseconds. Undefined if `graceMs` is the default. A retry must request the same
@@ -107,9 +110,8 @@ export interface ListedUserGroup
   /** Whether the current token was imported from another system. */
   readonly hasForeignToken: boolean;
   /**
-   * The last day on which a token or session of the group was resolved, or a session was created, in days since 1970
-   * (UTC). The value may be some minutes old. Calls are missing if Redis did not answer at that time. Undefined if no
-   * such call is known.
+   * The last day, in days since 1970 (UTC), on which a token or session was resolved, or a session was created. The
+   * value may be some minutes old. A call may be missing if Redis did not answer. Undefined if no such call is known.
    */
   readonly lastResolveDay?: number | undefined;
 }
@@ -120,7 +122,7 @@ export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 export interface ImportedUserGroup extends NewUserGroup {
   /** The source token. If undefined, an existing group keeps its token, and a new group gets a new token. */
   readonly token: string | undefined;
-  /** The suspension for a group that is not suspended. If undefined, the import does not suspend the group. */
+  /** The suspension to set if the group is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;
 }
 
@@ -133,11 +135,13 @@ export interface ImportOptions {
   readonly snapshotTime: number;
   /** Whether imported tokens also replace tokens that are younger than the snapshot. */
   readonly replaceNewerTokens: boolean;
-  /** The grace period of a replaced token, in milliseconds. 0 revokes this token at once. */
+  /** The grace period of a replaced token, in milliseconds. 0 revokes this token immediately. */
   readonly graceMs: number;
   /** Whether the import only returns the outcomes, and changes nothing. */
   readonly validateOnly?: boolean;
 }
 
-/** The effect on an existing, different group: `create-only` does not change the group, `upsert` does. */
+/**
+ * The effect if a group exists and differs from the imported group: `create-only` keeps the group, `upsert` changes it.
+ */
 export type ImportMode = "create-only" | "upsert";

@@ -31,18 +31,22 @@ export interface SessionOwner {
 }
 
 /**
- * Looks up the groups of viewer sessions, which are not stored. Each session contains the generation of its group, and
- * a revocation increases the generation. The store throws the errors of a `UserGroupStore`.
+ * Looks up the groups of viewer sessions. The store contains no sessions. Each session contains a generation number of
+ * its group, and a revocation increases the number of the group. The store throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
-  /** Returns the group of an id, or of a token, even in its grace period. @throws TokenNotFound, UserGroupNotFound */
+  /**
+   * Returns the group with this id or token. The token may be in its grace period.
+   *
+   * @throws TokenNotFound, UserGroupNotFound
+   */
   sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject>;
 
   /**
    * Returns the group of a session whose signature the caller has verified.
    *
-   * @throws ViewerSessionEnded if the group was deleted, if its tokens were revoked or rotated without a grace period,
-   *   or if the sessions of the group or of the viewer were revoked
+   * @throws ViewerSessionEnded if the group was deleted, or if the session was revoked. A rotation without a grace
+   *   period also revokes sessions
    */
   resolveSession(environment: Environment, session: SessionReference): Promise<Viewer>;
 }
@@ -52,7 +56,7 @@ export interface SigningKey {
   /** The key id, which is random and not secret. */
   readonly kid: string;
   readonly createTime: number;
-  /** The time from which the key signs, until the `activeTime` of the next key. */
+  /** The time at which the key begins to sign. The key signs until the `activeTime` of the next key. */
   readonly activeTime: number;
   /** The coordinates of the public key on P-256, in base64url. */
   readonly x: string;

@@ -4,7 +4,7 @@
  */
 const HIDDEN = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800";
 
-/** Matches the first fault of a text. A single expression, for speed: every call uses this expression. */
+/** Matches the first fault of a text. A single expression is fast, and every call uses this expression. */
 const INVISIBLE = new RegExp(`^\\p{Z}|[${HIDDEN}]|\\p{Z}$`, "u");
 
 /** Returns whether a text has no invisible code point, and no space at its start or end. */
@@ -26,7 +26,7 @@ function nameOf(point: string): string {
   return `U+${hex} ${NAMES.get(hex) ?? "(not visible)"}`;
 }
 
-/** Unicode names of the code points that people paste most often. */
+/** Unicode names of the code points that users most often paste by mistake. */
 const NAMES: ReadonlyMap<string, string> = new Map([
   ["0000", "NULL"],
   ["0009", "CHARACTER TABULATION"],

@@ -41,7 +41,7 @@ describe("the URL of a webhook", () => {
     expect(parseWebhookUrl(text, [])).toBe(url);
   });
 
-  it("may be http for a loopback host that is allowed", () => {
+  it("may begin with http:// if its host is a loopback host in WEBHOOK_ALLOW", () => {
     for (const url of ["http://localhost:3000/", "http://127.0.0.1:3000/"]) {
       expect(parseWebhookUrl(url, networks("127.0.0.1"))).toBe(url);
       expect(() => parseWebhookUrl(url, networks("10.0.0.0/8"))).toThrow("must start with https://");

@@ -8,8 +8,8 @@ const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
 
 /**
  * Returns whether the service may connect to an address: a public unicast address, or an address in `allowed`. All
- * public IPv6 addresses are in 2000::/3. Addresses that contain an IPv4 address (mapped, NAT64, 6to4, Teredo) are not
- * public.
+ * public IPv6 addresses are in 2000::/3. An IPv4-mapped address counts as its IPv4 address. Other IPv6 addresses that
+ * contain an IPv4 address (NAT64, 6to4, Teredo) are not public.
  */
 export function isAllowedAddress(text: string, allowed: readonly Network[]): boolean {
   const address = parseAddress(text);
@@ -25,7 +25,10 @@ const LOOPBACK: ReadonlyMap<string, readonly string[]> = new Map([
   ["[::1]", ["::1"]],
 ]);
 
-/** Returns the addresses of a loopback host, because DNS may not have `localhost`. Undefined for any other host. */
+/**
+ * Returns the addresses of a loopback host without a DNS query, because DNS may lack `localhost`. Returns undefined for
+ * any other host.
+ */
 export function loopbackAddresses(host: string): readonly string[] | undefined {
   return LOOPBACK.get(host);
 }

@@ -6,7 +6,7 @@ import type { Page, PageRequest } from "./page.ts";
 
 export const MAX_WEBHOOKS = 20;
 
-/** The number of attempts in the delivery log of a webhook. */
+/** The maximum number of attempts in the delivery log of a webhook. */
 export const MAX_DELIVERIES = 100;
 
 /** The time during which a replaced secret still signs, in milliseconds. */
@@ -104,7 +104,7 @@ export interface WebhookTarget {
  * Every method with a parameter `id` throws WebhookNotFound.
  */
 export interface WebhookStore {
-  /** Creates a webhook for later events. Only the result contains the secret. @throws TooManyWebhooks */
+  /** Creates a webhook that receives later events. Only the result contains the secret. @throws TooManyWebhooks */
   create(environment: Environment, values: NewWebhook, by: ChangeBy): Promise<WebhookWithSecret>;
   get(environment: Environment, id: string): Promise<Webhook>;
   /** Lists all webhooks of an environment in the order of their ids. */
@@ -129,7 +129,7 @@ export interface WebhookWithSecret {
   readonly secret: string;
 }
 
-/** A webhook with events after its cursor, even if the webhook does not receive events of these types. */
+/** A webhook with events after its cursor, including events of types that the webhook does not receive. */
 export interface DueWebhook {
   readonly id: string;
   readonly cursor: number;
@@ -157,7 +157,7 @@ export interface Attempt extends Pick<Delivery, "eventId" | "eventType" | "outco
   readonly retryMs: number;
 }
 
-/** The result of a part of a delivery. */
+/** The result of one step of a delivery: an attempt, skipped events, or both. */
 export interface Settlement {
   readonly from: DeliveryPosition;
   /** The position after the delivered events, and after the events that need no delivery. */
@@ -172,19 +172,19 @@ export interface Settlement {
 export interface Claim {
   readonly environment: Environment;
   readonly id: string;
-  /** A name of the holder that is different for each claim. */
+  /** The name of the holder. Each claim has a different name. */
   readonly holder: string;
 }
 
 /**
- * The state of deliveries. One worker at a time holds the lease of a webhook, for `LEASE_MS` after its claim or its
- * last settlement. Only the holder moves the cursor forward.
+ * The state of deliveries. One worker at a time holds the lease of a webhook. The lease lasts for `LEASE_MS` after the
+ * claim or the last settlement. Only the holder moves the cursor forward.
  */
 export interface DeliveryStore {
   /** Lists the environments that have or had webhooks. */
   environments(page: PageRequest): Promise<Page<Environment>>;
 
-  /** Reads the enabled webhooks with events after their cursors. Undefined if the environment is not active. */
+  /** Reads the enabled webhooks with events after their cursors. Returns undefined if the environment is not active. */
   due(environment: Environment): Promise<DueWebhooks | undefined>;
 
   /** Removes an environment from the list of `environments` if the environment is deleted. */
@@ -193,8 +193,9 @@ export interface DeliveryStore {
   /** Claims the lease. Returns undefined if another worker has the lease, or if no delivery may start now. */
   claim(claim: Claim): Promise<WebhookTarget | undefined>;
   /**
-   * Stores the result of a part of a delivery. A success moves the cursor, except if another call has moved the cursor
-   * in the meantime. After failures for `DISABLE_AFTER_MS`, disables the webhook with an audit event.
+   * Stores the result of one step of a delivery. A success moves the cursor, except if another call has moved the
+   * cursor in the meantime. If all attempts have failed for `DISABLE_AFTER_MS`, disables the webhook, with an audit
+   * event.
    *
    * @returns the webhook after the change. Undefined if the worker no longer holds the lease
    */
@@ -202,14 +203,15 @@ export interface DeliveryStore {
 
   /**
    * Begins the regular check of an environment, and returns true. Returns false if a check began less than
-   * `CHECK_INTERVAL_MS` ago. For each webhook without undelivered events, sets the time of the cursor to now, so that
-   * the cursor does not become too old.
+   * `CHECK_INTERVAL_MS` ago. Sets the cursor time of each webhook without undelivered events to now, so that the cursor
+   * does not expire.
    */
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
    * Writes the audit event of an API token that expires in at most `days` days, and returns true. Returns false if the
-   * API token no longer has this expiry time, or already has an event with at most `days` days for this expiry time.
+   * API token no longer has this expiry time. Also returns false if an event with at most `days` days was already
+   * written for this expiry time.
    */
   noteExpiry(
     environment: Environment,
