@@ -41,8 +41,8 @@ const EVENT_FIELD = {
   role: "r",
   method: "m",
   /**
-   * The changed resource: `c:` and the id of a created group, `g:` and the id of another group, `t:` and an API token,
-   * `w:` and the id of a webhook, or `x:` and an export. Empty if the event concerns the environment.
+   * The changed resource. `c:` precedes the id of a created group, and `g:` the id of a changed group. `t:` precedes an
+   * API token, `w:` the id of a webhook, and `x:` an export. Empty if the event concerns the environment.
    */
   subject: "i",
   /** Separated by commas. */
@@ -53,7 +53,7 @@ const EVENT_FIELD = {
 
 const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
-/** A day, and the range of its events to read: from `oldest` to before `end`, in microseconds since 1970. */
+/** The events to read on a day: from `oldest` (inclusive) to `end` (exclusive), in microseconds since 1970. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;
@@ -62,7 +62,7 @@ interface DayRange {
 }
 
 export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore & EventStore {
-  /** Reads the newest events of a day. `isWhole`: whether the range has no older events on this day. */
+  /** Reads the newest events of a day. `isWhole`: whether these are all events of the range. */
   const readDay = async (number: number, { day, oldest, end, count }: DayRange) => {
     const range = [`(${end}-0`, String(oldest), "COUNT", count] as const;
     const reads = STREAMS.map((stream) =>

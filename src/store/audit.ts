@@ -10,7 +10,7 @@ import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.t
 
 /**
  * The maximum extension of the retention, in milliseconds. Each environment has a different extension, so that Redis
- * does not free all streams of a day at once.
+ * does not free all streams of a day at the same time.
  */
 const SPREAD_MS = HOUR_MS;
 
@@ -18,7 +18,8 @@ const MAX_UPDATES = 100_000;
 
 interface AuditOptions {
   /**
-   * The maximum number of group updates per environment and day, so that callers cannot fill Redis. Default: 100,000.
+   * The maximum number of stored group updates per environment and day. The limit prevents callers from filling Redis.
+   * Default: 100,000.
    */
   readonly maxUpdates?: number;
   /** Receives the number of removed updates when the limit is reached. Default: no effect. */

@@ -66,7 +66,7 @@ describe("the cipher", () => {
     for (const each of foreign) expect(encrypt(cipher, each).isPacked).toBe(false);
   });
 
-  it("stores the id of its key, reveals no part of the token, and encrypts two tokens to different beginnings", () => {
+  it("stores the key id but no part of the token, and encrypts two tokens to different beginnings", () => {
     const texts = ours.map((each) => encrypt(cipher, each).text);
     expect(new Set(texts.map((text) => text.slice(0, 12))).size).toBe(ours.length);
     const { keyId, text } = encrypt(cipher, "ugt_secret");

@@ -124,9 +124,7 @@ export class TokenCipher {
     return isPacked ? unpackToken(token) : token.toString();
   }
 
-  /**
-   * Encrypts a secret that is not a token, with a random nonce, and with its environment and name as additional data.
-   */
+  /** Encrypts a secret that is not a token. The nonce is random. The environment and the name are additional data. */
   seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
     const keyId = this.currentKeyId;
     const nonce = randomBytes(NONCE_BYTES);
@@ -135,7 +133,11 @@ export class TokenCipher {
     return { keyId, text: Buffer.concat([nonce, text]).toString("base64url") };
   }
 
-  /** Decrypts a result of `seal`. @throws RecordUnreadable as `decrypt` */
+  /**
+   * Decrypts a result of `seal`.
+   *
+   * @throws RecordUnreadable if the ring lacks the key, or the environment or name is different
+   */
   unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
     const bytes = Buffer.from(text, "base64url");
     const [nonce, encrypted] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];

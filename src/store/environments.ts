@@ -27,14 +27,14 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
 /*
  * The number of an environment depends on its name. The digest of name, tag and attempt gives the candidates for the
  * number. The creation of the record claims the first free candidate. A deleted environment keeps its record and its
- * number forever. Each walk over the candidates of a name therefore reads the same numbers, and finds the only
- * environment with this name that is not deleted.
+ * number forever. Each walk over the candidates of a name therefore reads the same numbers. The walk finds the only
+ * environment that has this name and is not deleted.
  *
  * The list of environments has one entry per environment, with its path and number. Listing and look-ups read this
  * list. A creation first adds the entry, and then creates the record. A deletion sets the state `deleting`, removes
  * groups and tokens, sets the state `deleted`, and removes the entry. Each step is one script, which replicas must
- * confirm. If a process ends between two steps, the record decides: look-ups ignore an entry without an environment,
- * and add a missing entry after a walk over the candidates.
+ * confirm. If a process ends between two steps, the record decides. Look-ups ignore an entry without an environment.
+ * After a walk over the candidates, look-ups add a missing entry.
  */
 
 const CANDIDATES_AT_ONCE = 16;
@@ -107,7 +107,7 @@ export function redisEnvironments({
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`), "not_made");
   };
 
-  /** Returns the environment with a name that is not deleted. @throws EnvironmentNotFound */
+  /** Returns the environment that has this name and is not deleted. @throws EnvironmentNotFound */
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
     const path = environmentPath(name);
     let unavailable: StoreUnavailable | undefined;
@@ -133,8 +133,8 @@ export function redisEnvironments({
   };
 
   /**
-   * Returns an environment, and creates it if none exists. After a deletion of an environment with this name, the
-   * creation needs `mayFollowDeleted`. @throws EnvironmentNotFound
+   * Returns the environment with this name, or creates the environment. If an environment with this name was deleted,
+   * the creation needs `mayFollowDeleted`. @throws EnvironmentNotFound
    */
   const lookUpOrCreate = async (
     name: EnvironmentName,
@@ -180,7 +180,7 @@ export function redisEnvironments({
 
   return {
     async ensureEnvironment(name, by) {
-      // After the deletion of an environment, only CreateEnvironment creates it again.
+      // After the deletion of an environment, only CreateEnvironment can create an environment with the same name.
       const { number, record } = await lookUpOrCreate(name, by, false);
       if (record["state"] !== "active") throw new EnvironmentNotFound();
       return { name: name.name, tag: name.tag, number };

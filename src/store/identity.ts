@@ -12,9 +12,10 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
  * then create every group a second time, with another token. So the data has an identity, and each process stores this
  * identity.
  *
- * `ug:format` contains the layout, a random id, the number of times that operators accepted the data, and the id of the
- * data that was replaced at the last acceptance. In a Cluster, further keys contain identities for parts of the slots,
- * to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect older data.
+ * `ug:format` contains the layout, a random id, and the number of times that operators accepted the data. After an
+ * acceptance, the key also contains the id of the replaced data. In a Cluster, further keys contain identities for
+ * parts of the slots, to detect the loss of a single shard. Another key contains a time by Redis' clock, to detect
+ * older data.
  */
 
 /** String: Redis' clock at the last write to this key by any process. The key has the slot of `ug:format`. */
@@ -32,7 +33,7 @@ interface Identity {
   readonly layout: string;
   readonly id: string;
   readonly accepted: number;
-  /** The id of the data that was replaced at the last acceptance. */
+  /** The id of the data that the last acceptance replaced. */
   readonly replaced: string;
 }
 
@@ -118,7 +119,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Checks the data. The check starts after this call. Calls that wait for the same check share its result.
+   * Checks the data. If a check is in progress, waits for the next check. Calls that wait for the same check share its
+   * result.
    *
    * @throws StoreUnavailable if no key of the identity can be read
    */
@@ -176,7 +178,7 @@ export class StoreIdentity implements DataCheck {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // After the last read, an operator accepted this data, or accepted it as a replacement of the data that this
+    // Since the last read, an operator has accepted this data: the same data, or a replacement of the data that this
     // process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);

@@ -1,17 +1,20 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /*
- * The keys of an environment have one hash tag in braces. All keys with one hash tag share a slot of a Redis Cluster,
- * so one script can change all keys of an environment. Times are milliseconds since 1970 by Redis' clock.
+ * All keys of an environment have the same hash tag in braces, and therefore the same slot of a Redis Cluster. One
+ * script can therefore change all keys of an environment. Times are milliseconds since 1970 by Redis' clock.
  */
 
 export const environmentPrefix = (number: number) => `ug:{${number}}:`;
 
 /**
- * Hash, never deleted: the record of an environment. Fields: `state` (`active`, `deleting` or `deleted`), `path`
- * (`environmentPath`), `create_time`, `delete_time`; `version` of the last change; `trimmed`, the first update after
- * the last removed update; `groups`, the number of groups ever created; and `issue_time`, after a revocation with
- * `issued`: API tokens cannot create or rotate API tokens before this time.
+ * Hash, never deleted: the record of an environment. Fields: `create_time`, `delete_time`, and
+ * - `state`: `active`, `deleting` or `deleted`
+ * - `path`: the result of `environmentPath`
+ * - `version` of the last change
+ * - `trimmed`: the first update after the last removed update
+ * - `groups`: the number of groups ever created
+ * - `issue_time`, after a revocation with `issued`: before this time, API tokens cannot create or rotate API tokens.
  */
 export const environmentKey = (number: number) => `ug:{${number}}:environment`;
 
@@ -21,7 +24,10 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/** 256 hashes: for each digest of a user group token, without its first two characters, the id of the group. */
+/**
+ * 256 hashes, one per first two characters of a token digest. Each hash maps the other characters to the id of the
+ * group.
+ */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest the digest of the request id */
@@ -35,15 +41,15 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
  * `last_use_time`, and
  * - `digest` of the current secret, `token_create_time`, and `rotator` if a rotation created this secret
  * - `previous`: the digests of the former secrets, the latest first, each with the end of its grace period
- * - `noticed`: the expiry time of the last event on the coming expiry, a colon, and the remaining days
+ * - `noticed`: for the last `api_token.expiring` event, the expiry time, a colon, and the remaining days
  * - `issuers`: the ids of the API tokens that created or rotated the API token, directly or through other API tokens.
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
-/** Hash: for each digest of a secret of an API token, the id of the API token. */
+/** Hash: maps the digest of each secret to the id of its API token. */
 export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 
-/** Hash: the keys that sign viewer sessions, by their ids; and `version`, which increases with each change. */
+/** Hash: the signing keys by their ids, and `version`, which increases with each change. */
 export const signingKeysKey = (number: number) => `ug:{${number}}:signing-keys`;
 
 /** The streams of a day. Updates of groups have a separate stream, because only this stream is trimmed. */
@@ -133,5 +139,5 @@ export function newsOf(
 /** String: the number of the layout, and the identity of the data (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/** Hash: for each key of `TOKEN_KEYS` that encrypted data, by its id: the check value, and the time of the last use. */
+/** Hash: the check value and the last use of each key of `TOKEN_KEYS` that encrypted data, by the id of the key. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";

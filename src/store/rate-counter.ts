@@ -8,7 +8,7 @@ interface RateCounterOptions {
   readonly limit: RateLimit;
 }
 
-/** Creates counters of a rate limit in Redis, which all workers share. */
+/** Creates the counters of a rate limit in Redis. All workers share these counters. */
 export function rateCounter(client: StoreClient, { kind, limit }: RateCounterOptions): RateCounter {
   const { windowSeconds } = limit;
   return {

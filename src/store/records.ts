@@ -46,7 +46,10 @@ export function afterChange<T>(read: () => T): T {
   }
 }
 
-/** Processes items in concurrent batches, and yields the results. Throws a failure at the end of its batch. */
+/**
+ * Processes items in concurrent batches, and yields the results. If an item fails, throws its error at the end of the
+ * batch.
+ */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

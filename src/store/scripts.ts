@@ -119,7 +119,10 @@ interface EnvironmentScriptDefinition<Args extends string> extends Partial<Scrip
   readonly stream?: EventStream;
 }
 
-/** Defines a script that changes an environment, and writes its events with `audit`. Its keys must be in `KEYS`. */
+/**
+ * Defines a script that changes an environment, and writes its events with `audit`. The keys of the script must be in
+ * `KEYS`.
+ */
 function environmentScript<const Args extends string = "">(
   lua: string,
   { keys = "", args, state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Args>,

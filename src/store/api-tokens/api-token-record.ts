@@ -42,8 +42,8 @@ export function apiTokenFrom(id: string, record: StoredRecord, now: number): Api
 }
 
 /**
- * Returns the expiry time of the secret with a digest, and whether a rotation replaced the secret. Returns undefined if
- * the secret has expired or does not exist. @throws RecordUnreadable
+ * Returns the expiry time of the secret with this digest, and whether a rotation has replaced this secret. Returns
+ * undefined if the secret has expired or does not exist. @throws RecordUnreadable
  */
 export function secretFrom(id: string, record: StoredRecord, { digest, now }: { digest: string; now: number }) {
   const secrets = secretsFrom(record, `the API token ${id}`);

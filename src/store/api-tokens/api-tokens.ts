@@ -30,9 +30,9 @@ const READ_AT_ONCE = 50;
 const REVOKED_AT_ONCE = 50;
 
 /**
- * The pause after a step of a revocation, in milliseconds. During the pause, API tokens cannot create or rotate API
- * tokens. The next step begins before the pause ends. The last step does not end the pause, because another revocation
- * may be in progress.
+ * The duration of a pause, in milliseconds. Each step of a revocation begins a pause, during which API tokens cannot
+ * create or rotate API tokens. The next step begins before the pause ends. The last step does not end the pause early,
+ * because another revocation may be in progress.
  */
 const PAUSE_MS = 5000;
 
@@ -155,8 +155,8 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         revoked += Number(answer[2]);
       };
       await revokeSome([id], issued ? PAUSE_MS : undefined);
-      // If the pause ends before the last step, the API tokens to revoke can create or rotate further API tokens. The
-      // next call of `issuedBy` finds these further API tokens.
+      // If the pause ends before the last step, API tokens that are not yet revoked can create or rotate further API
+      // tokens. The next call of `issuedBy` finds the further API tokens.
       for (let ids = [""]; issued && ids.length > 0; ) {
         ids = await issuedBy(id, number);
         for (let start = 0; start < ids.length; start += REVOKED_AT_ONCE)

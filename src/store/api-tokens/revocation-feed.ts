@@ -10,7 +10,9 @@ import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 
 const RETRY_MS = 100;
 
-/** The delay after Redis refused a subscription because the user lacks a right, in milliseconds. */
+/**
+ * The delay before the next attempt if Redis refused a subscription because the user lacks a right, in milliseconds.
+ */
 const REFUSED_MS = 10_000;
 
 const CHECK_MS = 5000;
@@ -19,7 +21,10 @@ const SILENCE_MS = 1000;
 
 export interface FeedListener extends RevocationListener {
   signingKeysChanged(environment: Environment): void;
-  /** The Redis user lacks the right to subscribe or publish. No revocations are reported until `missed` is called. */
+  /**
+   * Called if the Redis user lacks the right to subscribe or publish. Until the next call of `missed`, no revocations
+   * are reported.
+   */
   refused(error: Error): void;
 }
 

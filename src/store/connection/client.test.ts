@@ -75,7 +75,7 @@ describe("a change after a jump of Redis' clock", () => {
     expect(await change(client)).toBe(1);
   });
 
-  it("before every attempt fails with the outcome not_made", async () => {
+  it("has the outcome not_made if the clock jumps before every attempt", async () => {
     const client = await open({ timeoutMs });
     await client.change("add", ADD_MEMBER, { ...MEMBER, key: "another" });
     const now = Date.now;
@@ -117,7 +117,7 @@ function block(ms: number): void {
 }
 
 describe("the timeouts of calls", () => {
-  it("expire each call once, in the order of their starts, but no removed call", async () => {
+  it("expire each call once, in the order of the starts, and expire no removed call", async () => {
     const timeouts = new Timeouts(30);
     const expired: string[] = [];
     const calls = begin(timeouts, "abcdefg", expired);

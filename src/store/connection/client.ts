@@ -50,18 +50,21 @@ export interface DataCheck {
 }
 
 /**
- * A change that has no effect, and that Redis neither replicates nor writes to disk. Redis refuses this change for the
- * same reasons as any other change: full memory, a failing disk, a replica, or too few replicas.
+ * A change that has no effect, and that Redis neither replicates nor writes to disk. Redis refuses this change under
+ * the same conditions as other changes, such as full memory or too few replicas.
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
 /** The share of a call's remaining time in which Redis may start the change. The remaining share is for the answer. */
 const CHANGE_SHARE = 0.9;
 
-/** The number of checks for expired calls per timeout. The interval is at least 5 ms and at most 50 ms. */
+/** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
 const CHECKS = 20;
 
-/** The maximum number of attempts of a change. A change that was late is sent again while the call has time. */
+/**
+ * The maximum number of attempts of a change. A change that reached Redis after its deadline is sent again while the
+ * call has time.
+ */
 const MAX_ATTEMPTS = 3;
 
 /** Sends calls to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
@@ -169,8 +172,8 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Checks that all nodes accept changes, or that at least one node answers reads. One node is enough for reads,
-   * because the service uses the other nodes while a node is replaced.
+   * Checks that all nodes accept changes, or that at least one node answers reads. One node is enough for reads: while
+   * a node is replaced, the service uses the other nodes.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */
@@ -398,13 +401,13 @@ export interface TimedCall {
 }
 
 /**
- * Expires calls at their timeouts. All calls have the same timeout, so they expire in the order of their starts, and
- * one list and one timer are enough.
+ * Expires calls at their timeouts. All calls have the same timeout, so the calls expire in the order of their starts.
+ * One list and one timer are therefore enough.
  *
- * A `Set` would also keep the order. But its discarded tables reference calls, and V8 promotes these calls with the
- * tables to the old generation. This promotion doubled the garbage to collect.
+ * A `Set` would also keep the order. But discarded tables of a `Set` reference calls, and V8 promotes these calls with
+ * the tables to the old generation. This promotion doubled the garbage to collect.
  *
- * The clock stops while the process is too busy to read answers, because this delay is not Redis' fault.
+ * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
  */
 export class Timeouts {
   readonly timeoutMs: number;
@@ -469,7 +472,7 @@ export class Timeouts {
     else this.#timer = undefined;
   };
 
-  /** If a step is late, stops the clock for its delay. A small delay is normal, and does not count. */
+  /** If a step is late, stops the clock for the duration of the delay. A small delay is normal, and does not count. */
   #passBusyTime(): void {
     const late = performance.now() - this.#due;
     if (late > this.#checkMs) this.#busyMs += late;

@@ -12,10 +12,9 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
  * An estimate of Redis' clock that is never ahead of that clock. So the deadline of a change passes in Redis no later
  * than in this process.
  *
- * Redis reads its clock between the arrival of the command and the answer. The times of the command and of the answer
- * therefore give an upper and a lower bound for the difference between the clocks. If the estimated difference is
- * outside of these bounds, the lower bound replaces the estimate. The estimate therefore follows a clock that drifts or
- * is set.
+ * Redis reads its clock between the arrival of the command and the answer. The times at which the command was sent and
+ * the answer arrived therefore bound the difference between the clocks. If the estimated difference is outside of these
+ * bounds, the lower bound replaces the estimate. The estimate therefore follows a clock that drifts or is set.
  */
 export class RedisClock {
   /** The estimated difference: Redis' time in milliseconds since 1970 minus `performance.now()`. */

@@ -153,7 +153,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // `#adopt` closes a node without slots, which REDIS_URL may contain.
+          // REDIS_URL may contain a node without slots, which `#adopt` closes.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),
@@ -189,8 +189,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Reads the slots from some ready nodes, different nodes each time. Returns the most frequent answer, because a
-   * single node may be separated from the other nodes.
+   * Reads the slots from a few connected nodes. Each call queries the next nodes. Returns the most frequent answer,
+   * because a single node may be separated from the other nodes.
    */
   async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);

@@ -17,7 +17,7 @@ export interface NodeOptions {
   readonly minReplicas?: number;
   /** Receives connection errors, at most one per attempt. StoreMisconfigured means that Redis cannot be used. */
   readonly onError: (error: Error) => void;
-  /** Checks the Redis of a new connection. Changes are sent after the end of this check. Default: no check. */
+  /** Checks the Redis of a new connection. Changes are sent only after this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
   readonly onReady: () => void;
   readonly onClose?: () => void;
@@ -82,7 +82,8 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onClose?.();
   });
   redis.on("end", () => {
-    // ioredis stops reconnecting if its connector fails, or if it is closed while it queries the Sentinels.
+    // ioredis stops reconnecting if its connector fails, or if the client is closed while the connector queries the
+    // Sentinels.
     setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {
@@ -138,7 +139,7 @@ function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   return run;
 }
 
-/** The minimum interval of checks whether the destination leads to a primary, in milliseconds. */
+/** The minimum interval between two checks for a primary at the destination, in milliseconds. */
 const ROLE_INTERVAL_MS = 500;
 
 const ROLE_TIMEOUT_MS = 500;
@@ -166,10 +167,10 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 }
 
 /**
- * Returns the ioredis option `reconnectOnError`. The option replaces the connection to a node that became a replica, if
- * Redis refused a change with READONLY and the destination now leads to a primary. While the destination leads to a
- * replica, the connection stays open for reads. The option always returns false, because this function replaces the
- * connection itself.
+ * Returns the ioredis option `reconnectOnError`. If Redis refuses a change with READONLY, the node has become a
+ * replica. If the destination then leads to a primary, the option replaces the connection. While the destination leads
+ * to a replica, the connection stays open for reads. The option always returns false, so that ioredis does not
+ * reconnect as well.
  */
 function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
   let isChecking = false;

@@ -57,7 +57,10 @@ const CODES = [
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/** Matches one of these codes, otherwise the first word. Text after a quotation mark may be input, so it is ignored. */
+/**
+ * Matches one of these codes, otherwise the first word. Text after a quotation mark may be input, so this text is
+ * ignored.
+ */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
 /** Returns the code of a Redis error, such as NOAUTH. Returns undefined for any other error. */
@@ -96,7 +99,7 @@ const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
  */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
-/** The codes with which Redis refuses a command or a script before it starts. */
+/** The codes with which Redis refuses to start a command or a script. */
 const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...BEFORE_WRITES,
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
@@ -128,7 +131,7 @@ export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** The destination of a command that did not run. `wait`: the node that has the slot after a pause. */
+/** The destination of a command that did not run. `wait`: the node that will have the slot after a pause. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };

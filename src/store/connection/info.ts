@@ -10,7 +10,7 @@ export interface NodeMemory {
   readonly maxBytes: number;
 }
 
-/** Reads the memory of every node. Omits the nodes that do not answer, and all nodes if the user may not send INFO. */
+/** Reads the memory of every node. Omits nodes that do not answer. If the user may not send INFO, returns no nodes. */
 export async function memoryOf(client: StoreClient): Promise<readonly NodeMemory[]> {
   try {
     const infos = await client.each("info", async (redis, name) => ({ name, info: await redis.info("memory") }));
@@ -63,7 +63,7 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
   }
   if (minReplicas > 0 && minReplicasToWrite === "0") {
     warnings.push(
-      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master without its replicas would still make changes, which a failover loses, and serve outdated reads. Set min-replicas-to-write to ${minReplicas}`,
+      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master that has lost its replicas accepts changes, which a failover loses, and returns outdated reads. Set min-replicas-to-write to ${minReplicas}`,
     );
   }
   return warnings;

@@ -12,8 +12,8 @@ export interface NodeCall<T> {
 /** The nodes of one Redis, of a master behind Sentinels, or of a Cluster. */
 export interface StoreNodes {
   /**
-   * Sends a call to the node that has a key. A redirected call has not run, and is sent to the other node. A call that
-   * the node cannot run yet has not run, and is sent again later.
+   * Sends a call to the node that has a key. If the node redirects the call, the call has not run, and is sent to the
+   * other node. If the node cannot run the call yet, the call is sent again later.
    *
    * @throws NotSent if no node can be reached; otherwise the error of the call
    */
@@ -33,7 +33,10 @@ export class StoreNode {
   readonly name: string;
   /** The connection for reads and, without `minReplicas`, for changes. */
   readonly reads: StoreConnection;
-  /** The connection for changes. With `minReplicas`, a separate connection, because WAIT delays all later commands. */
+  /**
+   * The connection for changes. With `minReplicas`, this connection is separate, because WAIT delays all later
+   * commands.
+   */
   readonly changes: StoreConnection;
   readonly connections: readonly StoreConnection[];
   readonly replicas: Replicas | undefined;

@@ -36,7 +36,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
   let fault: StoreMisconfigured | undefined;
   let isStarting = true;
   let isCheckingScheme = false;
-  /** Reports an error during the start, except if its cause is the scheme of the URL. */
+  /** Reports an error during the start, except if the URL has the wrong scheme. */
   const reportAtStart = async (error: Error) => {
     if (isCheckingScheme) return;
     isCheckingScheme = true;

@@ -15,7 +15,7 @@ export function redisOptions(destination: RedisDestination): RedisOptions {
     ...connectorOptions(destination, to),
     db,
     ...(username !== undefined && { username }),
-    // While Redis is down, a call fails at once.
+    // While Redis is down, a call fails immediately.
     enableOfflineQueue: false,
     // If a connection is lost before the answer to a change, the change must not run a second time.
     autoResendUnfulfilledCommands: false,
@@ -83,7 +83,9 @@ export function newRedis(options: RedisOptions, passwordOf: () => string | undef
   return redis;
 }
 
-/** Returns the error for the operator if the configuration made a connection fail. Undefined for any other error. */
+/**
+ * If a wrong configuration caused an error, returns the error for the operator. Returns undefined for any other error.
+ */
 export function configurationFault(
   error: Error,
   { db, secrets: { password } }: RedisLogin,

@@ -18,7 +18,7 @@ describe("the check of the user's rights", () => {
   });
 });
 
-describe("the version of Redis", () => {
+describe("the check of the Redis version", () => {
   const check = async (answer: string[] | Error) => {
     const redis = {
       call: async () => {

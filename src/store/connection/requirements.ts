@@ -109,7 +109,7 @@ function deniedOf(answer: unknown): string[] {
 
 const none = (): string[] => [];
 
-/** Returns a handler that reports these rights as missing if the user lacks them. */
+/** Returns an error handler. If the user lacks these rights, the handler returns these rights. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
     if (errorCodeOf(error) === "NOPERM") return [...rights];

@@ -9,7 +9,7 @@ const TIMEOUT_MS = 500;
  * Checks whether REDIS_URL has the wrong scheme: TLS for a host without TLS, or no TLS for a host with TLS. The error
  * of the failed connection, such as a reset or a timeout, does not show this cause.
  *
- * @returns an error with the right scheme. Undefined if no host answers to the other scheme
+ * @returns an error that contains the right scheme. Undefined if no host answers to the other scheme
  */
 export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promise<StoreMisconfigured | undefined> {
   const answers = await Promise.all(hosts.map((host) => (tls ? answersPlainly(host) : answersOverTls(host))));

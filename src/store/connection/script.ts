@@ -14,9 +14,9 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
  * the change. The second element is Redis' clock.
  *
  * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
- * fails at the first key of another type, and during the migration of its slot at the first missing key. A script
- * therefore reads the keys that it writes before its first write. `parts/environment.lua` also reads a key that never
- * exists, so that the script fails at this key during a migration.
+ * fails at the first key with a wrong type. During the migration of its slot, a script also fails at the first missing
+ * key. A script therefore reads the keys that it writes before its first write. `parts/environment.lua` also reads a
+ * key that never exists, so that the script fails at this key during a migration.
  */
 
 export interface Script<Key extends string = string, Arg extends string = string> {
@@ -87,8 +87,8 @@ const PARTS: { readonly [name: string]: string } = {
 /**
  * Assembles a script from its text, the included parts, and local variables for its keys and arguments.
  *
- * @param text can also use `extra`, the index in ARGV of the first argument without a name; `unpack`; and Redis' clock
- *   as `micros`, `now` and `nowText`
+ * @param text the Lua text. The text can use `unpack`, and Redis' clock as `micros`, `now` and `nowText`. `extra` is
+ *   the index in ARGV of the first argument without a name
  */
 export function defineScript<const Keys extends string, const Args extends string = "">(
   kind: ScriptKind,

@@ -64,8 +64,8 @@ export const FIELD = {
   /** The version of the last change. Missing if this version is `createVersion`. */
   version: "u",
   /**
-   * The creation time of the token: for an imported token, the snapshot time of the import. Missing if the group and
-   * the token were created at the same time.
+   * The creation time of the token. An imported token has the snapshot time of the import, or the later time of the
+   * token that it replaced. Missing if the group and the token were created at the same time.
    */
   tokenCreateTime: "r",
   /** The digest of the last token with a grace period, even if this period has ended. */
@@ -282,7 +282,9 @@ export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/** The names of changed fields in the proto files, and the hash fields to set (field, value, …) and to remove. */
+/**
+ * The names of the changed fields, as in the proto files, and the hash fields to set (field, value, …) and to remove.
+ */
 export interface ChangedFields {
   readonly names: string[];
   readonly set: string[];

@@ -25,7 +25,7 @@ function newClient(fail?: () => Promise<never>) {
 }
 
 describe("LastResolves", () => {
-  it("keeps the notes of at most 5,000 groups, and writes them in batches of 100", async () => {
+  it("keeps the notes of at most 5,000 groups, and writes the notes in batches of 100", async () => {
     const { client, written } = newClient();
     const notes = new LastResolves(client);
     for (let i = 0; i < 6000; i++) notes.note(ENVIRONMENT, viewer(String(i % 5500)));
@@ -53,7 +53,7 @@ describe("LastResolves", () => {
     expect(written).toEqual([100, 1]);
   });
 
-  it("writes a minute after the first note", async () => {
+  it("writes the notes one minute after the first note", async () => {
     vi.useFakeTimers();
     try {
       const { client, written } = newClient();

@@ -192,8 +192,8 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const record = recordFromAnswer(answer, 3);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
-      // Redis has lost a revocation if the generation of the session is later than the generation of the group. Another
-      // lost revocation may have revoked this session, so the session is rejected.
+      // If the generation of the session is later than the generation of the group, Redis has lost a revocation.
+      // Another lost revocation may have revoked this session, so the session is rejected.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord({ record, providedId, now: Number(answer[1]) }, environment);
@@ -248,7 +248,7 @@ async function isActive(client: StoreClient, number: number): Promise<boolean> {
   return state === "active";
 }
 
-/** Returns the stored form of a viewer id. Returns an empty text without a viewer id. */
+/** Returns the stored form of a viewer id. If the viewer id is undefined, returns an empty text. */
 export function viewerDigest(viewerId: string | undefined): string {
   return viewerId === undefined ? "" : digest(viewerId).slice(0, VIEWER_CHARACTERS);
 }

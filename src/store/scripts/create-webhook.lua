@@ -1,5 +1,5 @@
--- Creates a webhook with the extra arguments as fields. Its cursor is the event of this change.
--- Returns `TooManyWebhooks` if the environment has `maxWebhooks`; or `done` and the record.
+-- Creates a webhook with the extra arguments as fields. The cursor of the webhook is the event of its creation.
+-- Returns `TooManyWebhooks` at the limit `maxWebhooks`; or `done` and the record.
 -- include: webhooks
 redis.call('EXISTS', webhook)
 if redis.call('ZCARD', webhooks) >= tonumber(maxWebhooks) then return {'TooManyWebhooks', nowText} end

@@ -1,6 +1,6 @@
--- Lists ids of groups that begin with `idPrefix`, from `from` (as in ZRANGEBYLEX). If `contains` is not empty, lists
--- only groups whose names contain this text, in which the case of ASCII letters is ignored. Reads at most `count` ids.
--- Returns `found`; Redis' clock; the last id that was read, or an empty text at the end of the list; and the ids.
+-- Lists the group ids that begin with `idPrefix`, from `from` (as in ZRANGEBYLEX). If `contains` is not empty, lists
+-- only groups whose names contain this text. The case of ASCII letters is ignored. Reads at most `count` ids.
+-- Returns `found`, Redis' clock, the last id that was read (empty at the end of the list), and the ids.
 local found = redis.call('ZRANGEBYLEX', ids, from, '+', 'LIMIT', '0', string.format('%.0f', count + 1))
 local groups, text, answer = string.sub(ids, 1, -4) .. 'group:', string.lower(contains), {'found', nowText, ''}
 for i, id in ipairs(found) do

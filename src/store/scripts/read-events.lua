@@ -1,12 +1,12 @@
 -- Reads up to `count` events of an environment in the order of their ids. If `after` is not empty, reads the events
 -- after the event `after`, which must still exist. If `after` is empty, reads the events since the time `since` in
--- microseconds. `seen` is a time in milliseconds at which no event existed after `after`. Reads at most `maxDays` days,
--- from `from` in microseconds.
+-- microseconds. `seen` is a time in milliseconds at which no event existed after `after`. Reads at most `maxDays` days.
+-- `from` is the earliest time to read, in microseconds.
 -- Returns one of
 -- - `gone`: the environment is deleted
 -- - `expired`: events after `after` were removed or lost
--- - `events`, the id of the last event up to the end of the page, the time to continue from (empty if no more events
---   exist), and for each event its id and 16 fields and values
+-- - `events`, a last id, a next time, and for each event its id and 16 fields and values. The last id belongs to the
+--   last event up to the end of the page. The next time is the time to continue from, or empty if no more events exist
 local prefix = string.sub(environment, 1, -12)
 local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')
 if record[1] ~= 'active' then return {'gone', nowText} end

@@ -1,7 +1,7 @@
 -- Revokes the API tokens whose ids are the extra arguments, with all their secrets. With `pauseMs`, API tokens of the
 -- environment cannot issue API tokens for this time.
--- Returns `done`, or `none` if no API token exists and `pauseMs` is empty; the number of revoked API tokens; and the
--- digests of their secrets.
+-- Returns `done`, the number of revoked API tokens, and the digests of their secrets. If no API token exists and
+-- `pauseMs` is empty, the first value is `none`.
 -- include: api-tokens
 local subjects, digests = {}, {}
 for i = extra, #ARGV do

@@ -1,7 +1,7 @@
 -- Replaces the secret of an API token. The former secret gets a grace period of `graceMs`. At most `maxPrevious`
 -- secrets are in their grace period, and each expires no later than before. `issuer`: see create-api-token.lua.
--- Returns `ApiTokenChanged`; `ApiTokenNotFound`; `unreadable`; `ApiTokenOutlivesCaller` if the API token expires later
--- than `notBeyond`; or `done`, the digests of the changed and revoked secrets, and the record.
+-- Returns `ApiTokenChanged`; `ApiTokenNotFound`; `unreadable`; or `ApiTokenOutlivesCaller` if the API token expires
+-- later than `notBeyond`. Otherwise returns `done`, the digests of the changed and revoked secrets, and the record.
 -- include: api-tokens
 if not mayIssue(issuer) then return {'ApiTokenChanged', nowText} end
 local record = recordOf(apiToken)

@@ -1,4 +1,4 @@
--- Stores the result of a part of a delivery by the `holder` of the lease. `outcome` is empty if no event was sent. A
+-- Stores the result of one step of a delivery by the `holder` of the lease. `outcome` is empty if no event was sent. A
 -- success moves the cursor from `from` to `to`, except if another change has moved the cursor. A failure sets the time
 -- of the next attempt; after `disableAfterMs` of failures, the failure also disables the webhook. A failure or
 -- `release` releases the lease; any other result extends the lease until `leaseMs` from now. `entry` is the entry in

@@ -18,8 +18,8 @@ export function checkValue(secret: Uint8Array): string {
  * Redis has recorded keys, the ring must contain at least one recorded key.
  *
  * @returns the ids of recorded keys that the ring lacks, and that may still be needed
- * @throws StoreMisconfigured if the ring contains none of the recorded keys, or another key with the id of a recorded
- *   key; StoreUnavailable; TooFewReplicas
+ * @throws StoreMisconfigured if the ring contains none of the recorded keys, or has another key under a recorded id;
+ *   StoreUnavailable; TooFewReplicas
  */
 export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
   let known = recordedKeys(await client.run("token-keys", "hgetall", [TOKEN_KEYS_KEY]));

@@ -78,10 +78,10 @@ export function redisSigningKeys({
 
     /**
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
-     * the same time, this call writes nothing, and a later call must encrypt these keys.
+     * the same time, this call writes nothing. A later call must then encrypt the private keys.
      *
-     * @returns `uses`: the ids of the keys that encrypted the private keys before. `failed`: the ids of private keys
-     *   that cannot be decrypted
+     * @returns `uses`: for each private key, the id of the key that encrypted it before this call. `failed`: the ids of
+     *   private keys that cannot be decrypted
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
       const { keys, version } = await read(environment);

@@ -110,8 +110,8 @@ export class RedisTokenKeys implements TokenKeyStore {
   /**
    * Retires keys that the ring lacks, if no environment needs these keys.
    *
-   * @throws StoreMisconfigured if an environment needs such a key, if the search takes too long, or if another worker
-   *   encrypts with such a key; the errors of `list`
+   * @throws StoreMisconfigured if an environment or another worker still uses such a key, or if the search takes too
+   *   long; the errors of `list`
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
@@ -133,7 +133,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     }
   }
 
-  /** Retires a key. @throws TokenKeyInUse if a process used the key later than `UNRECORDED_MS` before `since` */
+  /** Retires a key. @throws TokenKeyInUse if a process used the key after `since` minus `UNRECORDED_MS` */
   async #remove(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
     const args = { key: TOKEN_KEYS_KEY, id: keyId, since: since - UNRECORDED_MS };
@@ -145,7 +145,10 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /** Searches for an environment that needs a key. `isComplete`: all environments were searched without a result. */
+  /**
+   * Searches for an environment that needs a key. `isComplete`: whether the search ended, and no environment needs a
+   * key.
+   */
   async #findUse(
     keyIds: readonly string[],
   ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isComplete: boolean }> {

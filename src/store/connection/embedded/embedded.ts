@@ -33,7 +33,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
     return command(...(args as never[]));
   });
-  // A script waits for each of its commands. No other command or script runs until its end.
+  // A script waits for each of its commands. Until the end of the script, no other command or script runs.
   let latest: Promise<unknown> = Promise.resolve();
   const inTurn =
     (run: MockCommand): MockCommand =>

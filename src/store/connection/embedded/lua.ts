@@ -33,7 +33,10 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     lua.lua_call(state, 0, results);
   };
 
-  /** Pushes the answer of a command: null as false, an object as a list of fields and values, an error as a table. */
+  /**
+   * Pushes the answer of a command. Null becomes false. An object becomes a list of fields and values, and an error
+   * becomes a table.
+   */
   const push = (thread: LuaState, value: unknown): void => {
     if (typeof value === "string") {
       lua.lua_pushstring(thread, Buffer.from(value));

@@ -1,8 +1,13 @@
 -- Starts each audited change of an environment.
--- Input: `environment`, the key of the record; `state`, its required state (if empty, the record must not exist);
--- `stream`, the stream of the events; and the event arguments (EVENT_ARGS in scripts.ts).
--- Output: `prefix`, the prefix of all keys of the environment; `version` and `versionText`, the version of this change
--- as a number and as text; and the functions `audit` and `publish`.
+-- Input:
+-- - `environment`: the key of the record
+-- - `state`: the required state; if empty, the record must not exist
+-- - `stream`: the stream of the events
+-- - the event arguments (EVENT_ARGS in scripts.ts)
+-- Output:
+-- - `prefix`: the prefix of all keys of the environment
+-- - `version`, `versionText`: the version of this change, as a number and as text
+-- - the functions `audit` and `publish`
 -- Returns `gone` and the state of the environment if the state is not the required state.
 local prefix = string.sub(environment, 1, -12)
 -- This key never exists. While its slot is migrating, Redis stops a script at the first missing key. A script therefore

@@ -40,8 +40,8 @@ local function obsoleteEntries(id, record, digest, graceMs)
   return entriesOf(id, previous, graceMs == '0' and record[1] ~= digest and record[1])
 end
 
--- Returns the next generation of a group's viewer sessions, which is a time. A counter would be wrong: if Redis lost
--- the last generation, the counter would return it again, and revoked sessions would become valid.
+-- Returns the next generation of a group's viewer sessions, which is a time. A counter would be wrong: after a loss of
+-- data, the counter would return a generation again. Revoked sessions would then become valid.
 local function nextGeneration(last)
   return string.format('%.0f', math.max(now, (tonumber(last or '0') or 0) + 1.0))
 end
