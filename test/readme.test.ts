@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
-import { rowsOf, textOf } from "@user-group-service/testing/documents";
+import { itemsOf, rowsOf, textOf } from "@user-group-service/testing/documents";
 import { ROOT } from "@user-group-service/testing/process";
 import type { Refusal } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
@@ -146,28 +146,28 @@ describe("the table of errors", () => {
   });
 });
 
-function namesIn(section: string): (string | undefined)[] {
-  return rowsOf("docs/dependencies.md", section)
+function namesIn(section: string): string[] {
+  return itemsOf("docs/dependencies.md", section)
     .map(([name]) => name)
     .sort();
 }
 
-it("the tables of dependencies have exactly the npm packages that the programs use", () => {
+it("the lists of dependencies have exactly the npm packages that the programs use", () => {
   const { dependencies } = JSON.parse(textOf("package.json")) as Record<string, Record<string, string>>;
   const commandLine = JSON.parse(textOf("packages/cli/package.json")) as Record<string, Record<string, string>>;
-  const documented = rowsOf("docs/dependencies.md", "npm");
+  const documented = itemsOf("docs/dependencies.md", "npm");
   const required = [dependencies, commandLine["dependencies"]].flatMap((each) => Object.keys(each ?? {}));
   expect(documented.map(([name]) => name).sort()).toEqual([...new Set(required)].sort());
   for (const [name, purpose] of documented) expect(purpose, name).not.toBe("");
 });
 
-it("the table of dependencies in Go has exactly the modules of the client and the Terraform provider", () => {
+it("the list of dependencies in Go has exactly the modules of the client and the Terraform provider", () => {
   const manifests = textOf("packages/client-go/go.mod") + textOf("packages/terraform-provider/go.mod");
   const required = [...manifests.matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
   expect(namesIn("Go")).toEqual([...new Set(required)].sort());
 });
 
-it("the table of dependencies in Python has exactly the required packages", () => {
+it("the list of dependencies in Python has exactly the required packages", () => {
   const manifest = textOf("packages/client-python/pyproject.toml");
   const required = [...manifest.matchAll(/^ {2}"([\w-]+)(?:\[\w+\])?[=>]/gm)].map(([, name]) => name);
   expect(namesIn("Python")).toEqual(required.sort());

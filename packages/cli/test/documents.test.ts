@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { PassThrough } from "node:stream";
-import { rowsOf } from "@user-group-service/testing/documents";
+import { itemsOf } from "@user-group-service/testing/documents";
 import type { Command } from "commander";
 import { expect, it } from "vitest";
 import { EXIT } from "../src/failures.ts";
@@ -30,7 +30,7 @@ it("the help names every environment variable that ugs reads", () => {
 
 it("docs/cli.md lists every exit code of ugs, and no other code", () => {
   const codes = [...Object.values(EXIT), new Interrupted("SIGINT").exitCode, new Interrupted("SIGTERM").exitCode];
-  const documented = rowsOf("docs/cli.md", "Exit codes").flatMap(([names = ""]) => names.split(", ").map(Number));
+  const documented = itemsOf("docs/cli.md", "Exit codes").flatMap(([names]) => names.split(", ").map(Number));
   expect(documented.sort()).toEqual(codes.sort());
 });
 

@@ -23,6 +23,14 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
+/** Returns the items of all lists in a section, without backticks: the text before the first colon, and the text after it. */
+export function itemsOf(document: string, section: string): [name: string, text: string][] {
+  const items = sectionOf(document, section)
+    .replaceAll("`", "")
+    .matchAll(/^- (.+?): (.+)$/gm);
+  return [...items].map(([, name = "", text = ""]) => [name, text]);
+}
+
 const UNITS: { readonly [unit: string]: number } = {
   KiB: 1024,
   MiB: 1024 ** 2,
