@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
 import { newRedis, redisUrl } from "./support/opened.ts";
 
 /** Sections whose commands other tests run, because these commands install packages from a registry. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI"]);
+const ELSEWHERE: ReadonlySet<string> = new Set(["Show a dashboard in a page", "OpenAPI"]);
 function blocksIn(document: string): Block[] {
   const sections = ["", ...sectionsOf(document)].filter((section) => !ELSEWHERE.has(section));
   return sections.flatMap((section) => blocksOf(document, section)).filter(({ language }) => language === "sh");

@@ -62,13 +62,13 @@ export const SETTINGS = {
   ROTATION_GRACE: [
     "rotationGraceMs",
     duration(0, 30 * DAY_MS),
-    "grace period of a rotated token if the request sets none, up to `30d`",
+    "default grace period of a rotated token, up to `30d`. A request can set another grace period",
     "0s",
   ],
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers at once, or within this time if Redis does not let the service subscribe. With `0s`, each call makes two more round trips",
+    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers immediately, or within this time if the Redis user may not subscribe. With `0s`, each call makes two more round trips",
     "5s",
   ],
   AUDIT_RETENTION: [
@@ -168,7 +168,7 @@ export const SETTINGS = {
   SHUTDOWN_DELAY: [
     "shutdownDelayMs",
     duration(0, DAY_MS),
-    "how long a shutdown still accepts calls. During this time, `/readyz` returns 503, so that [proxies](docs/operations/upgrade.md#restart) stop sending calls",
+    "how long the service continues to accept calls after SIGTERM or SIGINT. During this time, `/readyz` returns 503, so that [proxies](docs/operations/upgrade.md#restart) stop sending calls",
     "0s",
   ],
   REDIS_TIMEOUT: [
