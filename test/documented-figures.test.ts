@@ -67,7 +67,7 @@ const {
 } = DEFAULT_LIMITS;
 const { maxConnections, authFailureLimit } = await loadConfig({});
 
-/** Returns each row with figures in a table: the label, then the figures. */
+/** Returns each row and each list item with figures: the label, then the figures. */
 function figuresIn(document: string, section: string) {
   return figuresByRow(document, section).filter(([, ...figures]) => figures.length > 0);
 }

@@ -54,9 +54,15 @@ export function figuresOf(text: string): number[] {
   });
 }
 
-/** Returns the rows of all tables in a section: the text of the first cell, then the numbers of the other cells. */
+/**
+ * Returns the rows of all tables and the items of all lists in a section: the text of the first cell or before the first
+ * colon, then the numbers of the other text.
+ */
 export function figuresByRow(document: string, section: string): [what: string, ...figures: number[]][] {
-  return rowsOf(document, section).map(([what = "", ...cells]) => [what, ...figuresOf(cells.join(" | "))]);
+  return [...rowsOf(document, section), ...itemsOf(document, section)].map(([what = "", ...cells]) => [
+    what,
+    ...figuresOf(cells.join(" | ")),
+  ]);
 }
 
 export interface Block {
