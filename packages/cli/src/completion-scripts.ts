@@ -1,6 +1,6 @@
 /**
- * The scripts of `ugs completion`, by shell. A script must pass the typed words unexpanded to `ugs complete`, and no word to
- * `eval` or `compgen -W`. These commands expand words, so pressing Tab would run commands such as `$(…)`.
+ * The scripts of `ugs completion`, by shell. A script must pass the typed words unexpanded to `ugs complete`, and no
+ * word to `eval` or `compgen -W`. `eval` and `compgen -W` expand words, so Tab would run a command such as `$(…)`.
  */
 export const COMPLETION_SCRIPTS = {
   bash: `# bash completion for ugs

@@ -29,7 +29,7 @@ interface FailureDetail {
   /** The `google.rpc.ErrorInfo.reason` of the error. */
   readonly reason?: string | undefined;
   readonly requestId?: string | undefined;
-  /** Whether the change that failed may still have been committed. */
+  /** Whether the change may have been committed although the call failed. */
   readonly outcome?: "not_made" | "unknown" | undefined;
   readonly violations?: readonly { readonly field: string; readonly description: string }[];
   readonly cause?: unknown;

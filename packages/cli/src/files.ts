@@ -21,8 +21,8 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Rejects a file that other users can read. Accepts pipes, and a file of another user that a group can read, such as a mounted
- * Kubernetes secret: this user may be a member of the group.
+ * Rejects a file that other users can read. Accepts pipes. Accepts a file of another owner that a group can read, such
+ * as a mounted Kubernetes secret, because the current user may be a member of the group.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();

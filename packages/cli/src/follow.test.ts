@@ -6,7 +6,7 @@ import { followEvents } from "./follow.ts";
 
 const event = (id: string): AuditEvent => create(AuditEventSchema, { id });
 const idsOf = ({ value }: IteratorResult<readonly AuditEvent[], void>) => (value ?? []).map(({ id }) => id);
-const unavailable = () => new Failure("the service is away", { exitCode: EXIT.unavailable });
+const unavailable = () => new Failure("the service is unavailable", { exitCode: EXIT.unavailable });
 
 /** Starts to follow a trail. Each read throws the next of `failures`, if any. */
 function newTrail() {

@@ -1,4 +1,6 @@
-/** Parses JSON. Returns undefined if the text is not JSON. An error would quote the text, and the text may be a token. */
+/**
+ * Parses JSON. If the text is not JSON, returns undefined: an error would quote the text, and the text may be a token.
+ */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -4,7 +4,7 @@ import { Interrupted } from "./shell.ts";
 const controller = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => {
-    // A second signal exits at once.
+    // At a second signal, the process exits immediately.
     if (controller.signal.aborted) process.exit(new Interrupted(signal).exitCode);
     controller.abort(new Interrupted(signal));
   });
@@ -15,6 +15,6 @@ for (const stream of [process.stdout, process.stderr]) stream.on("error", () => 
 const { env, stdin, stdout, stderr } = process;
 process.exitCode = await runUgs(process.argv.slice(2), { env, stdin, stdout, stderr, signal: controller.signal });
 
-// An open pipe must not keep the process alive.
+// An open standard input must not keep the process alive.
 process.stdin.destroy();
 setTimeout(() => process.exit(), 1000).unref();

@@ -9,7 +9,7 @@ import { readSecretFile, writeSecretFile } from "./files.ts";
 import { parsedJson } from "./json.ts";
 import type { Shell } from "./shell.ts";
 
-/** The URL of a service, the token for it, and its TLS settings. */
+/** The URL of a service, with the token and the TLS settings for the service. */
 export interface Profile {
   readonly url: string;
   readonly token: string;
@@ -40,7 +40,12 @@ export class Profiles {
     return join(this.#folder, "profiles", `${name}.json`);
   }
 
-  /** @returns undefined if the profile does not exist @throws Failure if its file is malformed or readable by others */
+  /**
+   * Reads a profile.
+   *
+   * @returns undefined if the profile does not exist
+   * @throws Failure if its file is malformed or readable by others
+   */
   async read(name: string): Promise<Profile | undefined> {
     const path = this.pathOf(name);
     if (!(await this.names()).includes(name)) return undefined;
@@ -49,7 +54,11 @@ export class Profiles {
     throw usageFailure(`${path} is not a profile of ugs`, `run: ugs login --profile ${name}, or delete the file`);
   }
 
-  /** Stores a profile. An existing profile with the same name is replaced. @throws Failure if the file cannot be written */
+  /**
+   * Stores a profile. Replaces an existing profile with the same name.
+   *
+   * @throws Failure if the file cannot be written
+   */
   async write(name: string, profile: Profile): Promise<void> {
     await writeSecretFile(this.pathOf(name), `${JSON.stringify(profile, undefined, 2)}\n`);
   }

@@ -48,7 +48,10 @@ export function urlText({ url }: Pick<Connection, "url">): string {
 const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** The settings of a command. An option has precedence over the environment, and the environment over the profile. */
+/**
+ * The settings of a command. An option has precedence over an environment variable, and an environment variable over
+ * the profile.
+ */
 export class Settings {
   readonly profiles: Profiles;
   readonly #options: GlobalOptions;
@@ -64,7 +67,7 @@ export class Settings {
     return this.#given("profile", "UGS_PROFILE").text ?? (await this.profiles.current());
   }
 
-  /** Returns the URL from the option or the environment. @throws Failure if the URL is not valid */
+  /** Returns the URL from the option or the environment variable. @throws Failure if the URL is not valid */
   givenUrl(): URL | undefined {
     const { source, text } = this.#given("url", "UGS_URL");
     return text === undefined ? undefined : parseUrl(source, text);
@@ -125,7 +128,7 @@ export class Settings {
     throw usageFailure("no token is set", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
   }
 
-  /** Returns the API token from the options or the environment. @throws Failure if its file is not valid */
+  /** Returns the API token from the options or the environment variables. @throws Failure if its file is not valid */
   async givenToken(): Promise<string | undefined> {
     return tokenFrom(this.#env, {
       file: this.#options.tokenFile,
@@ -134,7 +137,10 @@ export class Settings {
     });
   }
 
-  /** Returns the profile if its URL is in use: `ugs` sends a token only to the service that accepted the token at login. */
+  /**
+   * Returns the profile if the command uses its URL. `ugs` sends a token only to the service that accepted the token at
+   * login.
+   */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();
     const profile = await this.profiles.read(name);
@@ -153,7 +159,10 @@ export class Settings {
     return ms;
   }
 
-  /** Returns the text of an option, otherwise of a variable, and the name of the source. An empty variable counts as unset. */
+  /**
+   * Returns the text and the name of its source: the option, or if the option is missing, the environment variable. An
+   * empty variable counts as unset.
+   */
   #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
     const text = this.#options[option];
     if (text !== undefined) return { source: `--${option}`, text };
@@ -177,7 +186,7 @@ export function parseUrl(source: string, text: string): URL {
   return url;
 }
 
-/** Returns whether a URL is on this machine. */
+/** Returns whether the host of a URL is this machine. */
 export function isLoopback({ hostname }: URL): boolean {
   if (hostname === "localhost" || hostname === "[::1]") return true;
   return isIP(hostname) === 4 && hostname.startsWith("127.");

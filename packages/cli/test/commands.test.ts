@@ -190,7 +190,7 @@ describe("ugs", () => {
     });
   });
 
-  it("`--out` writes a secret to a new file that only its owner can read, and no token is created if the file is invalid", async () => {
+  it("`--out` writes a secret to a new private file, and an invalid file prevents the creation of the token", async () => {
     const { admin } = await newEnvironment();
     const folder = newFolder();
     const [file, groupFile] = [join(folder, "x.token"), join(folder, "group token")];

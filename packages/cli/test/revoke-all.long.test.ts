@@ -60,7 +60,7 @@ describe("ugs group revoke for many groups", () => {
     expect(new Set(ids).size).toBe(24);
     expect(ids).toHaveLength(26);
 
-    // A group that is created after the time keeps its token.
+    // A group that is created after the first run keeps its token.
     gate.before = () => false;
     await adminOf(server.url).importUserGroups({
       environment: { name: environment },

@@ -12,13 +12,16 @@ import { describeWithRedis, newRedis, newServer } from "../../../test/support/op
 import { newGate } from "./support/gate.ts";
 import { asRoot, linesIn, startUgs } from "./support/ugs.ts";
 
-/** The number of groups, and of kills of the import. Set `TRANSFER_GROUPS=100000` to test a large migration. */
+/**
+ * The number of groups, and the number of times that the test kills the import. Set `TRANSFER_GROUPS=100000` to test a
+ * large migration.
+ */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
 const KILLS = 5;
 
 const GROUPS_A_REQUEST = 500;
 
-/** The limit of the peak memory of a transfer of any number of groups, in MiB. */
+/** The maximum peak memory of a transfer, in MiB. The number of groups does not change this limit. */
 const MAX_RSS_MIB = 250;
 
 interface Ended {
@@ -89,7 +92,7 @@ describeWithRedis("many groups", () => {
         if (sent > part) await pause(300);
       };
       const ended = await run(["import", file, "--env", "killed"], gate.url, (child) => {
-        // The kernel kills each run after it has processed another part.
+        // The kernel kills each run after the run has processed another part.
         void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.signal("SIGKILL"));
       });
       if (ended.code === null) killed += 1;

@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** The default number of shown events: without `--follow`, and with `--follow` before the first new event. */
+/** The numbers of past events that the command shows by default: without `--follow`, and with `--follow`. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 
@@ -17,7 +17,7 @@ const { input } = AdminService.method.listAuditEvents;
 
 const FIELDS: FieldInputs = {
   user_group_id: new FieldOption("--group <id>", "only events of this user group; the group may be deleted"),
-  actor_id: new FieldOption("--actor <id>", "only changes by the API token of this id, or by `root` or `service`"),
+  actor_id: new FieldOption("--actor <id>", "only changes by the API token with this id, or by `root` or `service`"),
   method: new FieldOption("--method <name>", "only changes by this RPC, such as UpdateUserGroup"),
   start_time: new FieldOption("--since <when>", "only events since a time, a date, or a duration ago such as 1h", {
     sign: -1,

@@ -3,7 +3,7 @@ import { type DefineCommand, runs } from "./command.ts";
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS) as (keyof typeof COMPLETION_SCRIPTS)[];
 
-/** The command that makes a shell load the script at each start. */
+/** The command that installs the script, so that every new shell loads the script. */
 const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } = {
   bash: "echo 'source <(ugs completion bash)' >> ~/.bashrc",
   zsh: "echo 'source <(ugs completion zsh)' >> ~/.zshrc",

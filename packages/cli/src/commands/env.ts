@@ -21,7 +21,7 @@ export const envCommands = commandGroup("environments", {
   }),
   get: rpcCommand(
     getEnvironment,
-    "show an environment and its numbers of groups and tokens; default: the environment of the token",
+    "show an environment with the numbers of its groups and tokens; default: the environment of the token",
     { fields: { environment: "[name]" } },
   ),
   delete: (command, shell) => {
@@ -44,7 +44,7 @@ export const envCommands = commandGroup("environments", {
   },
 });
 
-/** Deletes an environment with as many calls as necessary. @param progress receives the number of remaining user groups */
+/** Repeats the call until the environment is deleted. @param progress receives the number of remaining user groups */
 async function deleteAll(
   { admin }: Clients,
   request: Omit<MessageShape<typeof deleteEnvironment.input>, "$typeName">,
@@ -56,7 +56,7 @@ async function deleteAll(
       if (done) return;
       progress(remainingUserGroups);
     } catch (error) {
-      // The previous call may have deleted the environment, even if its response was lost.
+      // If the response of the previous call was lost, this call may already have deleted the environment.
       if (calls > 1 && isNotFound(error)) return;
       throw error;
     }

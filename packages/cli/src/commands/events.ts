@@ -34,7 +34,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
       const responses = watchEvents(admin, request, {
         signal,
         onRetry(failure) {
-          // Before the first event, the URL may be wrong, so a retry may never succeed.
+          // Before the first event, the URL may be wrong, and a retry would not help.
           if (cursor === undefined) throw failure;
           session.out.note(`${failure.message}. Retrying until the service is back.`);
         },

@@ -5,13 +5,13 @@ import { environmentOption } from "./options.ts";
 
 export const exportCommand: DefineCommand = (command, shell) => {
   command
-    .argument("[file]", "default: standard output, or -")
+    .argument("[file]", "default, or -: standard output")
     .description("export user groups for ugs import; run the same command again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(
       new Option("--format <format>", "default: from the file name, otherwise jsonl").choices(["jsonl", "csv"]),
     )
-    .option("--prefix <prefix>", "only ids that start with this text")
+    .option("--prefix <prefix>", "only user groups whose ids start with this text")
     .option("--include-tokens", "include the tokens; the audit trail records such an export")
     .option("--force", "replace the file if it exists")
     .option("--restart", "start again instead of continuing an interrupted export");

@@ -32,14 +32,19 @@ const FIELDS: FieldInputs = Object.fromEntries(
   }),
 );
 
-const ETAG = new FieldOption("--etag <etag>", "only if the group still has this etag");
+const ETAG = new FieldOption("--etag <etag>", "make the change only if the group still has this etag");
 
 const REQUEST_ID = new FieldOption(
   "--request-id <id>",
   "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
 );
 
-/** @param done the completed change, as the first clause of the message @throws Failure if the group is suspended */
+/**
+ * Returns the token to show.
+ *
+ * @param done the result of the call, as the first clause of the error, such as `it was created`
+ * @throws Failure if the group is suspended
+ */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
   if (!suspension) return token;
   throw new Failure(`${done}, but the user group ${providedId} is suspended, so its token is not shown`, {
@@ -59,18 +64,18 @@ const STATE: ColumnOf = {
 export const groupCommands = commandGroup("user groups", {
   list: rpcCommand(listUserGroups, "list user groups by id, without their tokens", {
     fields: {
-      provided_id_prefix: new FieldOption("--prefix <text>", "only ids that start with this text"),
+      provided_id_prefix: new FieldOption("--prefix <text>", "only groups whose ids start with this text"),
       name_contains: new FieldOption(
         "--name-contains <text>",
-        "only names that contain this text; ASCII letters match in either case",
+        "only groups whose names contain this text; the case of ASCII letters does not matter",
       ),
     },
     columns: ["provided_id", "name", STATE, "last_resolve_date", "token_create_time"],
   }),
-  get: rpcCommand(lookupUserGroup, "show a user group without its token; never creates one"),
+  get: rpcCommand(lookupUserGroup, "show a user group without its token; does not create a missing group"),
   create: rpcCommand(
     getUserGroup,
-    "create a user group, or find the existing one; shows its token, or writes it to the file of --out",
+    "create a user group, or find the existing group; shows the token, or writes the token to the file of --out",
     {
       fields: FIELDS,
       part: "user_group",
@@ -79,7 +84,7 @@ export const groupCommands = commandGroup("user groups", {
         sentence: newUserGroup
           ? `Created the user group ${userGroupId}. Its token`
           : `The user group ${userGroupId} exists already and was not changed. Its token`,
-        ifLost: "run the same command again: it shows the same token",
+        ifLost: "run the same command again to show the same token",
       }),
     },
   ),
@@ -88,7 +93,7 @@ export const groupCommands = commandGroup("user groups", {
   }),
   rotate: rpcCommand(
     rotateUserGroupToken,
-    "replace the token of a user group; shows the new token, or writes it to the file of --out",
+    "replace the token of a user group; shows the new token, or writes the new token to the file of --out",
     {
       fields: {
         user_group_id: "[id]",
@@ -119,13 +124,13 @@ export const groupCommands = commandGroup("user groups", {
         message: new FieldOption("--message <text>", "the message for the page, at most 512 characters"),
         until: new FieldOption(
           "--until <when>",
-          "when the suspension ends: a time, a date, or a duration from now such as 7d; default: at `group resume`",
+          "when the suspension ends: a time, a date, or a duration from now such as 7d; default: only at `group resume`",
         ),
       },
     },
   ),
   resume: rpcCommand(resumeUserGroup, "end the suspension of a user group; its token and values stay the same"),
-  delete: rpcCommand(deleteUserGroup, "delete a user group, and revoke its tokens at once", {
+  delete: rpcCommand(deleteUserGroup, "delete a user group, and revoke its tokens immediately", {
     fields: { etag: ETAG },
     confirm: ({ userGroupId: id }) => ({
       what: `the user group ${id}`,

@@ -27,11 +27,11 @@ export const importCommand: DefineCommand = (command, shell) => {
     .addOption(
       new Option(
         "--dry-run",
-        "change nothing, and report the changes of an import; with --json one object per group",
+        "change nothing, and report the changes that the import would make; with --json one object per group",
       ).conflicts("verify"),
     )
     .option("--verify", "change nothing, and report whether the input and the service are equal")
-    .option("--rejects <file>", "file for rejected groups; default: beside the input")
+    .option("--rejects <file>", "file for rejected groups; default: a file beside the input")
     .option("--max-rejects <n>", "stop if more groups than this are rejected; default: never")
     .option("--ignore-unknown", "ignore unknown fields and columns")
     .option("--restart", "start again instead of continuing an interrupted import")
@@ -45,7 +45,7 @@ export const importCommand: DefineCommand = (command, shell) => {
     .addOption(
       new Option(
         "--explo-values <which>",
-        "import each customer with the values of its parents, or with its own values alone",
+        "import each customer with the values of its parents, or only with its own values",
       )
         .choices(["inherited", "own"])
         .default("inherited"),

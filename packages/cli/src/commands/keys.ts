@@ -45,7 +45,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     if (lacking.length === 0) return;
     throw new Failure(`TOKEN_KEYS lacks keys that user groups need: ${lacking.map(([id]) => id).join(", ")}`, {
       exitCode: EXIT.conflict,
-      hint: "add these keys after the other keys in every worker: without them, the service cannot read these groups",
+      hint: "add these keys after the other keys in every worker: without these keys, the service cannot read the groups",
     });
   });
 
@@ -94,7 +94,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
 };
 
 interface Pass {
-  /** The number of tokens that were encrypted with each key before the pass. */
+  /** For each key, the number of tokens that were encrypted with this key before the pass. */
   readonly uses: Map<string, bigint>;
   looked: bigint;
   reencrypted: bigint;

@@ -10,7 +10,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { type Options, yesOption } from "./options.ts";
 
 export const loginCommand: DefineCommand = (command, shell) => {
-  command.description("store the URL of a service and a token for it as a profile").addHelpText(
+  command.description("store the URL of a service and a token for the service as a profile").addHelpText(
     "after",
     `
 The token comes from --token-file, UGS_TOKEN, standard input or a prompt. After the service has accepted the token, ugs
@@ -53,7 +53,7 @@ export const logoutCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** Prompts the user before a profile gets other values. @throws Failure if the user does not confirm */
+/** Requires a confirmation before the command replaces a profile. @throws Failure if the user does not confirm */
 async function confirmReplacement(
   { settings: { profiles }, shell }: Session,
   { name, profile, yes }: Options & { readonly name: string; readonly profile: Profile },
@@ -66,7 +66,11 @@ async function confirmReplacement(
   await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
 }
 
-/** Returns the first URL that is given: by option, environment, profile or prompt. @throws Failure if no URL is given */
+/**
+ * Returns the URL from the first of: option, environment variable, profile, prompt.
+ *
+ * @throws Failure if none has a URL
+ */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();
   if (given) return given;

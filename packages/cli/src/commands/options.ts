@@ -16,7 +16,7 @@ export interface Options {
 }
 
 export function limitOption(): Option {
-  return new Option("--limit <n>", "at most this many; default: all").argParser(countOf);
+  return new Option("--limit <n>", "show at most this many; default: all").argParser(countOf);
 }
 
 /** Parses a whole number of 1 or more. @throws InvalidArgumentError */
@@ -30,7 +30,11 @@ export function environmentOption(): Option {
   return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
-/** Returns undefined to use the environment of the token. @throws Failure if the name is not valid */
+/**
+ * Returns the environment for the requests, or undefined for the environment of the token.
+ *
+ * @throws Failure if the name is not valid
+ */
 export function environmentOf({ shell }: Session, { env }: Options): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);
@@ -41,7 +45,8 @@ export function parseEnvironment(text: string): EnvironmentName {
   const environment = parseEnvironmentName(text);
   if (environment) return environment;
   throw usageFailure(
-    "an environment is written NAME, NAME/Customer or NAME/Testing; NAME has 1 to 64 letters, digits, '.', '_' or '-', and does not start with a dot",
+    "an environment has the form NAME, NAME/Customer or NAME/Testing",
+    "NAME has 1 to 64 letters, digits, '.', '_' or '-', and does not start with a dot",
   );
 }
 

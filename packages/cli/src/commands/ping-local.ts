@@ -8,8 +8,8 @@ import type { Shell } from "../shell.ts";
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the service whose settings are in the environment. The health check of the container calls this
- * function.
+ * Requests a health endpoint of the service whose settings are in the environment variables. The health check of the
+ * container calls this function.
  *
  * @returns the URL, and whether the response is 200
  * @throws Failure if the service does not respond
@@ -22,7 +22,8 @@ export async function requestLocally(
   const { timeoutMs } = await settings.connectionTo(url);
   const signal = AbortSignal.any([shell.signal, AbortSignal.timeout(timeoutMs)]);
   const send = url.protocol === "http:" ? requestHttp : requestHttps;
-  // The request contains no secret, and the certificate is for the public name of the service, not for this address.
+  // The certificate is for the public name of the service, so it cannot be verified for this address. The request
+  // contains no secret.
   const request = send(new URL(path, url), { rejectUnauthorized: false, signal, agent: false }).end();
   try {
     const [response] = (await once(request, "response")) as [IncomingMessage];

@@ -23,7 +23,10 @@ export const pingCommand: DefineCommand = (command, shell) => {
   command.description("check that the service is ready for reads, or with --changes for changes; needs no token");
   command.addOption(new Option("--changes", "check changes; default: reads").conflicts("live"));
   command.option("--live", "check only that the service responds");
-  command.option("--local", "check the service whose settings (PORT, METRICS_PORT, ...) are in the environment");
+  command.option(
+    "--local",
+    "check the service whose settings (PORT, METRICS_PORT, ...) are in the environment variables",
+  );
   runs(command, shell, async (session, options: PingOptions) => {
     const { changes, live, local } = options;
     const started = performance.now();

@@ -3,7 +3,7 @@ import { type DefineCommand, runs } from "./command.ts";
 
 interface ListedProfile {
   readonly name: string;
-  /** Undefined if the file of the profile is malformed or readable by other users. */
+  /** The URL of the service. Undefined if the file of the profile is malformed or readable by other users. */
   readonly url: string | undefined;
   readonly isCurrent: boolean;
 }

@@ -34,11 +34,11 @@ import {
 interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
-  /** For a time field: whether a duration is added to the current time (1) or subtracted from it (-1). Default: 1. */
+  /** The sign of a duration in a time field: 1 for a duration from now, -1 for a duration ago. Default: 1. */
   readonly sign?: 1 | -1;
   /** For a credential: the name in the prompt. The option names a file with the credential, or is `-` for standard input. */
   readonly secret?: string;
-  /** For a credential: whether to read the credential from the terminal or standard input without an option. Default: no. */
+  /** Whether to read the credential from the terminal or standard input if the option is missing. Default: no. */
   readonly isAsked?: boolean;
 }
 
@@ -56,7 +56,7 @@ export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 /** The inputs and outputs of a command for an RPC. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
-  /** Default: only the argument `<id>`, if the request has the id of a group, API token or webhook. */
+  /** Default: only the argument `<id>`, if the request has a field of `SUBJECTS`. */
   readonly fields?: FieldInputs;
   /** Constant fields of the request. Default: none. */
   readonly preset?: { readonly [field: string]: unknown };
@@ -76,10 +76,10 @@ interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly part?: string;
 }
 
-/** Fields with the id of a resource. A command takes the id as an argument. */
+/** Fields with the id of a resource. By default, a command takes the id as an argument. */
 const SUBJECTS = ["user_group_id", "api_token_id", "webhook_id"];
 
-/** Defines a command that makes one call. Its arguments and options set fields of the request. */
+/** Defines a command that makes one call. The arguments and options of the command set fields of the request. */
 export function rpcCommand<I extends DescMessage, O extends DescMessage>(
   method: DescMethodUnary<I, O>,
   description: string,
@@ -264,7 +264,9 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
   }
 }
 
-/** Makes a call. If the service is unavailable, the hint of the failure contains the option for a safe repetition. */
+/**
+ * Makes a call. If the service is unavailable, the hint of the failure contains the `--request-id` for a safe retry.
+ */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
   call: () => Promise<T>,

@@ -23,7 +23,7 @@ export const signingKeyCommands = commandGroup("keys that sign viewer sessions",
       fields: {
         end_sessions: new FieldOption(
           "--end-sessions",
-          "if a key has leaked or is lost: replace all keys at once, and revoke every viewer session",
+          "if a key has leaked or is lost: replace all keys immediately, and revoke every viewer session",
         ),
       },
       columns: COLUMNS,

@@ -5,7 +5,7 @@ import { rpcCommand } from "./rpc-command.ts";
 export const storeCommands = commandGroup("the data in Redis", {
   accept: rpcCommand(
     AdminService.method.acceptStoreData,
-    "accept the data in Redis after it was lost, restored from a backup, or replaced; needs ADMIN_TOKEN",
+    "accept the current data in Redis after a loss, a restore from a backup, or a replacement; needs ADMIN_TOKEN",
     {
       confirm: () => ({
         what: "all data in Redis",

@@ -19,7 +19,7 @@ const { createApiToken, listApiTokens, updateApiToken, rotateApiToken, revokeApi
 /** Matches texts that cannot be API tokens: user group tokens, and texts that are too long. */
 const NO_API_TOKEN = /^ugt_|^.{513}/s;
 
-/** Describes which tokens the bearer of an API token could read, and the command that revokes them. */
+/** Describes the tokens that the bearer of an API token could read, and the command that revokes these tokens. */
 function exposure(environment: string | undefined): string {
   const command = `ugs group revoke --all${environment === undefined ? "" : ` --env ${environment}`}`;
   return `could read the token of every user group. To revoke all of these tokens: ${command}`;

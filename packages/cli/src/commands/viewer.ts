@@ -44,7 +44,7 @@ const SESSIONS = commandGroup("viewer sessions", {
       secret: ({ session: token, id, expireTime, refreshTime }, { audience }) => ({
         token,
         sentence: `Created the viewer session ${id} for ${audience}. It expires at ${timeText(expireTime)}; create the next session at ${timeText(refreshTime)}. The session cannot be shown again. The session`,
-        ifLost: "run the same command again: it creates another session",
+        ifLost: "run the same command again to create another session",
       }),
     },
   ),

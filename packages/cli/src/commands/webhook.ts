@@ -44,7 +44,7 @@ export const webhookCommands = commandGroup("webhooks", {
         ? `The service cannot decrypt the secret, and sends no messages. Add the key of the secret to TOKEN_KEYS, or run: ugs webhook rotate-secret ${webhookId}`
         : undefined,
   }),
-  update: rpcCommand(updateWebhook, "change a webhook; the next attempt follows at once", {
+  update: rpcCommand(updateWebhook, "change a webhook; the next delivery attempt follows immediately", {
     fields: {
       // The global option `--url` is the URL of the service.
       url: new FieldOption("--to <url>", "the https URL that receives the events"),

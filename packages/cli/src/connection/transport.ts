@@ -5,11 +5,11 @@ import { retrying, withRequestIds } from "@user-group-service/client";
 import packageJson from "../../../../package.json" with { type: "json" };
 import type { Connection } from "../settings.ts";
 
-/** Attempts per call. The number is small because a person waits. */
+/** The maximum number of attempts per call. The number is small because a person waits for the result. */
 const MAX_TRIES = 4;
 
 export interface TransportOptions {
-  /** Undefined to send no token. */
+  /** The token in the calls. Undefined to send no token. */
   readonly token: string | undefined;
   /** Aborts the calls in flight. */
   readonly signal: AbortSignal;

@@ -13,7 +13,7 @@ export interface Secret {
   readonly sentence: string;
   /** Advice for the case that the credential cannot be written. */
   readonly ifLost: string;
-  /** Undefined for standard output. */
+  /** The file for the credential. Undefined for standard output. */
   readonly file: string | undefined;
 }
 
@@ -63,7 +63,11 @@ export class Output {
     return hasItems;
   }
 
-  /** Writes a resource: one fact per line, or with `--json` one message. @param first facts that are not in the message */
+  /**
+   * Writes a resource: one fact per line, or with `--json` one message.
+   *
+   * @param first facts to write before the facts of the message
+   */
   async record<S extends DescMessage>(schema: S, message: MessageShape<S>, first: readonly Fact[] = []): Promise<void> {
     if (this.isJson) return this.message(schema, message);
     const facts: readonly Fact[] = [...first, ...factsOf(schema, message)];
@@ -130,7 +134,7 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
   return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/** Writes to a stream, and waits for the write, so that `ugs` does not read pages faster than it writes pages. */
+/** Writes to a stream. Waits for the write, so that `ugs` does not read pages faster than it writes pages. */
 async function write(stream: Writable, text: string): Promise<void> {
   try {
     const written = new Promise<void>((resolve, reject) => {

@@ -28,8 +28,8 @@ const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
- * The first `BURST` requests have no pause between them. Later requests are `PACE_MS` apart, because the hosted service allows
- * 180 requests per minute and address, and other programs at the address need some of these requests.
+ * The first `BURST` requests have no pause between them. Later requests are `PACE_MS` apart. The hosted service allows
+ * 180 requests per minute and address, and other programs at the address need a part of them.
  */
 const BURST = 30;
 const PACE_MS = 500;

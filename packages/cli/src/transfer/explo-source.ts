@@ -46,8 +46,9 @@ export async function openExplo(
 const MAX_PASSES = 5;
 
 /**
- * Reads the list page by page, and yields each customer once. If a customer is added or removed during a pass, other customers
- * move between the pages, and a pass may miss a customer. The list is read again until no customer has moved.
+ * Reads the list page by page, and yields each customer once. If a customer is added or removed during a pass, other
+ * customers move between the pages. The pass may then miss a customer, so the list is read again until no customer has
+ * moved.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
@@ -140,7 +141,9 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   };
 }
 
-/** Returns the values that include the values of the parents. Returns the own values if the parents add none. */
+/**
+ * Returns `all`: the values of a customer with the values of its parents. If the parents add no values, returns `own`.
+ */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
 }

@@ -61,7 +61,7 @@ async function writeAll(given: {
   readonly format: FileFormat;
   readonly target: Target;
   readonly state: StateFile<ExportState> | undefined;
-  /** Undefined for standard output. An export to standard output cannot be continued. */
+  /** The file of the export. Undefined for standard output. An export to standard output cannot be continued. */
   readonly output: OutputFile | undefined;
 }): Promise<number> {
   const { session, flags, format, target, state, output } = given;

@@ -57,7 +57,12 @@ function formOf(field: DescField): string {
 
 const MAX_DEPTH = 32;
 
-/** Rejects a value that a request would change. @param depth the level of nesting; -1 for a whole row @throws BadRow */
+/**
+ * Rejects a value that would not arrive unchanged in the service.
+ *
+ * @param depth the level of nesting; -1 for a whole row
+ * @throws BadRow
+ */
 function requireSendable(value: unknown, depth: number): void {
   if (typeof value === "string" && !value.isWellFormed()) throw new BadRow("has half of a surrogate pair");
   if (typeof value !== "object" || value === null) return;

@@ -89,7 +89,7 @@ export async function importGroups(session: Session, file: string | undefined, f
           }
           await rejects?.add(rejectsOf(done));
           const rejectsBytes = rejects?.bytes ?? 0;
-          // While no group is rejected, a later run may use another file for rejected groups.
+          // As long as no group has been rejected, a later run may use another file for rejected groups.
           const bound = rejectsBytes === 0 ? { ...binding, rejects: undefined } : binding;
           await state?.note({ binding: bound, records, counts, rejectsBytes });
           progress.show({ groups: records - skip, fraction: source.fraction() });

@@ -48,7 +48,7 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
   };
 }
 
-/** Differences that an import leaves unchanged. */
+/** The differences that remain after an import, by the result for the group. */
 const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
 
 function differing({ fate, changedFields }: Done["result"]): string {

@@ -9,7 +9,7 @@ import { readJsonLines } from "./jsonl.ts";
 import { linesOf } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** The number of bytes at the start of a file, and at its end, that identify the file. */
+/** The number of bytes at the start and at the end of a file that identify the file. */
 const END_BYTES = 64 * 1024;
 
 /**
@@ -31,8 +31,8 @@ export async function openInputFile(
     const stat = await file.stat();
     if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
-    // A pipe has no position. The import reads only the content that a file has now. If the file grows, the last line may be
-    // incomplete.
+    // A pipe has no position. The import reads only the bytes that the file has at the start. If the file grows, the
+    // last line may be incomplete.
     const part = stat.isFile() && { start: 0, end: Math.max(0, stat.size - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
     return {

@@ -37,7 +37,7 @@ export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: numb
       end = chunk.indexOf(LF, start);
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       length += part.length;
-      // The content of a line that is too long is not kept.
+      // If the line is too long, its content is dropped.
       if (length <= maxBytes + 1) parts.push(part);
       else parts = [];
       if (end !== -1) yield line("\n");

@@ -19,7 +19,7 @@ export class OutputFile extends GrowingFile {
   async begin(bytes: number): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);
-    // An existing file may be a link, or other users may be able to read it.
+    // Deletes an existing file, because it may be a link, or be readable by other users.
     await rm(this.path, { force: true }).catch((error: unknown) => {
       throw this.unwritable(error);
     });

@@ -46,14 +46,19 @@ export class Patience {
     this.#failingSince = undefined;
   }
 
-  /** Pauses before a retry. @throws the error, if a retry does not help or the time is over */
+  /** Pauses before a retry. @throws the error, if a retry does not help or `patienceMs` is over */
   async wait(error: unknown): Promise<void> {
     const { signal } = this.#options;
     if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
     await this.pause(error, failureDetails(error)?.reason ?? Code[error.code], retryAfterMs(error) ?? 0);
   }
 
-  /** Pauses before a retry. @param atLeastMs the delay that the service requests @throws the error, if the time is over */
+  /**
+   * Pauses before a retry.
+   *
+   * @param atLeastMs the delay that the service requests
+   * @throws the error, if `patienceMs` is over
+   */
   async pause(error: unknown, reason: string, atLeastMs: number): Promise<void> {
     const { signal, patienceMs = PATIENCE_MS, onPause } = this.#options;
     const now = performance.now();
@@ -71,7 +76,7 @@ export class Patience {
   }
 }
 
-/** Repeats a call until it succeeds. @throws the last error, if a retry does not help or the time is over */
+/** Repeats a call until it succeeds. @throws the last error, if a retry does not help or `patienceMs` is over */
 export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
   const patience = new Patience(options);
   for (;;) {

@@ -2,7 +2,7 @@ import { PassThrough } from "node:stream";
 import { expect, it } from "vitest";
 import { Progress } from "./progress.ts";
 
-/** Creates a progress for 1,000 groups. `at` sets the clock in seconds, and returns the new output. */
+/** Creates a `Progress`; the transfer has 1,000 groups. `at` sets the clock in seconds, and returns the new output. */
 function newProgress(isTTY: boolean, columns = 60) {
   const clock = { seconds: 100 };
   const stream = Object.assign(new PassThrough(), { isTTY, columns });
@@ -46,7 +46,7 @@ it("Progress updates one line on a terminal five times a second, cuts it to the 
   expect(stream.read()).toBe(null);
 });
 
-it("Progress estimates the remaining time of a continued run from the groups of this run alone", () => {
+it("Progress estimates the remaining time of a continued run only from the groups of this run", () => {
   const { at } = newProgress(false);
   // An earlier run has processed half of the groups.
   expect([at(0, 0, 0.5), at(10, 100, 0.75)]).toEqual(["", "imported 100 groups, 10/s, 75 %, 10 s left\n"]);

@@ -1,7 +1,7 @@
 import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
-/** The minimum time between two updates, in milliseconds: on a terminal, and on other streams. */
+/** The minimum time between two updates, in milliseconds: on a terminal, and on any other stream. */
 const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
@@ -11,7 +11,10 @@ interface Position {
   readonly fraction: number | undefined;
 }
 
-/** Shows the progress of a transfer: on a terminal as one line that changes, on other streams as one line every ten seconds. */
+/**
+ * Shows the progress of a transfer. On a terminal, updates one line. On any other stream, writes a line every ten
+ * seconds.
+ */
 export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
@@ -33,7 +36,7 @@ export class Progress {
     this.#shownAt = this.#begun;
   }
 
-  /** Shows a position, unless the last update was too recent. */
+  /** Shows a position. Does nothing if the last update was too recent. */
   show(position: Position): void {
     this.#beganAt ??= position.fraction;
     const now = this.#now();

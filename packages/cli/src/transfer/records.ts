@@ -30,7 +30,7 @@ export interface GroupSource {
   readonly identity?: string | undefined;
   /** Returns the part of the input that has been read, from 0 to 1. Returns undefined if the size is unknown. */
   readonly fraction: () => number | undefined;
-  /** Returns the warnings after the last record. */
+  /** Returns the warnings about the input. Call this after the last record. */
   readonly warnings?: () => readonly string[];
   /** Returns whether the file has changed since it was opened. */
   readonly hasChanged?: () => Promise<boolean>;
@@ -42,12 +42,16 @@ export interface ReadOptions {
   readonly ignoreUnknown: boolean;
 }
 
-/** The maximum length of a record, in bytes: more than the length of the largest group with every character escaped. */
+/** The maximum length of a record, in bytes: more than the largest group needs with every character escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so it is left out here`;
 
-/** Converts a record to a group, or to the reason of its rejection. @param read may throw BadRow */
+/**
+ * Converts a record to a group, or to the reason of its rejection.
+ *
+ * @param read returns the row; a thrown BadRow becomes the reason
+ */
 export function contentOf(rowBytes: number, read: () => Row): GroupContent {
   try {
     return { group: groupOf(read()), size: rowBytes };

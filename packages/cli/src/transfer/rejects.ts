@@ -7,9 +7,9 @@ import { REMARK } from "./header.ts";
 import type { GroupRecord } from "./records.ts";
 
 /**
- * The file of rejected records. After the first lines of the input, the file contains each rejected record. A remark with the
- * line number and the reason precedes the record. A user can correct and import the file. The first rejected record creates the
- * file.
+ * The file of rejected records. The file contains the first lines of the input, and then the rejected records. A remark
+ * with the line number and the reason precedes each record. A user can correct and import the file. The first rejected
+ * record creates the file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];

@@ -18,7 +18,7 @@ export interface Revocations {
   readonly prefix: string | undefined;
   /** Selects tokens that were created before this time. Undefined stands for the current time. */
   readonly before: Timestamp | undefined;
-  /** The time for which a replaced token stays valid. Undefined to revoke the token at once. */
+  /** The time for which a replaced token stays valid. Undefined to revoke the token immediately. */
   readonly grace: Duration | undefined;
   readonly isSure: boolean;
 }
@@ -45,9 +45,9 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
-   * Returns whether a group has a valid token that may be older than the time. The service does not store the creation time
-   * of a token in its grace period. An interrupted run may have started a grace period that ends within `grace` from now, so
-   * this grace period does not count.
+   * Returns whether a group has a valid token that may be older than the time. The service does not store the creation
+   * time of a token in its grace period. A grace period that ends within `grace` from now does not count, because an
+   * interrupted run may have started it.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||

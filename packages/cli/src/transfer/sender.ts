@@ -35,7 +35,7 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
   [Outcome.SUSPENDED]: "suspended",
 };
 
-/** Codes of failed groups that may succeed in a retry. */
+/** The codes of failed groups for which a retry may succeed. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
 export interface Sending {
@@ -45,8 +45,8 @@ export interface Sending {
 }
 
 /**
- * Imports at most 500 groups, until each group is imported or rejected. Retries temporary failures, which is safe, because
- * a repeated import of a group changes nothing.
+ * Imports at most 500 groups. Retries temporary failures until each group is imported or rejected. A retry is safe,
+ * because a repeated import of a group changes nothing.
  *
  * @returns the results in the order of the groups
  * @throws ConnectError if the service rejects the whole request, or is unavailable for too long

@@ -18,15 +18,15 @@ export interface Run {
 }
 
 export interface RunOptions {
-  /** Environment variables. The default has only an empty profile folder. */
+  /** Environment variables. Default: only `XDG_CONFIG_HOME`, with an empty folder. */
   readonly env?: { readonly [name: string]: string };
   /** Standard input. Default: empty. */
   readonly input?: string;
-  /** The keys that a user types on a terminal. Use `keys` instead of `input`. */
+  /** The keys that a user types on a terminal. With `keys`, `input` has no effect. */
   readonly keys?: string;
-  /** The width of a terminal. Default: standard output is not a terminal. */
+  /** The width of the terminal on standard output. Default: standard output is not a terminal. */
   readonly columns?: number;
-  /** Whether standard input stays open. Default: no. */
+  /** Whether standard input stays open after `input`. Default: no. */
   readonly isInputOpen?: boolean;
   /** Interrupts the run, as Ctrl-C does. */
   readonly interrupt?: AbortSignal;
