@@ -59,7 +59,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     const token = await page.getByLabel("Token", { exact: true }).inputValue();
     await expectAccepted(token, true);
     await page.getByText("2 API tokens; the first expires at").waitFor();
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the token: close");
     expect(await contentOf(page)).not.toContain(token);
 
     await choose("Filter by role", "read");
@@ -98,7 +98,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
     await page.getByRole("term").filter({ hasText: "Old secret valid until" }).waitFor();
     for (const each of [token, rotated]) await expectAccepted(each, true);
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the token: close");
     expect(await contentOf(page)).not.toContain(rotated);
 
     // Without a grace period, the rotation revokes the secret in use immediately, so the console requires a
@@ -108,7 +108,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await enter(`To continue, type ${id}`, id);
     await says(`Rotated the API token ${id}.`);
     await expectAccepted(rotated, false);
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the token: close");
 
     await press("button", "Revoke");
     await checkViews("revoke an API token");

@@ -52,7 +52,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await enter("URL", "https://10.0.0.1/");
     await alerts("that is not in WEBHOOK_ALLOW");
     await type("URL", receiver.url("/hook"));
-    await check("All event types, also types of later releases");
+    await check("All event types, including types of later releases");
     await press("button", "Create");
     await alerts("Choose at least one event type");
     await check("user_group.updated");
@@ -72,7 +72,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await checkViews("the secret of a webhook");
     await press("button", "Copy the secret");
     await page.locator(".live", { hasText: /^Copied the secret|^The browser does not allow/ }).waitFor();
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the secret: close");
     expect(await content()).not.toContain(secret);
     const [created] = (await admin.listWebhooks({})).webhooks;
     const id = created?.id ?? "";
@@ -122,7 +122,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     const rotated = await page.getByLabel("Secret", { exact: true }).inputValue();
     expect(rotated).not.toBe(secret);
     await page.getByRole("term").filter({ hasText: "Old secret signs until" }).waitFor();
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the secret: close");
     expect(await content()).not.toContain(rotated);
     await groups.updateUserGroup({ userGroupId: "globex", name: "Globex Corp." });
     await waitFor("the next event arrives", () => updates().length === 3);

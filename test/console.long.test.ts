@@ -206,7 +206,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     for (const _ of "12") await page.keyboard.press("Escape");
     await says("The token is shown only once.");
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(token);
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the token: close");
     await expectNowhere(page, token);
     await expectFocus(page.getByRole("heading", { level: 1 }), "the heading (the opener of the dialog is gone)");
     await enter("Prefix of the id", "it'");
@@ -276,7 +276,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor();
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
     await checkViews("a new token");
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the token: close");
     await expectNowhere(page, rotated);
     await press("button", "Edit");
     await type("Mapping", "sales=lake");
@@ -293,7 +293,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await enter("To continue, type it's acme", "it's acme");
     await says("Rotated the token of the user group it's acme.");
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).not.toBe(rotated);
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the token: close");
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor({ state: "detached" });
     const isFiltered = async () => (await page.getByLabel("User group", { exact: true }).inputValue()) === "it's acme";
     await press("link", "Its audit events");
@@ -441,7 +441,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Create");
     await says("Created the API token the shop.");
     const token = await page.getByLabel("Token", { exact: true }).inputValue();
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the token: close");
     const isDone = (text: string) => readUntil(page, "steps", page.getByRole("status").filter({ hasText: text }));
     await isDone("The API token exists, but no back end has used it.");
     // Each shown program must run unchanged.
@@ -458,7 +458,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await type("Name", "billing");
     await type("URL", receiver.url("/hook"));
     await press("button", "Create");
-    await press("button", "I have stored it: forget it here");
+    await press("button", "I have stored the secret: close");
     await isDone("The webhook exists, but has delivered nothing.");
     await picture("get started");
     await grpcClients(own, token).groups.updateUserGroup({ userGroupId: "acme", name: "Acme Ltd." });

@@ -20,7 +20,7 @@ addEventListener("hashchange", follow);
 /** The shown page and its parameters, from an address such as `#/group?env=acme%2FCustomer&id=a`. */
 export const route = computed((): Route => parseHash(hash.value));
 
-/** Identifies the page of a route. Filters are not a part of the identity. */
+/** Returns the identity of the page of a route. Filters are not a part of the identity. */
 export function pageOf({ path, params }: Route): string {
   return JSON.stringify([path, params[ENVIRONMENT_PARAM], params["id"]]);
 }

@@ -107,7 +107,8 @@ function Identity() {
 
 function Navigation() {
   const { isRoot, environment, env } = useSession();
-  // An address without a path shows the first page. A page without a link belongs to the last link before it.
+  // An address without a path shows the first page. If a page has no link, the navigation marks the last link before
+  // the page.
   const path = route.value.path || PAGES[0]?.path;
   const shown = PAGES.findIndex((each) => each.path === path);
   const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;
@@ -170,8 +171,8 @@ function Navigation() {
 }
 
 /**
- * Shows the page of the address. Its state is reset if the address names another environment or id, or if a new token has
- * another environment or role.
+ * Shows the page of the address. The state of the page is reset if the address names another environment or id. The
+ * state is also reset if a new token has another environment or role.
  */
 function CurrentPage() {
   const { caller, environment } = useSession();

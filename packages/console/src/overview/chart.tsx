@@ -30,7 +30,9 @@ interface ChartProps extends ChartFrame {
   readonly none?: string;
 }
 
-/** Shows a line chart, a legend with the values under the pointer, and on request a table with the same numbers. */
+/**
+ * Shows a line chart, and a legend with the values under the pointer. On request, shows a table with the same numbers.
+ */
 export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const { lines, ends, textOf } = chart;
@@ -127,7 +129,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
             if (width === 0) return;
             const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
             self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-            // uPlot reports the selection to all charts with the same cursor.
+            // uPlot reports the selection to all charts that share a cursor.
             latest.current.onPeriod(widened(from, to));
           },
         ],

@@ -15,7 +15,7 @@ export const OPEN_MS = 30_000;
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
   /** The samples, the oldest first. */
   readonly samples: readonly MetricsSample[];
-  /** Whether the samples are from another process than the first response. */
+  /** Whether any later response was from another process than the first response. */
   readonly isOther: boolean;
 }
 
@@ -64,7 +64,9 @@ export function msOf(duration: Duration | undefined): number | null {
   return duration ? exactMs(duration) : null;
 }
 
-/** Creates a line of rates per second for each of the most frequent names, and a line for the sum of the remaining names. */
+/**
+ * Creates a line of rates per second for each of the most frequent names. A last line has the sum of the other names.
+ */
 export function linesByName(
   samples: readonly MetricsSample[],
   countsOf: (sample: MetricsSample) => { readonly [name: string]: number } | undefined,

@@ -140,7 +140,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
       errors: linesByName(samples, ({ errors }) => errors),
       queue: [
         { name: "waiting now", values: samples.map(({ service }) => service?.queueLength ?? null) },
-        rateLine("have waited, a second", samples, ({ service }) => service?.queuedCalls ?? 0),
+        rateLine("waited, per second", samples, ({ service }) => service?.queuedCalls ?? 0),
         ...linesByName(samples, ({ service }) => service?.refusals).map(({ name, values }) => ({
           name: `refused: ${name}`,
           values,
@@ -176,7 +176,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
         </span>
       </fieldset>
       <div class="charts">
-        <Chart {...frame} title="Calls" about="Completed calls a second." lines={lines.calls} textOf={numberText} />
+        <Chart {...frame} title="Calls" about="Completed calls per second." lines={lines.calls} textOf={numberText} />
         <Chart
           {...frame}
           title="Durations"
@@ -187,7 +187,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
         <Chart
           {...frame}
           title="Errors"
-          about="Failed calls a second, by the reason of the error."
+          about="Failed calls per second, by the reason of the error."
           lines={lines.errors}
           textOf={numberText}
           none="No call failed in the last hour."
@@ -197,14 +197,14 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
             <Chart
               {...frame}
               title="Queue and refusals"
-              about="Calls in the queue of a busy worker, and calls a second that had to wait or were refused."
+              about="Calls in the queue of a busy worker, and calls per second that had to wait or were refused."
               lines={lines.queue}
               textOf={numberText}
             />
             <Chart
               {...frame}
               title="Redis round trips"
-              about="Round trips a second, by operation."
+              about="Round trips per second, by operation."
               lines={lines.redis}
               textOf={numberText}
               none="There were no round trips in the last hour."

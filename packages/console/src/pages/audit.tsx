@@ -104,7 +104,8 @@ export function AuditPage({ params }: { readonly params: Params }) {
 
 function Trail({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  // A time such as `2h` is relative to the first page, so all pages must use the request of the first page.
+  // A time such as `2h` is relative to the time of the first request, so all pages must use the filter of the first
+  // request.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(filters);
@@ -224,7 +225,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
   ];
 }
 
-/** @param isId whether `second` is an id, which must not be broken into lines */
+/** @param isId whether `second` is an id, which must not be broken across lines */
 function TwoLines({
   first,
   second,

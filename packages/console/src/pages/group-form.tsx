@@ -108,7 +108,8 @@ const JSON_HINT = (
 );
 
 /**
- * Shows the children. For `ADMIN_TOKEN`, shows a note instead: the action needs an API token of the environment.
+ * Shows the children. With `ADMIN_TOKEN`, shows a note in their place: the action needs an API token of the
+ * environment.
  *
  * @param what the action, such as `create a user group`
  */

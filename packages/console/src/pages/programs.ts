@@ -2,7 +2,7 @@ import names from "../../../../release.json" with { type: "json" };
 import { quoted } from "../../../operator/src/input.ts";
 import type { Programs } from "../parts/snippets.tsx";
 
-/** A call, and how the client of each language makes it. */
+/** A call, and the code of the call in each language. */
 interface Call {
   /** The service and the method, as in the path of the URL. */
   readonly path: string;
@@ -72,7 +72,7 @@ function literal(text: string): string {
   return JSON.stringify(text).replace(/[\p{C}\p{DI}\p{Zl}\p{Zp}](?<=[\0-\uffff])/gu, escaped);
 }
 
-/** Returns programs that create a user group if it does not exist. The programs do not print its token. */
+/** Returns programs that create a user group if it does not exist. The programs do not print the token of the group. */
 export function groupPrograms(userGroupId: string): Programs {
   const id = literal(userGroupId);
   return programsOf({

@@ -120,7 +120,7 @@ function Rotate({ again }: { readonly again: () => void }) {
   const rotating = useAction(async () => {
     await admin.rotateSigningKey({ environment });
     again();
-    return "Rotated. The next key signs 15 minutes after its publication. No session is revoked.";
+    return "Rotated. The next key starts to sign 15 minutes after its publication. No session is revoked.";
   });
   const end = async () => {
     await admin.rotateSigningKey({ environment, endSessions: true });

@@ -164,7 +164,7 @@ export function StartPage() {
   );
 }
 
-/** @param done the text for a step that is done, otherwise an empty value */
+/** @param done the text that replaces `waiting` after the step is done; empty before */
 function Step({
   title,
   done,
@@ -191,7 +191,10 @@ function Step({
   );
 }
 
-/** If at least this number of environments exists, the invitation is not shown. The service itself creates up to two. */
+/**
+ * The invitation is not shown if at least this number of environments exists. The service itself creates up to two
+ * environments.
+ */
 const MANY = 3;
 
 /** Links to the first steps as long as no environment has a user group. */

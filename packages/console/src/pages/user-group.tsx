@@ -147,8 +147,8 @@ interface Acting {
 }
 
 /**
- * Changes the fields. A field shows the stored value until the user types in it, and then the typed text. If another user has
- * changed this field in the meantime, the form shows a warning before it replaces the value of the other user.
+ * Changes the fields. A field shows the stored value until the user types in the field. If another user changes the
+ * stored value in the meantime, the form shows a warning before it replaces the new value.
  */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();
@@ -342,7 +342,7 @@ function End({ group, again }: Acting) {
         label="Revoke its tokens"
         title="Revoke the tokens of a user group"
         id={id}
-        consequence={`This revokes all tokens of the user group ${id} at once, also a token in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create a new token, rotate the token of the group, or run ugs group create.`}
+        consequence={`This revokes all tokens of the user group ${id} immediately, even a token in its grace period. A dashboard with a revoked token shows nothing until it has a new token. To create a new token, rotate the token of the group, or run ugs group create.`}
         button="Revoke them"
         command={{ command: "group revoke", args: [id], env }}
         onConfirm={revoke}

@@ -121,9 +121,9 @@ function Condition({ webhook }: { readonly webhook: Webhook }) {
       The webhook is {stateText(webhook)}. Events since {timeText(since)} may be undelivered.{" "}
       {state === State.DISABLED && "These events wait until you enable the webhook, for AUDIT_RETENTION at most."}
       {state === State.FAILED &&
-        "Repair the endpoint, send a test, then enable the webhook: its events are delivered, unless they are older than AUDIT_RETENTION."}
+        "Repair the endpoint, send a test, then enable the webhook. The service then delivers the events that are not older than AUDIT_RETENTION."}
       {state === State.SECRET_UNREADABLE &&
-        "The service cannot sign messages. Replace the secret, and give the new secret to the endpoint: the events are delivered, unless they are older than AUDIT_RETENTION."}
+        "The service cannot sign messages. Replace the secret, and give the new secret to the endpoint. The service then delivers the events that are not older than AUDIT_RETENTION."}
       {state === State.ENABLED &&
         `The next attempt is at ${timeText(nextAttemptTime)}. If all attempts of three days fail, the service disables the webhook.`}
     </p>
@@ -144,8 +144,8 @@ function Actions(acting: Acting) {
     await admin.updateWebhook({ environment, webhookId: id, enabled: !isOn, updateMask });
     again();
     return isOn
-      ? `Disabled the webhook ${id}. Its events wait for AUDIT_RETENTION.`
-      : `Enabled the webhook ${id}. The events that wait are delivered now.`;
+      ? `Disabled the webhook ${id}. Its events wait for AUDIT_RETENTION at most.`
+      : `Enabled the webhook ${id}. The service now delivers the waiting events.`;
   });
   return (
     <>
@@ -269,7 +269,7 @@ function RotateSecret({ webhook: { id }, again }: Acting) {
       icon={RefreshCw}
       label="Rotate the secret"
       title="Rotate the secret"
-      consequence="For 24 hours, messages are signed with both the old and the new secret. Deploy the new secret in this time. If a secret has leaked, delete the webhook and create another webhook."
+      consequence="For 24 hours, messages are signed with both the old and the new secret. Deploy the new secret within this time. If a secret has leaked, delete the webhook and create another webhook."
       button="Rotate"
       command={{ command: "webhook rotate-secret", args: [id], env }}
       onConfirm={rotate}

@@ -10,7 +10,7 @@ export interface Answer<T> {
   readonly value: T | undefined;
   readonly error: unknown;
   readonly isBusy: boolean;
-  /** Repeats the request. The promise resolves after the request has succeeded or failed. */
+  /** Repeats the request. The returned promise resolves after the request has succeeded or failed. */
   readonly again: () => Promise<void>;
 }
 

@@ -15,7 +15,10 @@ export interface Closable {
   readonly onClose: () => void;
 }
 
-/** Shows a modal dialog. Escape closes it. Then the focus returns to the element that opened the dialog. */
+/**
+ * Shows a modal dialog. Escape closes the dialog. After the dialog closes, the focus returns to the element that opened
+ * the dialog.
+ */
 export function Dialog({
   title,
   look,

@@ -35,8 +35,8 @@ export function FailureBox({
       )}
       {isEnded ? (
         <p>
-          The token was revoked or has expired, or the service was restarted without it. Nothing was done, and your
-          input is still here. Sign in with another token.
+          The token was revoked or has expired, or the service was restarted without this token. Nothing was done, and
+          your input is still here. Sign in with another token.
         </p>
       ) : (
         hint && <p>{hint}</p>

@@ -93,7 +93,7 @@ export function CheckField({
   );
 }
 
-/** Shows a form. If its action fails, the error is shown below the fields. */
+/** Shows a form. If the action of the form fails, the form shows the error below the fields. */
 export function Form({
   label,
   submit,

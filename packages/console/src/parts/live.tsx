@@ -10,7 +10,10 @@ const place = computed(() => JSON.stringify([session.value?.number, route.value]
 /** The last announcement. The number distinguishes two announcements of the same text. */
 const said = signal({ text: "", place: "", number: 0 });
 
-/** Announces a text to screen readers, and shows it until the next announcement, or until the user leaves the page. */
+/**
+ * Announces a text to screen readers. The page shows the text until the next announcement, or until the user leaves the
+ * page.
+ */
 export function announce(text: string): void {
   said.value = { text, place: place.value, number: said.value.number + 1 };
 }

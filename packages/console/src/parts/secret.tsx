@@ -35,7 +35,8 @@ export function SecretDialog({
         : `The browser does not allow this page to copy. The ${noun} is selected: copy it.`,
     );
   };
-  const keep = () => announce(`The ${noun} is shown only once. Store it, then choose "I have stored it".`);
+  const keep = () =>
+    announce(`The ${noun} is shown only once. Store the ${noun}, then choose "I have stored the ${noun}".`);
   return (
     <Dialog title={title} onClose={keep}>
       <p>
@@ -57,7 +58,7 @@ export function SecretDialog({
             onClose();
           }}
         >
-          I have stored it: forget it here
+          I have stored the {noun}: close
         </button>
       </p>
     </Dialog>

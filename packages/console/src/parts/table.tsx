@@ -17,7 +17,7 @@ const WHOLE = 200;
 /** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
 const BEYOND = 20;
 
-/** A long table does not become narrower than this width, in pixels. Instead, the table scrolls. */
+/** The minimum width of a long table, in pixels. In a narrower place, the table scrolls. */
 const MIN_WIDTH = 1152;
 
 /** Returns the rows to render, according to the scroll position. */

@@ -4,7 +4,10 @@ import { useLayoutEffect } from "preact/hooks";
 /** The forms with unsaved text. */
 const unsaved = new Set<symbol>();
 
-/** Leaves the page after the user confirms that unsaved text is lost. Undefined if no confirmation is open. */
+/**
+ * The function that leaves the page after the user confirms the loss of unsaved text. Undefined if no confirmation is
+ * open.
+ */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
 /** Registers a form with unsaved text. Before this text is lost, the console or the browser prompts the user. */

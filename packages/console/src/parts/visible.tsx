@@ -1,6 +1,6 @@
 /**
- * Matches characters that are invisible, or that reorder or move other characters: controls, formats, separators, and a space
- * at the start or end.
+ * Matches characters that are invisible, or that reorder or move other characters. Examples are controls, formats,
+ * separators, and a space at the start or end of the text.
  */
 const UNSEEN = /([\p{C}\p{DI}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}|^ | $)/u;
 

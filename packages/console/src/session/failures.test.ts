@@ -11,7 +11,7 @@ function answered(code: Code, reason: string, { outcome, retryAfter }: { outcome
   return error;
 }
 
-it("failureOf describes a temporary refusal with the time of a retry, and as a call that changed nothing", () => {
+it("failureOf reports that a temporarily refused call changed nothing, and the time of the next try", () => {
   const limited = answered(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "12" });
   expect(failureOf(limited)).toMatchObject({
     message: "it says why",
@@ -47,6 +47,6 @@ it("failureOf warns of a possible change if no response arrived, or if the outco
   expect(failureOf(notMade).hint).toMatch(/^Nothing was changed/);
 });
 
-it("failureOf keeps the messages of the console itself", () => {
+it("failureOf keeps the messages of errors that the console itself throws", () => {
   expect(failureOf(new InvalidInput("Give it a name."))).toMatchObject({ message: "Give it a name.", hint: undefined });
 });

@@ -17,10 +17,10 @@ export interface Session extends Clients {
   readonly end: () => void;
 }
 
-/** The session. Undefined if nobody is signed in. */
+/** The current session. Undefined if nobody is signed in. */
 export const session = signal<Session | undefined>(undefined);
 
-/** The reason for which the last session ended, for the sign-in page. Empty if there is none. */
+/** The reason for the end of the last session. The sign-in page shows this text. Empty if no session has ended. */
 export const endedBecause = signal("");
 
 export const typedToken = signal("");
@@ -30,7 +30,7 @@ export const isAskingAgain = signal(false);
 
 let sessions = 0;
 
-/** Aborts a sign-in in progress, or ends its session. */
+/** Aborts a sign-in in progress, and later the calls of its session. */
 let ending = new AbortController();
 
 /** The maximum time without activity, in milliseconds. */
@@ -66,7 +66,7 @@ export async function signIn(token: string): Promise<void> {
 }
 
 /**
- * Ends the session or a sign-in in progress. Drops all shown data and all tokens, also the text in the token field.
+ * Ends the session or a sign-in in progress. Drops all shown data and all tokens, even the text in the token field.
  *
  * @param because the reason, shown on the sign-in page
  */

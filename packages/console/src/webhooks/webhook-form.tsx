@@ -7,7 +7,7 @@ import { CheckField, TextField } from "../parts/field.tsx";
 export interface WebhookValues {
   readonly displayName: string;
   readonly url: string;
-  /** Whether the webhook receives all event types, also types of later releases. */
+  /** Whether the webhook receives all event types, including types of later releases. */
   readonly isOfAllTypes: boolean;
   /** The selected event types. The form keeps these types while `isOfAllTypes` is set. */
   readonly eventTypes: readonly string[];
@@ -57,7 +57,7 @@ export function WebhookFieldset({
         maxLength={limitOf(AdminService.method.createWebhook, "url")}
       />
       <CheckField
-        label="All event types, also types of later releases"
+        label="All event types, including types of later releases"
         value={isOfAllTypes}
         onValue={(value) => onValues({ ...values, isOfAllTypes: value })}
       />
