@@ -3,7 +3,9 @@ import packageJson from "../../../package.json" with { type: "json" };
 import { COMMANDS } from "./commands/all.ts";
 import type { Shell } from "./shell.ts";
 
-/** Creates the tree of commands. Instead of exiting or reporting an error, it throws a CommanderError. */
+/**
+ * Creates the tree of commands. The returned command throws a CommanderError instead of exiting or reporting an error.
+ */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");
   program

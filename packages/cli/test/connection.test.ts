@@ -53,7 +53,7 @@ describe("ugs with a service", () => {
     });
   });
 
-  it("reports that the service does not use TLS if the URL is https", async () => {
+  it("reports, for an https URL, that the service does not use TLS", async () => {
     const { stderr } = await ugs(["ping", "--url", server.url.replace("http", "https")]);
     expect(stderr).toMatch(/does not speak TLS\n {2}.*write http:/);
   });
@@ -93,7 +93,7 @@ describe("ugs with a TLS service", () => {
     }
   });
 
-  it("reports that the service uses TLS if the URL is http", async () => {
+  it("reports, for an http URL, that the service uses TLS", async () => {
     expect((await ping(mutual.url.replace("https", "http"))).stderr).toMatch(/write https:/);
   });
 });

@@ -56,7 +56,7 @@ async function deleteAll(
       if (done) return;
       progress(remainingUserGroups);
     } catch (error) {
-      // If the response of the previous call was lost, this call may already have deleted the environment.
+      // If the response of the previous call was lost, the previous call may still have deleted the environment.
       if (calls > 1 && isNotFound(error)) return;
       throw error;
     }

@@ -67,9 +67,9 @@ async function confirmReplacement(
 }
 
 /**
- * Returns the URL from the first of: option, environment variable, profile, prompt.
+ * Returns the URL of the option, environment variable, profile or prompt, in this order of precedence.
  *
- * @throws Failure if none has a URL
+ * @throws Failure if no URL is given
  */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();

@@ -16,7 +16,7 @@ export interface Options {
 }
 
 export function limitOption(): Option {
-  return new Option("--limit <n>", "show at most this many; default: all").argParser(countOf);
+  return new Option("--limit <n>", "the maximum number of results; default: all").argParser(countOf);
 }
 
 /** Parses a whole number of 1 or more. @throws InvalidArgumentError */

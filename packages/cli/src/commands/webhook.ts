@@ -68,7 +68,7 @@ export const webhookCommands = commandGroup("webhooks", {
     },
   ),
   test: rpcCommand(testWebhook, "send a message of the type webhook.test, and show the result"),
-  deliveries: rpcCommand(listWebhookDeliveries, "list the last attempts to deliver events", {
+  deliveries: rpcCommand(listWebhookDeliveries, "list the latest attempts to deliver events", {
     columns: ["create_time", "event_type", "event_id", "attempt", "outcome", "http_status", "duration"],
     none: "There were no attempts yet.",
   }),

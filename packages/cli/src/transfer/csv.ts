@@ -58,7 +58,10 @@ export function csvOf(rows: readonly Row[]): string {
   return stringify(cells, { cast: { string: quotedWhereNeeded } });
 }
 
-/** Quotes a value that has another meaning without quotes. The library quotes values that contain a comma or a quote. */
+/**
+ * Quotes a value that would have another meaning without quotes. The library itself quotes values that contain a comma
+ * or a quote.
+ */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
     ? { value, quoted: true, quoted_empty: true }

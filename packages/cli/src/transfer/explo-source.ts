@@ -109,7 +109,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
 }
 
 interface Row {
-  /** Identifies the customer in every pass. */
+  /** The key that identifies the customer in every pass. */
   readonly key: string;
   readonly token: unknown;
   readonly fields: { readonly [name: string]: unknown };

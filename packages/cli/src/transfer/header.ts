@@ -4,7 +4,7 @@ import { isObject } from "../../../operator/src/fields.ts";
 import { parsedJson } from "../json.ts";
 import type { Line } from "./lines.ts";
 
-/** The prefix of a line that is never a group. */
+/** The prefix of a remark: a line that contains no group. */
 export const REMARK = "#ugs ";
 const REMARK_BYTES = Buffer.from(REMARK);
 
