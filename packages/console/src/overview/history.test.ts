@@ -21,7 +21,7 @@ import {
 
 const START = Date.parse("2027-01-31T12:00:00Z");
 
-/** Creates the sample that ends `i` samples after the start. */
+/** Creates the sample that ends `i` sample lengths after `START`. */
 function sample(i: number, given: { calls?: number; errors?: { [reason: string]: number }; p99?: number } = {}) {
   const { p99, ...numbers } = given;
   return create(MetricsSampleSchema, {

@@ -115,7 +115,8 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 }
 
 /**
- * Reads the beginning of a list, and again when `key` changes. `more` reads the next items and announces the number of items.
+ * Reads the beginning of a list when the page is shown, and again when `key` changes. `more` reads the next items and
+ * announces the number of items.
  *
  * @param noun the name of an item, such as `user group`
  */

@@ -17,7 +17,7 @@ import { useSession } from "../session/session.ts";
 import { countText } from "../words.ts";
 import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 
-/** The kinds of results of the open search. Undefined if the search is closed. */
+/** The kinds of results that the open search shows. Undefined if the search is closed. */
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
 /**

@@ -27,7 +27,7 @@ it("failureOf distinguishes a rejected token from a proxy that requires its own 
   const proxy = failureOf(new ConnectError("HTTP 401", Code.Unauthenticated));
   expect(proxy).toMatchObject({ message: expect.stringContaining("proxy"), kind: undefined });
   expect(proxy.isTokenRefused).toBeFalsy();
-  expect(proxy.hint).toMatch(/sign in there/);
+  expect(proxy.hint).toMatch(/sign in to the proxy/);
 });
 
 it("failureOf warns of a possible change if no response arrived, or if the outcome is unknown", () => {

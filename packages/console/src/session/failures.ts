@@ -108,7 +108,7 @@ function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "do
   if (status === "401" || status === "403")
     return {
       message: `A proxy refused the call with HTTP ${status}. The service did not receive the call.`,
-      hint: "The proxy may need its own sign-in: sign in there in another tab, then try again here.",
+      hint: "The proxy may need its own sign-in: sign in to the proxy in another tab, then try again here.",
     };
   if (status !== undefined)
     return {

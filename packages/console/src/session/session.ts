@@ -9,7 +9,7 @@ import { type Clients, openClients } from "./clients.ts";
 
 /** The signed-in caller, and clients that send its token. No other object contains the token. */
 export interface Session extends Clients {
-  /** The number of this session since the page was loaded. */
+  /** A number that distinguishes the sessions since the page was loaded. */
   readonly number: number;
   readonly caller: GetCallerResponse;
   /** Whether the token is `ADMIN_TOKEN`. With `ADMIN_TOKEN`, each request must name an environment. */
