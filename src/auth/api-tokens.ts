@@ -51,7 +51,9 @@ export interface StaticToken {
  * so that the duration of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  /** The tokens of the settings by digest; undefined until the first `use`. Until then no token is valid. */
+  /**
+   * The tokens of the settings by digest; undefined until the first `use`. Before the first `use`, no token is valid.
+   */
   #static: ReadonlyMap<string, StaticToken> | undefined;
   #staticLengths: ReadonlySet<number> = new Set();
   readonly #issued: IssuedTokens;

@@ -8,7 +8,7 @@ interface Usage {
   readonly key: string;
   /** The last total of the counter, plus the uses that the counter has failed to count. */
   counted: number;
-  /** The number of uses in the request to the counter that is in flight. Each key has at most one request in flight. */
+  /** The number of uses that the request in flight adds to the counter. Each key has at most one request in flight. */
   sent: number;
   waiting: number;
   /** The end of the window, by `performance.now()`. */

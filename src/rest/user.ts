@@ -166,7 +166,7 @@ function queryObject(name: string, text: string): JsonObject {
 }
 
 /**
- * Returns the response fields that all changes have in common. JSON omits undefined fields. A suspended group has an
+ * Returns the group fields that most responses have in common. JSON omits undefined fields. A suspended group has an
  * empty token.
  */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {

@@ -54,7 +54,7 @@ export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpRespon
   };
 }
 
-/** Returns whether `If-None-Match` contains the entity tag or `*`, so that a 304 suffices (RFC 9110, 13.1.2). */
+/** Returns whether `If-None-Match` contains the entity tag or `*`. If true, respond with 304 (RFC 9110, 13.1.2). */
 export function isKnown(etag: string, request: HeaderRecord): boolean {
   const known = headerValue(request, "if-none-match")?.split(",") ?? [];
   return known.some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
@@ -102,7 +102,7 @@ export class EndpointRoute implements Route {
       const response = await method.serve(request, call ?? NO_CALL);
       const { status, headers } = response;
       const bytes = Buffer.byteLength(response.body);
-      // In a 304, `content-length` would be the length of the client's copy (RFC 9110, 8.6).
+      // In a 304 response, `content-length` would mean the length of the client's copy (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
       // Short responses are never compressed. A short response therefore needs no `vary` if no cache stores the

@@ -130,7 +130,7 @@ describe("the body of a request to an endpoint", () => {
 
   it("has less time to arrive for an open method than for an authorized call", async () => {
     const call = await sendHalf("/call");
-    // These requests begin later, but the server refuses them earlier.
+    // The requests in `short` begin later, but the server refuses these requests earlier.
     const short = [await sendHalf("/no-call"), await sendHalf("/open-call")];
     for (const half of short) await waitFor("the request is refused", async () => (await half.status()) === 408);
     expect(await call.status()).toBeUndefined();

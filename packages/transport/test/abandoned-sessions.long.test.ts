@@ -17,7 +17,10 @@ import { describe, expect, it } from "vitest";
 import { type WatchedPort, watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;
-/** A leaked session takes at least 5 KiB. The limit allows memory that the runtime keeps for a while after a close. */
+/**
+ * A leaked session takes at least 5 KiB. The limit leaves room for memory that the runtime keeps for a while after a
+ * connection closes.
+ */
 const MAX_BYTES_EACH = 1024;
 /**
  * The number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
@@ -43,7 +46,11 @@ async function leavesNothing(
   expect(each, "bytes leaked per connection").toBeLessThan(MAX_BYTES_EACH);
 }
 
-/** Waits until the port has closed its connections. @param open the number of descriptors before the connections */
+/**
+ * Waits until the port has closed its connections.
+ *
+ * @param open the number of open descriptors before the connections were opened
+ */
 async function closed({ pid }: WatchedPort["port"], open: number): Promise<void> {
   // The runtime itself opens some descriptors at first use.
   await waitFor("the connections are closed", () => descriptorsOf(pid) <= open + 4);

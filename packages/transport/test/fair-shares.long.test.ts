@@ -130,7 +130,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     const few = await dial();
     few.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);
-    // The client gets half of all streams. One more stream is refused.
+    // The client gets half of all streams. The server refuses one more stream.
     await waitFor("the server refuses the last stream", () => statusOn(few, STREAMS + 1) === "429");
     expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
 describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
-  // Only the limit on unread bytes may end an answer here.
+  // In these tests, only the limit on unread bytes may end an answer.
   const { port, heldBytes } = watchedPort(runtime, { readTimeoutMs: 600_000 }, 1024);
 
   /** Requests 100 answers of 100 KB on each of 10 connections, whose streams have a flow-control window of 0 bytes. */
@@ -28,7 +28,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
     const before = await heldBytes();
     const kept: ClientHttp2Session[] = [];
     for (let i = 0; i < 5; i++) kept.push(...(await askInVain()));
-    // All answers together have 500 MB. At most 64 MiB may be unread.
+    // All answers together have 500 MB, but the server keeps at most 64 MiB of unread bytes.
     await waitFor(
       "the server ends the excess answers",
       async () => (await heldBytes()) - before < (64 + 24) * MIB,

@@ -35,7 +35,7 @@ describe("a request that does not arrive in time", () => {
   it.each([
     ["header", "GET / HTTP/1.1\r\nHost: x\r\n"],
     ["body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12"],
-  ])("is answered with 408 if its %s is late", async (_title, sent) => {
+  ])("is answered with 408 if its %s arrives too late", async (_title, sent) => {
     const { bytes, ended } = await rawBytes(url, sent);
     expect(ended).toBe(true);
     const [head = "", body] = bytes.toString().split("\r\n\r\n");

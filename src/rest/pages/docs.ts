@@ -32,7 +32,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// Swagger UI must not use its validator, which runs on another site, or options from the URL.
+// Swagger UI must use neither its validator, which runs on another site, nor options from the URL.
 const START = `/* Masks API tokens in their fields, and in the command that repeats a call. */
 const masked = ({ React }) => ({
   wrapComponents: {

@@ -31,7 +31,7 @@ const fieldsWithStructs = fieldsLeadingTo(isMergedStruct);
 function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): DescMessage {
   const made = known.get(desc);
   if (made) return made;
-  // protobuf-es recognizes a Struct by its type name.
+  // protobuf-es recognizes a Struct by its type name, so the variant of Struct needs another name.
   const typeName = desc.typeName === STRUCT ? `${STRUCT} as a message` : desc.typeName;
   const variant = { ...desc, typeName, toString: () => desc.toString() } as Writable<DescMessage>;
   known.set(desc, variant);

@@ -250,13 +250,13 @@ export class Http1Connection {
     return true;
   }
 
-  /** Call this method after a complete response is written. */
+  /** Call this method before a complete response is written in one step. */
   writesWhole(res: ServerResponse): void {
     // A waiting response stays `#latest` until it is sent, because later responses must follow it.
     if (res.socket !== null && res.req.complete && this.#latest === res) this.#latest = undefined;
   }
 
-  /** Call this method before a response is written in parts. */
+  /** Call this method before a response is written in several steps. */
   writesOverTime(res: ServerResponse): void {
     res.once("close", () => {
       if (this.#latest === res) this.#latest = undefined;
@@ -283,7 +283,7 @@ export class Http1Connection {
   closeAfter(res: ServerResponse): void {
     const socket = this.#socket;
     this.#isOver = true;
-    // The parser still parses the rest of the packet. Requests in the rest must not use memory.
+    // The parser also parses the rest of the packet. The requests in the rest must not use memory.
     if (socket.parser) socket.parser.onIncoming = () => 0;
     if (res.writableFinished) endSocket(socket);
     else if (res.headersSent) res.once("finish", () => endSocket(socket));

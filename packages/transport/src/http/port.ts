@@ -262,8 +262,8 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
 
 /**
  * Makes node:http read a TLS connection as a stream. By default, the parser of node:http reads directly from the handle
- * of the socket. If a request then arrives during the write of a response, node:http pauses the parser but not the
- * handle. The next TLS record breaks the connection with "Parse Error: Paused".
+ * of the socket. If a request arrives during the write of a response, node:http pauses the parser but not the handle.
+ * The next TLS record then breaks the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
   // If the socket has another listener, node:http does not read from the handle.

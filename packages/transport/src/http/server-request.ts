@@ -193,7 +193,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     // request must not keep its call in memory.
     this.route = undefined;
     if (!route) return;
-    // If the client has reset the stream, the stream emits `end` although its body is incomplete.
+    // If the client has reset the stream, the stream emits `end` even if the body is incomplete.
     if ("aborted" in this.response && this.response.aborted) return;
     try {
       const response = await route.serve(this);

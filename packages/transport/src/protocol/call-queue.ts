@@ -20,7 +20,7 @@ const PER_MS = 3;
 
 /**
  * The maximum number of waiting calls before connections are paused, divided equally among the groups and the callers
- * of a group. If a caller exceeds this number, the server does not read the connections of the caller, because each
+ * of a group. If a caller exceeds its share, the server stops reading the connections of the caller, because each
  * further call costs memory and garbage collection.
  */
 const READ_AHEAD = 256;
@@ -62,7 +62,7 @@ const SOLE_CALLER: Caller = { group: "", name: "" };
 export interface CallQueueOptions {
   /** The maximum number of calls that wait or are in flight. Further calls are refused. Default: no limit. */
   readonly maxCalls?: number;
-  /** Returns the caller of a request. Default: one caller. */
+  /** Returns the caller of a request. Default: all requests have the same caller. */
   readonly callerOf?: (request: RequestHead) => Caller;
   /** Called with the waiting time of a call when its wait ends. */
   readonly onWaited?: (seconds: number) => void;

@@ -219,7 +219,7 @@ class CallHandlerContext implements HandlerContext {
     this.request = request;
   }
 
-  /** Returns a function that also works if it is detached from the context, like Connect's function. */
+  /** Returns a function that can be detached from the context, like the function of Connect's context. */
   get timeoutMs(): () => number | undefined {
     const { call } = this;
     return () => call.timeLeft();

@@ -62,7 +62,9 @@ export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMeth
  */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
-/** The HTTP status of a refusal outside of the RPC protocols, if it differs from the status of the error code. */
+/**
+ * The HTTP status of a refusal outside of the RPC protocols, if this status differs from the status of the error code.
+ */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "malformed-http": 400,
   "malformed-compression": 400,

@@ -8,7 +8,7 @@ import type { UnaryMethod } from "./methods.ts";
 
 export type Body = HttpResponse["body"];
 
-/** The data of a unary call that its protocol needs. */
+/** The data of a unary call that the protocol of the call needs. */
 export interface UnaryExchange {
   readonly method: UnaryMethod;
   readonly format: CallFormat;

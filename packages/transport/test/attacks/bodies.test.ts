@@ -121,7 +121,7 @@ describeAttacks("bodies of unauthenticated clients", [
   },
   {
     title: "chunks with long extensions (HTTP/1.1)",
-    // After Deno's TLS has received data once, it keeps a buffer of constant size.
+    // After the first received data, Deno's TLS keeps a buffer of constant size.
     isRehearsed: true,
     bounds: { heldKiB: 2048, cpuMs: 300 },
     run: async ({ http1 }) => {
@@ -242,7 +242,7 @@ async function oversized(target: Target, fields: readonly (readonly [string, str
     await waitFor("an answer", () => http2.isAnswered(stream));
     if (http2.wire.isClosed) throw new Error(`the connection was closed after ${i + 1} messages`);
   }
-  // The connection works like a new connection: it accepts a body larger than its first window.
+  // The connection works like a new connection: the connection accepts a body larger than the initial window.
   const stream = await http2.request(post(PATHS.say, "application/json", [authorization(target)]), { isEnd: false });
   const sent = await http2.data(stream, Buffer.from(`${" ".repeat(100_000)}{"text":"a"}`), { isEnd: true });
   if (!sent) throw new Error("the connection accepts no more bodies");

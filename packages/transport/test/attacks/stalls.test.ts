@@ -46,7 +46,9 @@ function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed
   };
 }
 
-/** Options of attacks that hold 2 MiB per connection until it is closed. Allocators keep and reuse this memory. */
+/**
+ * Options of attacks that hold 2 MiB per connection until the connection closes. Allocators keep and reuse this memory.
+ */
 const AGAIN = { isRehearsed: true };
 
 function trickling(begin: string | Buffer, byte: string | Buffer, open: (target: Target) => Promise<Wire>): Stall {

@@ -159,7 +159,7 @@ describeAttacks("floods of frames", [
 describeAttacks("streams", [
   {
     title: "`Watch` on 100 streams of each of 80 connections",
-    // The server accepts a thousand of these streams. Each takes about 75 KiB.
+    // The server accepts a thousand of these streams. Each stream takes about 75 KiB.
     bounds: { heldKiB: 2048, cpuMs: 8 },
     run: (target) =>
       crowd(

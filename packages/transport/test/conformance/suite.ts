@@ -11,7 +11,9 @@ export interface Suite {
   readonly version: string;
   /** The path of the suite's definitions, a serialized FileDescriptorSet. */
   readonly descriptors: string;
-  /** Starts a server with this command, once per configuration, and tests the server. Resolves to the output. */
+  /**
+   * Starts a server with `command`, once per configuration, and tests the server. Resolves to the output of the suite.
+   */
   run(command: readonly string[], flags: readonly string[]): Promise<string>;
 }
 

@@ -11,7 +11,7 @@ type Fields = readonly (readonly [string, string])[];
 /** Instructions for the implementation and the interceptors, as JSON in the field `script` of a message. */
 export interface Script {
   readonly fail?: {
-    /** The code of the error. Omit it to throw a plain Error. */
+    /** The code of the error. If omitted, the failure is a plain Error. */
     readonly code?: number;
     readonly message: string;
     readonly metadata?: Fields;
@@ -19,7 +19,7 @@ export interface Script {
   };
   /** The place of the failure. Default: the implementation. */
   readonly failIn?: "interceptor" | "interceptor after";
-  /** The call waits until its signal aborts, then fails with the signal's reason. */
+  /** Whether the call waits until its signal aborts, then fails with the signal's reason. */
   readonly wait?: true;
   readonly headers?: Fields;
   readonly trailers?: Fields;

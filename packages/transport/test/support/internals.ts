@@ -54,7 +54,10 @@ function respondAndClose(_req: unknown, res: ServerResponse): void {
   res.end();
 }
 
-/** Returns whether a server serves a connection only after its listeners are called, even if bytes were put back. */
+/**
+ * Returns whether a server serves a connection only after the detached listeners of the event are called, even if bytes
+ * were put back.
+ */
 async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
   let isHanded = false;
   const served: boolean[] = [];

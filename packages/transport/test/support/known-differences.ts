@@ -66,7 +66,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { code: 0, calls: 1 },
   },
   {
-    name: "stops reading a body that is longer than one message can be",
+    name: "stops reading a body that is longer than the largest message",
     reason: "Connect reads every envelope after the first. The transport stops reading after the size of one message.",
     requests: grpcForms("grpc-web").map((form) => {
       const trailers = Array.from({ length: 50 }, () => frame(0x80, new Uint8Array(100)));

@@ -21,7 +21,7 @@ export const PATHS = {
   absent: "/talk.v1.TalkService/Absent",
   talk: "/talk",
   health: "/healthz",
-  /** Returns about 150 KB to anyone. */
+  /** Returns about 150 KB to any client, even without a token. */
   large: "/large",
 } as const;
 

@@ -68,7 +68,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
   };
 }
 
-/** Sends a PING and waits for the answer. By then, the port has read all earlier bytes. */
+/** Sends a PING and waits for the answer. When the answer arrives, the port has read all earlier bytes. */
 export async function pinged(raw: Wire): Promise<void> {
   const pings = () => raw.frames().filter(({ type }) => type === FRAME.ping).length;
   const before = pings();
