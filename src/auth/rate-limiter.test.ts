@@ -52,7 +52,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(2);
   });
 
-  it("refuses uses beyond the total of all workers until the window ends", async () => {
+  it("refuses uses until the window ends if the total of all workers has reached the limit", async () => {
     const { limiter, counts } = open();
     expect(limiter.take("a")).toBeUndefined();
     await counts[0]?.answer({ total: 7, resetMs: 4000 });

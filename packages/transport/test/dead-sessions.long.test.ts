@@ -67,7 +67,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     );
   });
 
-  it("end if the client resets streams too fast, even if it keeps sending", async () => {
+  it("end if the client resets streams too fast, even if the client keeps sending", async () => {
     const before = descriptorsOf(port.pid);
     const raws = await Promise.all(Array.from({ length: 5 }, () => openWire(port.url)));
     for (const raw of raws) raw.push(HELLO);

@@ -71,19 +71,22 @@ function start({ url, session }: Candidate, request: RawRequest, length = reques
 
 describe.each(FORMS)("a disconnected caller: $name", (form) => {
   const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR } = constants;
-  it.each([NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR])("aborts the signal (reset %i)", async (code) => {
-    for (const name of CANDIDATES) {
-      const { effects } = pair[name];
-      effects.length = 0;
-      const sent = start(pair[name], requestOf(form, talk({ script: { wait: true } })));
-      await waitFor("the implementation is called", () => where(pair[name]).includes("implementation"));
-      await sent.giveUp(code);
-      await waitFor("its signal aborts", () => where(pair[name]).includes("failure"));
-      expect(where(pair[name])).toEqual(["interceptor", "implementation", "aborted", "failure"]);
-    }
-    // The port uses one code for every disconnected caller. Connect uses Canceled, Aborted, Internal or none.
-    expect(pair.ours.effects[2]).toEqual({ where: "aborted", code: Code.Canceled, name: "ConnectError" });
-  });
+  it.each([NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR])(
+    "aborts the signal (reset code %i)",
+    async (code) => {
+      for (const name of CANDIDATES) {
+        const { effects } = pair[name];
+        effects.length = 0;
+        const sent = start(pair[name], requestOf(form, talk({ script: { wait: true } })));
+        await waitFor("the implementation is called", () => where(pair[name]).includes("implementation"));
+        await sent.giveUp(code);
+        await waitFor("its signal aborts", () => where(pair[name]).includes("failure"));
+        expect(where(pair[name])).toEqual(["interceptor", "implementation", "aborted", "failure"]);
+      }
+      // The port uses one code for every disconnected caller. Connect uses Canceled, Aborted, Internal or none.
+      expect(pair.ours.effects[2]).toEqual({ where: "aborted", code: Code.Canceled, name: "ConnectError" });
+    },
+  );
 });
 
 describe.each(FORMS)("a deadline: $name", (form) => {
@@ -145,7 +148,7 @@ async function settled(url: string): Promise<void> {
 }
 
 describe.each(FORMS)("an abandoned answer: $name", (form) => {
-  it("does not harm the server", async () => {
+  it("does not stop the server", async () => {
     for (const name of CANDIDATES) {
       // node:http2 counts abandoned answers as memory of the connection, and refuses streams above 10 MB.
       for (let i = 0; i < 4; i++) {

@@ -90,7 +90,7 @@ describe("the port compared with Connect's adapter", () => {
     await pair.close();
   });
 
-  it("reads the rest of an upload that it answered early, so that the caller can finish", async () => {
+  it("reads the rest of an upload after an early answer, so that the caller can finish", async () => {
     const pair = await openPair();
     const large = requestOf(form, talk({ text: "a".repeat(200_000) }), { withLength: false });
     for (const candidate of [pair.ours, pair.connect]) {

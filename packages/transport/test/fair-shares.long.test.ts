@@ -101,7 +101,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * 1024 * 1024);
   });
 
-  it("the body of an unauthenticated request may arrive a little after its head, as with gRPC clients", async () => {
+  it("the body of an unauthenticated request may arrive a little later than the headers, as with gRPC clients", async () => {
     const [overHttp2, overHttp1] = [await dial(), await dial("http/1.1")];
     overHttp2.push(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/open" })]));
     overHttp1.push("POST /open HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n");

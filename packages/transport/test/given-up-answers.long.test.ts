@@ -24,7 +24,7 @@ describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
     return sessions;
   }
 
-  it("free their memory, whether the connections stay open or not", async () => {
+  it("release their memory, even if the connections stay open", async () => {
     const before = await heldBytes();
     const kept: ClientHttp2Session[] = [];
     for (let i = 0; i < 5; i++) kept.push(...(await askInVain()));

@@ -70,7 +70,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
     session.destroy();
   });
 
-  it.sequential("an oversized message without end is answered, then reset", async () => {
+  it.sequential("a request with an endless message is answered at the size limit, then reset", async () => {
     const session = openHttp2(port.url);
     const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: false });
     let status: number | undefined;

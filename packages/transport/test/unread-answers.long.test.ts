@@ -9,7 +9,7 @@ import { MIB, watchedPort } from "./support/watched-port.ts";
 describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial, memory, heldBytes } = watchedPort(runtime, { readTimeoutMs: 1500, tls: tls?.server });
 
-  it.sequential("end if the client makes no progress, even if it sends PINGs", async () => {
+  it.sequential("end if the client makes no progress, even if the client sends PINGs", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
     const windows = settings([4, 100]);

@@ -4,8 +4,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
 
 /**
- * The encodings of files, in the order of preference. Each file is compressed only once, so a high compression level is
- * affordable: 0.1 s of CPU saves 10 % of each response.
+ * The encodings of files, in the order of preference. Each file is compressed only once, so a high level is affordable:
+ * 0.1 s of CPU saves 10 % of each response.
  */
 const ENCODINGS = {
   br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),

@@ -22,8 +22,8 @@ const fieldsToCheck = fieldsLeadingTo(
 );
 
 /**
- * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as
- * `2026-02-30T00:00:00Z`, or an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Call
+ * Refuses invalid JSON that protobuf-es accepts. Examples: the duration `300s of grace`, the time
+ * `2026-02-30T00:00:00Z`, and an unknown enum name. For an unknown enum name, protobuf-es uses the default value. Call
  * this function after protobuf-es, which refuses all other invalid JSON.
  *
  * @throws FieldError for a field; Error if the whole message is a duration or a time. The error has the message of

@@ -119,7 +119,7 @@ describe("ClientBudget", () => {
     charge("b", "over", { timeoutMs: 60_000 });
     expect(charge("b", "more")).toBeUndefined();
     over.add("over");
-    await waitFor("the short holding is late", () => evicted.length > 0);
+    await waitFor("the short holding is evicted", () => evicted.length > 0);
     expect(evicted).toEqual(["short late"]);
     expect([charge("b", "more"), charge("c", "more")]).not.toContain(undefined);
     expect(evicted).toEqual(["short late"]);

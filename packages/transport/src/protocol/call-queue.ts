@@ -20,8 +20,8 @@ const PER_MS = 3;
 
 /**
  * The maximum number of waiting calls before connections are paused, divided equally among the groups and the callers
- * of a group. If a caller exceeds its share, the server stops reading the connections of the caller, because each
- * further call costs memory and garbage collection.
+ * of a group. If a caller exceeds its share, the server stops reading the connections of the caller. Each further call
+ * would cost memory and garbage collection.
  */
 const READ_AHEAD = 256;
 
@@ -282,8 +282,8 @@ export class CallQueue {
 
   /**
    * Begins the oldest call of the next caller. If the oldest call has waited too long, refuses this call, and begins
-   * the newest call of the caller: the other old calls have probably waited too long. The next turn of the group comes
-   * after all other groups, and the next turn of the caller after all other callers of the group.
+   * the newest call of the caller. The other old calls have probably waited too long. The group has its next turn after
+   * all other groups. The caller has its next turn after all other callers of the group.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;

@@ -55,8 +55,8 @@ function respondAndClose(_req: unknown, res: ServerResponse): void {
 }
 
 /**
- * Returns whether a server serves a connection only after the detached listeners of the event are called, even if bytes
- * were put back.
+ * Returns whether a server serves a connection only after the detached listeners are called, even if bytes were put
+ * back.
  */
 async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
   let isHanded = false;
