@@ -206,7 +206,7 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   } | { case: undefined; value?: undefined };
 
   /**
-   * The audience (`aud`). The verifier must expect this audience. Required.
+   * The audience (`aud`). The host that verifies the session must expect this audience. Required.
    *
    * @generated from field: string audience = 3;
    */
@@ -309,7 +309,8 @@ export const ViewerService: GenService<{
   /**
    * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
    * unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-   * the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
+   * the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
+   * page.
    *
    * @generated from rpc usergroup.v1.ViewerService.ResolveViewer
    */

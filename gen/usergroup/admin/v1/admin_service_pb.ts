@@ -394,7 +394,7 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
   pageToken: string;
 
   /**
-   * Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
+   * Only tokens whose creator is the API token with this id. `root` for ADMIN_TOKEN. Default: all.
    *
    * @generated from field: string creator = 4;
    */
@@ -1950,8 +1950,8 @@ export const ImportModeSchema: GenEnum<ImportMode> = /*@__PURE__*/
   enumDesc(file_usergroup_admin_v1_admin_service, 0);
 
 /**
- * Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
- * environments, so each request with ADMIN_TOKEN must name an environment.
+ * Methods for operators. An API token of role `admin` acts on its own environment. A call with ADMIN_TOKEN acts on the
+ * environment in the request.
  *
  * @generated from service usergroup.admin.v1.AdminService
  */
@@ -1991,12 +1991,12 @@ export const AdminService: GenService<{
   },
   /**
    * Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-   * Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-   * deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
-   * are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
-   * environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
-   * environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
-   * (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+   * Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+   * the environment. After the first call, other methods do not find the environment. The API tokens and user group
+   * tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+   * CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+   * of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+   * with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */
@@ -2028,8 +2028,8 @@ export const AdminService: GenService<{
     output: typeof CreateApiTokenResponseSchema;
   },
   /**
-   * Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
-   * the tokens of the setting API_TOKENS.
+   * Lists the API tokens of an environment, sorted by id, without their secrets. Omits expired tokens and the tokens of
+   * the setting API_TOKENS.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListApiTokens
    */
@@ -2119,8 +2119,8 @@ export const AdminService: GenService<{
     output: typeof LookupUserGroupTokenResponseSchema;
   },
   /**
-   * Deletes a user group and revokes its tokens. A group that is created later with the same id
-   * gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+   * Deletes a user group and revokes its tokens. If a group with the same id is created later, this group gets a new
+   * team id and a new token. Fails with NOT_FOUND if the group does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteUserGroup
    */
@@ -2154,9 +2154,8 @@ export const AdminService: GenService<{
     output: typeof ResumeUserGroupResponseSchema;
   },
   /**
-   * Revokes the current token of a user group, and a token in its grace period. The group gets a
-   * new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
-   * `previous_token_ttl` is set.
+   * Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
+   * which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeUserGroupTokens
    */
@@ -2261,9 +2260,9 @@ export const AdminService: GenService<{
     output: typeof ListSigningKeysResponseSchema;
   },
   /**
-   * Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-   * stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
-   * starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+   * Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
+   * is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
+   * to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
    * environment has none. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateSigningKey
@@ -2375,7 +2374,7 @@ export const AdminService: GenService<{
     output: typeof TestWebhookResponseSchema;
   },
   /**
-   * Lists the last attempts to deliver events to a webhook.
+   * Lists the most recent attempts to deliver events to a webhook.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListWebhookDeliveries
    */

@@ -72,8 +72,8 @@ export type GetMetricsHistoryResponse = Message<"usergroup.admin.v1.GetMetricsHi
   methods: MethodCalls[];
 
   /**
-   * Calls of the last hour by environment, for the 24 environments with the most calls, in descending order. The last
-   * element is the sum of the other environments. ADMIN_TOKEN only.
+   * Calls of the last hour by environment, for the 24 environments with the most calls, in descending order. If more
+   * environments have calls, the last element is the sum of the other environments. ADMIN_TOKEN only.
    *
    * @generated from field: repeated usergroup.admin.v1.EnvironmentCalls environments = 3;
    */

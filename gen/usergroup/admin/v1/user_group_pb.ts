@@ -60,7 +60,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   properties?: JsonObject | undefined;
 
   /**
-   * Version of the group, new after every change (https://google.aip.dev/154).
+   * Version of the group, which every change of the group replaces (https://google.aip.dev/154).
    *
    * @generated from field: string etag = 6;
    */
@@ -125,8 +125,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   suspension?: Suspension | undefined;
 
   /**
-   * Day of the last use of the group in UTC, such as `2026-01-31`. A use is a resolved token or session, or a created
-   * session. The service stores the day up to some minutes after the use. Empty if the group was never used.
+   * Day of the last use of the group (UTC), such as `2026-01-31`. A use is a resolved token or session, or a created
+   * session. The service stores the day within a few minutes after the use. Empty if the group was never used.
    *
    * @generated from field: string last_resolve_date = 15;
    */

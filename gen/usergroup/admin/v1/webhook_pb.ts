@@ -322,7 +322,7 @@ export const ListWebhooksRequestSchema: GenMessage<ListWebhooksRequest> = /*@__P
  */
 export type ListWebhooksResponse = Message<"usergroup.admin.v1.ListWebhooksResponse"> & {
   /**
-   * All webhooks of the environment, by id.
+   * All webhooks of the environment, sorted by id.
    *
    * @generated from field: repeated usergroup.admin.v1.Webhook webhooks = 1;
    */
@@ -699,8 +699,8 @@ export const WebhookState = {
   FAILED: 3,
 
   /**
-   * The webhook is enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
-   * RotateWebhookSecret, the service delivers the waiting events.
+   * The webhook is enabled, but the service sends no messages, because no key of TOKEN_KEYS can decrypt the secret.
+   * After RotateWebhookSecret, the service delivers the waiting events.
    *
    * @generated from enum value: WEBHOOK_STATE_SECRET_UNREADABLE = 4;
    */

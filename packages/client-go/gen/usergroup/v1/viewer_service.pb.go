@@ -297,7 +297,7 @@ type CreateViewerSessionRequest struct {
 	//	*CreateViewerSessionRequest_Token
 	//	*CreateViewerSessionRequest_UserGroupId
 	Group isCreateViewerSessionRequest_Group `protobuf_oneof:"group"`
-	// The audience (`aud`). The verifier must expect this audience. Required.
+	// The audience (`aud`). The host that verifies the session must expect this audience. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
 	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, but at most
 	// VIEWER_SESSION_MAX. A session expires no later than its group. If a token in its grace period creates the session,

@@ -869,7 +869,7 @@ type ListApiTokensRequest struct {
 	// `next_page_token` of the previous page, which must have the same environment and filters
 	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
+	// Only tokens whose creator is the API token with this id. `root` for ADMIN_TOKEN. Default: all.
 	Creator string `protobuf:"bytes,4,opt,name=creator,proto3" json:"creator,omitempty"`
 	// Only tokens of this role. Default: all roles.
 	Role Role `protobuf:"varint,5,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`

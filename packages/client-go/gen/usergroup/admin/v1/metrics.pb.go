@@ -95,8 +95,8 @@ type GetMetricsHistoryResponse struct {
 	Samples []*MetricsSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// Calls of the last hour by method, the most frequent first. ADMIN_TOKEN only.
 	Methods []*MethodCalls `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
-	// Calls of the last hour by environment, for the 24 environments with the most calls, in descending order. The last
-	// element is the sum of the other environments. ADMIN_TOKEN only.
+	// Calls of the last hour by environment, for the 24 environments with the most calls, in descending order. If more
+	// environments have calls, the last element is the sum of the other environments. ADMIN_TOKEN only.
 	Environments []*EnvironmentCalls `protobuf:"bytes,3,rep,name=environments,proto3" json:"environments,omitempty"`
 	// Id of the process that has the samples. If the id changes, the service has restarted, or another process behind a
 	// load balancer has responded.

@@ -106,7 +106,7 @@ type UserGroupInfo struct {
 	Mapping map[string]string `protobuf:"bytes,4,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Free-form JSON object. Unset in lists, and if the group has no properties.
 	Properties *structpb.Struct `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Version of the group, new after every change (https://google.aip.dev/154).
+	// Version of the group, which every change of the group replaces (https://google.aip.dev/154).
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Time of the creation of the group.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -126,8 +126,8 @@ type UserGroupInfo struct {
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// Day of the last use of the group in UTC, such as `2026-01-31`. A use is a resolved token or session, or a created
-	// session. The service stores the day up to some minutes after the use. Empty if the group was never used.
+	// Day of the last use of the group (UTC), such as `2026-01-31`. A use is a resolved token or session, or a created
+	// session. The service stores the day within a few minutes after the use. Empty if the group was never used.
 	LastResolveDate string `protobuf:"bytes,15,opt,name=last_resolve_date,json=lastResolveDate,proto3" json:"last_resolve_date,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

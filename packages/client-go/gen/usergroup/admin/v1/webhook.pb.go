@@ -35,8 +35,8 @@ const (
 	WebhookState_WEBHOOK_STATE_DISABLED WebhookState = 2
 	// The service has disabled the webhook, because all deliveries failed for three days.
 	WebhookState_WEBHOOK_STATE_FAILED WebhookState = 3
-	// The webhook is enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
-	// RotateWebhookSecret, the service delivers the waiting events.
+	// The webhook is enabled, but the service sends no messages, because no key of TOKEN_KEYS can decrypt the secret.
+	// After RotateWebhookSecret, the service delivers the waiting events.
 	WebhookState_WEBHOOK_STATE_SECRET_UNREADABLE WebhookState = 4
 )
 
@@ -694,7 +694,7 @@ func (x *ListWebhooksRequest) GetEnvironment() *EnvironmentName {
 
 type ListWebhooksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All webhooks of the environment, by id.
+	// All webhooks of the environment, sorted by id.
 	Webhooks      []*Webhook `protobuf:"bytes,1,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -45,7 +45,8 @@ const (
 type ViewerServiceClient interface {
 	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
 	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-	// the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
+	// the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
+	// page.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
 	// the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group
@@ -110,7 +111,8 @@ func (c *viewerServiceClient) CreateViewerSession(ctx context.Context, req *v1.C
 type ViewerServiceHandler interface {
 	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
 	// unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-	// the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
+	// the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
+	// page.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group. The session is a signed JWT that a page may hold instead of the token of
 	// the group. Anyone can verify the session with the public keys of the environment. A request with the id of a group

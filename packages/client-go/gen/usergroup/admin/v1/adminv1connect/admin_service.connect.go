@@ -162,12 +162,12 @@ type AdminServiceClient interface {
 	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-	// deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
-	// are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
-	// environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
-	// environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
-	// (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
+	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -175,8 +175,8 @@ type AdminServiceClient interface {
 	// the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
 	// has 1,000 API tokens.
 	CreateApiToken(context.Context, *v1.CreateApiTokenRequest) (*v1.CreateApiTokenResponse, error)
-	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
-	// the tokens of the setting API_TOKENS.
+	// Lists the API tokens of an environment, sorted by id, without their secrets. Omits expired tokens and the tokens of
+	// the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
 	// Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
 	// API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
@@ -202,8 +202,8 @@ type AdminServiceClient interface {
 	// Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
 	// NOT_FOUND if the token is not valid in the environment.
 	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
-	// Deletes a user group and revokes its tokens. A group that is created later with the same id
-	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+	// Deletes a user group and revokes its tokens. If a group with the same id is created later, this group gets a new
+	// team id and a new token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
 	// Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
 	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
@@ -213,9 +213,8 @@ type AdminServiceClient interface {
 	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
 	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
-	// Revokes the current token of a user group, and a token in its grace period. The group gets a
-	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
-	// `previous_token_ttl` is set.
+	// Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
+	// which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
 	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
@@ -248,9 +247,9 @@ type AdminServiceClient interface {
 	// Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
 	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
-	// starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+	// Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
+	// is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
+	// to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
 	// environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
@@ -282,7 +281,7 @@ type AdminServiceClient interface {
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
 	// seconds.
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
-	// Lists the last attempts to deliver events to a webhook.
+	// Lists the most recent attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
 	// Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
 	// wait for the next attempt. The `webhook-id` of an event stays the same.
@@ -967,12 +966,12 @@ type AdminServiceHandler interface {
 	// only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-	// deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
-	// are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
-	// environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
-	// environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
-	// (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
+	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -980,8 +979,8 @@ type AdminServiceHandler interface {
 	// the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
 	// has 1,000 API tokens.
 	CreateApiToken(context.Context, *v1.CreateApiTokenRequest) (*v1.CreateApiTokenResponse, error)
-	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
-	// the tokens of the setting API_TOKENS.
+	// Lists the API tokens of an environment, sorted by id, without their secrets. Omits expired tokens and the tokens of
+	// the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
 	// Returns the API token that has the given secret, such as a leaked secret. Also finds tokens of the settings
 	// API_TOKENS and ADMIN_TOKEN. Fails with NOT_FOUND if the secret is unknown. A caller of role `admin` also gets
@@ -1007,8 +1006,8 @@ type AdminServiceHandler interface {
 	// Returns the user group of a user group token or viewer session, such as a leaked token. Changes nothing. Fails with
 	// NOT_FOUND if the token is not valid in the environment.
 	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
-	// Deletes a user group and revokes its tokens. A group that is created later with the same id
-	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+	// Deletes a user group and revokes its tokens. If a group with the same id is created later, this group gets a new
+	// team id and a new token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
 	// Suspends a user group, or changes its suspension. After this call, ResolveViewer and CreateViewerSession fail with
 	// FAILED_PRECONDITION (USER_GROUP_SUSPENDED) on every worker. GetUserGroup returns the group without its token. A
@@ -1018,9 +1017,8 @@ type AdminServiceHandler interface {
 	// the group has passed, the call changes nothing and fails with FAILED_PRECONDITION (USER_GROUP_EXPIRED). In this
 	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
-	// Revokes the current token of a user group, and a token in its grace period. The group gets a
-	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
-	// `previous_token_ttl` is set.
+	// Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
+	// which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
 	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
@@ -1053,9 +1051,9 @@ type AdminServiceHandler interface {
 	// Lists the signing keys of an environment, in the order in which they sign viewer sessions. The list is empty before
 	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-	// stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
-	// starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+	// Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
+	// is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
+	// to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
 	// environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
@@ -1087,7 +1085,7 @@ type AdminServiceHandler interface {
 	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
 	// seconds.
 	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
-	// Lists the last attempts to deliver events to a webhook.
+	// Lists the most recent attempts to deliver events to a webhook.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
 	// Delivers all events since `start_time` again, in their order. If the last delivery failed, this call also ends the
 	// wait for the next attempt. The `webhook-id` of an event stays the same.

@@ -38,7 +38,8 @@ class ViewerService(Protocol):
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
         unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
+        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
+        page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -118,7 +119,8 @@ class ViewerServiceClient(ConnectClient):
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
         unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
+        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
+        page.
         """
         return await self.execute_unary(
             request=request,
@@ -168,7 +170,8 @@ class ViewerServiceSync(Protocol):
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
         unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
+        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
+        page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -246,7 +249,8 @@ class ViewerServiceClientSync(ConnectClientSync):
         """
         Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if the token or session is
         unknown, revoked, expired, or of another environment. Fails with FAILED_PRECONDITION (USER_GROUP_SUSPENDED) while
-        the group is suspended: `suspension_message` in the metadata of ErrorInfo is the message for the page.
+        the group is suspended. In this case, `suspension_message` in the metadata of ErrorInfo is the message for the
+        page.
         """
         return self.execute_unary(
             request=request,

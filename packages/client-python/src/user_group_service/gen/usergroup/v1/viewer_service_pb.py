@@ -249,7 +249,7 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             oneof group
             ```
         audience:
-            The audience (`aud`). The verifier must expect this audience. Required.
+            The audience (`aud`). The host that verifies the session must expect this audience. Required.
 
             ```proto
             string audience = 3;

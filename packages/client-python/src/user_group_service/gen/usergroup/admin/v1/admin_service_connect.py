@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 class AdminService(Protocol):
     """
-    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, so each request with ADMIN_TOKEN must name an environment.
+    Methods for operators. An API token of role `admin` acts on its own environment. A call with ADMIN_TOKEN acts on the
+    environment in the request.
     """
     async def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
@@ -61,12 +61,12 @@ class AdminService(Protocol):
     async def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
-        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
-        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
-        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
-        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        the environment. After the first call, other methods do not find the environment. The API tokens and user group
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -86,8 +86,8 @@ class AdminService(Protocol):
 
     async def list_api_tokens(self, request: ListApiTokensRequest, ctx: RequestContext[ListApiTokensRequest, ListApiTokensResponse], /) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
-        the tokens of the setting API_TOKENS.
+        Lists the API tokens of an environment, sorted by id, without their secrets. Omits expired tokens and the tokens of
+        the setting API_TOKENS.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -145,8 +145,8 @@ class AdminService(Protocol):
 
     async def delete_user_group(self, request: DeleteUserGroupRequest, ctx: RequestContext[DeleteUserGroupRequest, DeleteUserGroupResponse], /) -> DeleteUserGroupResponse:
         """
-        Deletes a user group and revokes its tokens. A group that is created later with the same id
-        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+        Deletes a user group and revokes its tokens. If a group with the same id is created later, this group gets a new
+        team id and a new token. Fails with NOT_FOUND if the group does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -168,9 +168,8 @@ class AdminService(Protocol):
 
     async def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the current token of a user group, and a token in its grace period. The group gets a
-        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
-        `previous_token_ttl` is set.
+        Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
+        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -239,9 +238,9 @@ class AdminService(Protocol):
 
     async def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
-        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
+        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
+        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
         environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -313,7 +312,7 @@ class AdminService(Protocol):
 
     async def list_webhook_deliveries(self, request: ListWebhookDeliveriesRequest, ctx: RequestContext[ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse], /) -> ListWebhookDeliveriesResponse:
         """
-        Lists the last attempts to deliver events to a webhook.
+        Lists the most recent attempts to deliver events to a webhook.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -794,8 +793,8 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
 
 class AdminServiceClient(ConnectClient):
     """
-    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, so each request with ADMIN_TOKEN must name an environment.
+    Methods for operators. An API token of role `admin` acts on its own environment. A call with ADMIN_TOKEN acts on the
+    environment in the request.
     """
     async def create_environment(
         self,
@@ -878,12 +877,12 @@ class AdminServiceClient(ConnectClient):
     ) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
-        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
-        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
-        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
-        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        the environment. After the first call, other methods do not find the environment. The API tokens and user group
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -954,8 +953,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
-        the tokens of the setting API_TOKENS.
+        Lists the API tokens of an environment, sorted by id, without their secrets. Omits expired tokens and the tokens of
+        the setting API_TOKENS.
         """
         return await self.execute_unary(
             request=request,
@@ -1149,8 +1148,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DeleteUserGroupResponse:
         """
-        Deletes a user group and revokes its tokens. A group that is created later with the same id
-        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+        Deletes a user group and revokes its tokens. If a group with the same id is created later, this group gets a new
+        team id and a new token. Fails with NOT_FOUND if the group does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -1223,9 +1222,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the current token of a user group, and a token in its grace period. The group gets a
-        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
-        `previous_token_ttl` is set.
+        Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
+        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
         """
         return await self.execute_unary(
             request=request,
@@ -1447,9 +1445,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
-        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
+        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
+        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
         environment has none. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
@@ -1691,7 +1689,7 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListWebhookDeliveriesResponse:
         """
-        Lists the last attempts to deliver events to a webhook.
+        Lists the most recent attempts to deliver events to a webhook.
         """
         return await self.execute_unary(
             request=request,
@@ -1758,8 +1756,8 @@ class AdminServiceClient(ConnectClient):
 
 class AdminServiceSync(Protocol):
     """
-    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, so each request with ADMIN_TOKEN must name an environment.
+    Methods for operators. An API token of role `admin` acts on its own environment. A call with ADMIN_TOKEN acts on the
+    environment in the request.
     """
     def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
@@ -1785,12 +1783,12 @@ class AdminServiceSync(Protocol):
     def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
-        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
-        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
-        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
-        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        the environment. After the first call, other methods do not find the environment. The API tokens and user group
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1810,8 +1808,8 @@ class AdminServiceSync(Protocol):
 
     def list_api_tokens(self, request: ListApiTokensRequest, ctx: RequestContext[ListApiTokensRequest, ListApiTokensResponse], /) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
-        the tokens of the setting API_TOKENS.
+        Lists the API tokens of an environment, sorted by id, without their secrets. Omits expired tokens and the tokens of
+        the setting API_TOKENS.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1869,8 +1867,8 @@ class AdminServiceSync(Protocol):
 
     def delete_user_group(self, request: DeleteUserGroupRequest, ctx: RequestContext[DeleteUserGroupRequest, DeleteUserGroupResponse], /) -> DeleteUserGroupResponse:
         """
-        Deletes a user group and revokes its tokens. A group that is created later with the same id
-        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+        Deletes a user group and revokes its tokens. If a group with the same id is created later, this group gets a new
+        team id and a new token. Fails with NOT_FOUND if the group does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1892,9 +1890,8 @@ class AdminServiceSync(Protocol):
 
     def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the current token of a user group, and a token in its grace period. The group gets a
-        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
-        `previous_token_ttl` is set.
+        Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
+        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1963,9 +1960,9 @@ class AdminServiceSync(Protocol):
 
     def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
-        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
+        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
+        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
         environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -2037,7 +2034,7 @@ class AdminServiceSync(Protocol):
 
     def list_webhook_deliveries(self, request: ListWebhookDeliveriesRequest, ctx: RequestContext[ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse], /) -> ListWebhookDeliveriesResponse:
         """
-        Lists the last attempts to deliver events to a webhook.
+        Lists the most recent attempts to deliver events to a webhook.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2516,8 +2513,8 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
 
 class AdminServiceClientSync(ConnectClientSync):
     """
-    Methods for operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
-    environments, so each request with ADMIN_TOKEN must name an environment.
+    Methods for operators. An API token of role `admin` acts on its own environment. A call with ADMIN_TOKEN acts on the
+    environment in the request.
     """
     def create_environment(
         self,
@@ -2600,12 +2597,12 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> DeleteEnvironmentResponse:
         """
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
-        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that the environment is
-        deleted. After the first call, other calls do not find the environment, and its API tokens and user group tokens
-        are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only CreateEnvironment creates the
-        environment again. The service keeps the audit events of the environment for the time of AUDIT_RETENTION. If the
-        environment has user groups and `force` is not set, the call changes nothing and fails with FAILED_PRECONDITION
-        (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
+        the environment. After the first call, other methods do not find the environment. The API tokens and user group
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2676,8 +2673,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
-        the tokens of the setting API_TOKENS.
+        Lists the API tokens of an environment, sorted by id, without their secrets. Omits expired tokens and the tokens of
+        the setting API_TOKENS.
         """
         return self.execute_unary(
             request=request,
@@ -2871,8 +2868,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DeleteUserGroupResponse:
         """
-        Deletes a user group and revokes its tokens. A group that is created later with the same id
-        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
+        Deletes a user group and revokes its tokens. If a group with the same id is created later, this group gets a new
+        team id and a new token. Fails with NOT_FOUND if the group does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2945,9 +2942,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the current token of a user group, and a token in its grace period. The group gets a
-        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
-        `previous_token_ttl` is set.
+        Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
+        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
         """
         return self.execute_unary(
             request=request,
@@ -3169,9 +3165,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Activates the next signing key. The service activates the next key automatically every 30 days. Viewer sessions
-        stay valid unless `end_sessions` is set. If the next key has been published for less than 15 minutes, the key
-        starts to sign after these 15 minutes. Before that time, another call changes nothing. Creates keys if the
+        Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
+        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
+        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
         environment has none. ADMIN_TOKEN only.
         """
         return self.execute_unary(
@@ -3413,7 +3409,7 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListWebhookDeliveriesResponse:
         """
-        Lists the last attempts to deliver events to a webhook.
+        Lists the most recent attempts to deliver events to a webhook.
         """
         return self.execute_unary(
             request=request,

@@ -534,7 +534,7 @@ class ListApiTokensRequest(Message[_ListApiTokensRequestFields]):
             string page_token = 3;
             ```
         creator:
-            Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
+            Only tokens whose creator is the API token with this id. `root` for ADMIN_TOKEN. Default: all.
 
             ```proto
             string creator = 4;

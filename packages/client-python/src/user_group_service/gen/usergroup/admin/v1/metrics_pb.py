@@ -96,8 +96,8 @@ class GetMetricsHistoryResponse(Message[_GetMetricsHistoryResponseFields]):
             repeated usergroup.admin.v1.MethodCalls methods = 2;
             ```
         environments:
-            Calls of the last hour by environment, for the 24 environments with the most calls, in descending order. The last
-            element is the sum of the other environments. ADMIN_TOKEN only.
+            Calls of the last hour by environment, for the 24 environments with the most calls, in descending order. If more
+            environments have calls, the last element is the sum of the other environments. ADMIN_TOKEN only.
 
             ```proto
             repeated usergroup.admin.v1.EnvironmentCalls environments = 3;

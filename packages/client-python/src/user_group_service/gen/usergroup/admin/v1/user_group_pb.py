@@ -67,7 +67,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional google.protobuf.Struct properties = 5;
             ```
         etag:
-            Version of the group, new after every change (https://google.aip.dev/154).
+            Version of the group, which every change of the group replaces (https://google.aip.dev/154).
 
             ```proto
             string etag = 6;
@@ -123,8 +123,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional usergroup.v1.Suspension suspension = 14;
             ```
         last_resolve_date:
-            Day of the last use of the group in UTC, such as `2026-01-31`. A use is a resolved token or session, or a created
-            session. The service stores the day up to some minutes after the use. Empty if the group was never used.
+            Day of the last use of the group (UTC), such as `2026-01-31`. A use is a resolved token or session, or a created
+            session. The service stores the day within a few minutes after the use. Empty if the group was never used.
 
             ```proto
             string last_resolve_date = 15;

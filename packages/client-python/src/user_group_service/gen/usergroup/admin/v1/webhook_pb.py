@@ -435,7 +435,7 @@ class ListWebhooksResponse(Message[_ListWebhooksResponseFields]):
 
     Attributes:
         webhooks:
-            All webhooks of the environment, by id.
+            All webhooks of the environment, sorted by id.
 
             ```proto
             repeated usergroup.admin.v1.Webhook webhooks = 1;
@@ -958,8 +958,8 @@ class WebhookState(Enum):
             WEBHOOK_STATE_FAILED = 3
             ```
         SECRET_UNREADABLE:
-            The webhook is enabled, but the service sends no messages, because TOKEN_KEYS cannot decrypt the secret. After
-            RotateWebhookSecret, the service delivers the waiting events.
+            The webhook is enabled, but the service sends no messages, because no key of TOKEN_KEYS can decrypt the secret.
+            After RotateWebhookSecret, the service delivers the waiting events.
 
             ```proto
             WEBHOOK_STATE_SECRET_UNREADABLE = 4
