@@ -189,7 +189,7 @@ func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 				t.Errorf("%d tries, then %v", len(requests()), err)
 			}
 			if time.Since(began) > 9*time.Second {
-				t.Error("it waited until the deadline")
+				t.Error("the call waited until the deadline")
 			}
 		})
 	}

@@ -28,7 +28,7 @@ const (
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
 //
 // Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
-// start. Responses without content only move the cursor. The iteration ends after the first error. This error is
+// start. A response without content contains only a new cursor. The iteration ends after the first error. This error is
 // permanent, such as EVENT_CURSOR_EXPIRED or a revoked API token, or it is the error of ctx. WatchEvents does not
 // change the request.
 func WatchEvents(

@@ -14,8 +14,8 @@ import (
 const leeway = 5 * time.Second
 
 var (
-	// ErrInvalidViewerSession means that the viewer session must not be accepted. The error contains the reason. Respond
-	// with HTTP 401.
+	// ErrInvalidViewerSession means that the viewer session is not valid. The error contains the reason. Respond with
+	// HTTP 401.
 	ErrInvalidViewerSession = errors.New("invalid viewer session")
 	// ErrKeysUnavailable means that the verifier cannot read the keys, and so cannot verify the session. Respond with HTTP
 	// 503.

@@ -178,7 +178,7 @@ func TestDoesNotWaitForAReadIfTheKeyIsCached(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := verifier.VerifyViewerSession(soon, unknown); !errors.Is(err, ErrKeysUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Error("it must wait until its context is done:", err)
+		t.Error("the call must wait until its context is done:", err)
 	}
 	ended := make(chan error, 2)
 	verify := func(session string) {
@@ -194,7 +194,7 @@ func TestDoesNotWaitForAReadIfTheKeyIsCached(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(keysTimeout / 2):
-		t.Error("it waits for a read for another session")
+		t.Error("the call waits for a read for another session")
 	}
 	close(answered)
 	if err := <-ended; err != nil {
