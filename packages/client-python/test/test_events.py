@@ -20,8 +20,10 @@ def envelope(flags, body):
 
 
 def stream(*cursors, ended=None):
-    """Return a response with cursors. With `ended`, the response stays open, and sets the event when the client closes
-    the response."""
+    """Return a response with cursors.
+
+    With `ended`, the response stays open. When the client closes the response, `ended` is set.
+    """
 
     def answer(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/connect+proto\r\n\r\n")

@@ -169,7 +169,7 @@ class _Connections:
         self._tls = tls
         self._proxy = proxy
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        # The last connection is the most recently used connection, which the next request takes.
+        # The next request takes the last connection, which is the most recently used connection.
         self._idle: list[httpcore.ConnectionPool] = []
 
     @contextmanager

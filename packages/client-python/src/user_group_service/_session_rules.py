@@ -25,7 +25,7 @@ _OTHER_CLAIMS = "its claims are not those of a viewer session"
 
 
 class InvalidViewerSession(Exception):
-    """The viewer session must not be accepted. The message contains the reason. Respond with HTTP 401."""
+    """The viewer session is not valid. The message contains the reason. Respond with HTTP 401."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def watch_events(client: Client, request: WatchEventsRequest) -> Iterator[WatchE
     """Iterate over the events of an environment. When the stream ends or breaks, connect again with the last cursor.
 
     Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
-    start. Responses without content only move the cursor.
+    start. A response without content contains only a new cursor.
 
     Raises:
         ConnectError: A permanent failure, such as `EVENT_CURSOR_EXPIRED` or a revoked API token.

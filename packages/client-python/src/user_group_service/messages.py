@@ -15,12 +15,12 @@ def by_id(user_group_id: str) -> Oneof[Literal["user_group_id"], str]:
 
 
 def by_token(token: str) -> Oneof[Literal["token"], str]:
-    """Return the value of `group` in CreateViewerSession for the token of the group."""
+    """Return the value of `group` in a CreateViewerSession request that names the group by its token."""
     return Oneof("token", token)
 
 
 def by_current_token(token: str) -> Oneof[Literal["current_token"], str]:
-    """Return the value of `group` in RotateUserGroupToken for the current token of the group."""
+    """Return the value of `group` in a RotateUserGroupToken request that names the group by its current token."""
     return Oneof("current_token", token)
 
 
