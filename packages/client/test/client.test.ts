@@ -107,7 +107,7 @@ describe("the client", () => {
   it("uses the agent of its options, and does not accept both an agent and tls", async () => {
     const agent = new Agent({ keepAlive: true });
     const there = new URL(server.url);
-    // Like the agent of a proxy, this agent connects to another address than the address in the URL.
+    // Like the agent of a proxy, this agent connects to an address that differs from the URL.
     agent.createConnection = () => connect(Number(there.port), there.hostname);
     const { admin } = newClient({ url: "http://groups.invalid", token: server.tokens.customer, agent });
     expect(await admin.getCaller({})).toMatchObject({ role: "manage" });
@@ -198,7 +198,7 @@ describe("an unreachable service", () => {
     );
   });
 
-  it("causes an error that suggests to check the path if another server responds", async () => {
+  it("causes an error that suggests checking the path if another server responds", async () => {
     const other = createServer((_, res) => void res.writeHead(404).end("Not Found"));
     expect(await whyNot({ url: await newListener(other) })).toContain("check the URL and its path");
   });

@@ -247,7 +247,7 @@ describe("viewer sessions", () => {
     await expect(checked).rejects.toThrow("more than 1048576 bytes");
   });
 
-  it("are rejected with the actual and the expected issuer, audience and time", async () => {
+  it("are rejected with errors that contain the actual and the expected issuer, audience and time", async () => {
     const issuer = options.issuer as string;
     const slashed = issuer.replace("/e/", "//e/");
     const why = (given: unknown, wrong: Partial<VerifyOptions> = {}) =>
