@@ -156,7 +156,7 @@ func tokenOf(config providerModel, diagnostics *diag.Diagnostics) string {
 	return string(contentOf(file, "token_file", diagnostics))
 }
 
-// httpClientOf returns a client that follows no redirects, because another host would receive the token.
+// httpClientOf returns a client that follows no redirects, because a redirect could send the token to another host.
 func httpClientOf(config providerModel, diagnostics *diag.Diagnostics) *http.Client {
 	settings := &tls.Config{ServerName: valueOr(config.ServerName, "UGS_SERVER_NAME")}
 	if file := valueOr(config.CAFile, "UGS_CA_FILE"); file != "" {

@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 function newTrail({ method = "" } = {}) {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];
-  /** The start times of the requests for more than one event. */
+  /** The `startTime` of each first-page request for more than one event, in milliseconds. */
   const startTimes: unknown[] = [];
   const list: ListAuditEvents = async ({ method = "", startTime, pageSize = 0, pageToken = "" }) => {
     if (pageSize > 1) {

@@ -74,7 +74,12 @@ export function entryOf(text: string): [key: string, value: string] | undefined 
   return end < 1 ? undefined : [text.slice(0, end), text.slice(end + 1)];
 }
 
-/** Parses a JSON object. @param what the name of the text in the message @throws InvalidInput without the text itself */
+/**
+ * Parses a JSON object.
+ *
+ * @param what the name of the text, for the message of the error
+ * @throws InvalidInput if the text is not a JSON object. The message does not contain the text
+ */
 export function parseObject(text: string, what: string): JsonObject {
   let value: unknown;
   try {
