@@ -21,7 +21,7 @@ async function newShards(): Promise<{
   const masterOf = await cluster.masters();
   const format = masterOf("ug:format");
   const others = [...new Set(Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)))].filter((one) => one !== format);
-  // The first master stores the layout number.
+  // The first master in the list is the master that stores the layout number.
   const masters = [format, ...others];
   const env = (i: number) => {
     for (let n = 0; ; n++) if (masterOf(environmentKey(candidateOf(`e${n}/`, 0))) === masters[i]) return `e${n}`;

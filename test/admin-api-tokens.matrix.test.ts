@@ -119,8 +119,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // If a caller could rotate a token with a later expiry time, the caller would keep access after the expiry of its
-      // own token.
+      // By rotating a token that expires later, a caller would keep access after the expiry of its own token.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);

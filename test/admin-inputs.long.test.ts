@@ -101,7 +101,7 @@ describe.each(RUNTIMES)("AdminService on %s", (runtime) => {
     expect(answer.status).toBe(400);
   });
 
-  it("rejects an unknown tag, and does not use the environment without a tag instead", async () => {
+  it("rejects an unknown tag instead of using the environment without a tag", async () => {
     const admin = adminOf(server.url);
     const name = `untagged-${runtime}`;
     await admin.createEnvironment({ environment: { name } });

@@ -146,7 +146,7 @@ describeServers((server) => {
     }
   });
 
-  it("the audit trail does not contain unauthenticated callers, but the metrics count them", async () => {
+  it("the audit trail contains no calls of unauthenticated callers, but the metrics count these calls", async () => {
     const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
     const denials = async () => {
       const value = await metricsOf(server);

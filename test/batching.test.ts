@@ -57,7 +57,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     await expect(lost).rejects.toThrow();
     await once(client, "ready");
     expect(await client.get("lost")).toBeNull();
-    // A graceful disconnect first sends the data that is already written.
+    // A graceful disconnect first sends the buffered data.
     const counted = client.incr("count");
     client.disconnect(true);
     expect(await counted).toBe(1);

@@ -42,7 +42,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     return (await adminOf(server.url).createApiToken(request)).token;
   }
 
-  it("signs in with a sufficient role, and otherwise shows the reason for the rejection", async () => {
+  it("signs in with a token of a sufficient role, and shows the reason if it rejects a token", async () => {
     // The script removes this notice, which is for browsers without scripts.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
@@ -51,7 +51,8 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       server.url,
     );
     expect(await page.getByText(loading).count()).toBe(0);
-    // A busy machine may need several attempts. The script renders the page before the end of DOMContentLoaded.
+    // On a busy machine, several attempts may be necessary. The script renders the page before the end of
+    // DOMContentLoaded.
     await waitFor("the page is interactive within a second", async () => {
       await page.reload();
       await page.getByRole("heading", { name: "Sign in" }).waitFor();

@@ -64,7 +64,7 @@ describe.each(RUNTIMES)("the OpenAPI document and its page on %s", (runtime) => 
   });
 });
 
-it("the OpenAPI document and its page are not served if Deno has no permission to read their files, and one warning is logged", async () => {
+it("the OpenAPI document and its page are not served if Deno has no permission to read the files, and a warning is logged", async () => {
   const server = await newServer({ runtime: "deno", denoFlags: ["--allow-read=/nowhere"] });
   expectRestError(await http1(server.url, "/docs/"), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
   const warnings = server.log().filter(({ msg }) => msg.includes("set DOCS=off"));

@@ -108,7 +108,7 @@ describe("the documented limits equal the limits of the code", () => {
       ["groups of an import", groups.maxItems],
       ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["imported token of another system", imported.minLen, imported.maxLen],
-      // One of the environment numbers is never used.
+      // One of the environment numbers is never used, so the limit is one less.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
       ["violations in an error", MAX_VIOLATIONS],

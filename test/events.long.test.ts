@@ -25,7 +25,7 @@ function client(url: string): Admin {
 }
 
 describe("streams of events", () => {
-  it("begin with a snapshot of all groups, and continue an incomplete snapshot", async () => {
+  it("begin with a snapshot of all groups, and a new stream continues an incomplete snapshot", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const root = client(server.url);
     const environment = await newEnvironment(root);

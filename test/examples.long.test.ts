@@ -75,7 +75,7 @@ describeWithChromium("an example, started with the commands of its README", () =
       // If the clock ran, the page would request data every five seconds.
       await stopClock(page);
       expect(sessions()).toBe(1);
-      // After 80 % of the ten minutes, the page renews the session.
+      // The page renews a session after 80 % of its lifetime of ten minutes.
       await page.clock.fastForward("07:00");
       expect(sessions()).toBe(1);
       await page.clock.fastForward("01:05");

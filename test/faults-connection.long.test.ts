@@ -81,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await waitFor("the roles have changed", async () => (await replica.role())[0] === "master");
       await waitFor("changes succeed again", () => succeeds(change("N")));
       await waitUntilReady(server);
-      // A busy machine may delay one of the changes beyond its timeout.
+      // On a busy machine, one of the changes may time out.
       await waitFor("a series of changes succeeds", async () => {
         for (let i = 0; i < 20; i++) if (!(await succeeds(change(`name ${i}`)))) return false;
         return true;

@@ -24,7 +24,7 @@ async function expectOutage(server: TestServer, token: string): Promise<void> {
     () => groups.rotateUserGroupToken({ group: { case: "userGroupId", value: "a" }, requestId: "r" }),
     () => viewers.resolveViewer({ token }),
   ];
-  // The calls run sequentially and concurrently, because a call must not wait for earlier calls.
+  // The calls run first one by one and then concurrently, because a call must not wait for earlier calls.
   for (const call of calls) await expectInTime(call);
   await Promise.all(calls.map(expectInTime));
   const headers = { Authorization: `Token ${server.tokens.customer}` };

@@ -98,7 +98,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     ["a request", NEXT],
     ["bytes that are not HTTP", "\0\0\0\r\n\r\n"],
     ["a part of a request", "GET /healthz HT"],
-  ])("with `Connection: close` are answered when followed by %s", async (_what, behind) => {
+  ])("with `Connection: close` are answered if the client then sends %s", async (_what, behind) => {
     for (const pace of PACES) {
       const request = "GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
       const { statuses } = await answersTo(

@@ -114,7 +114,7 @@ describeWithRedis("a busy worker", () => {
       await waitFor("all calls are answered", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1 + all);
       expect(call.statuses).toEqual([status, status]);
       expect(new Set(statusesOf(flood))).toEqual(new Set([status]));
-      // The log has the calls in the order of their answers.
+      // The log contains the calls in the order in which the service answered the calls.
       const ids = linesOf(server.output)().map(({ request_id: id }) => id);
       const position = ids.slice(-all).indexOf(String(status));
       expect(position).toBeGreaterThanOrEqual(0);

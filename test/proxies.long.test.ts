@@ -122,7 +122,7 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends a trusted address of this machine, so the service counts the address before it.
+    // The proxy appends a trusted address of this machine, so the service counts the preceding address.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);

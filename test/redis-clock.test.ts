@@ -32,7 +32,7 @@ describeWithRedis("audit events and etags", () => {
     ["is set back by three days", [-3 * DAY_S]],
   ])("stay in order and unique if the clock of Redis %s", async (_, jumps) => {
     const now = Date.now() / 1000;
-    // The clock of Redis begins half an hour after midnight, in two days.
+    // The test sets the clock of Redis to half an hour after midnight, about two days ahead.
     const start = Math.ceil(2 * DAY_S - (now % DAY_S) + HOUR_S / 2);
     const environment = await newEnvironment({}, redisOf(await clientAhead(0)));
     const etags: string[] = [];

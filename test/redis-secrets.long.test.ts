@@ -112,7 +112,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
     const env = {
-      // A shorter timeout would close the silent connection first.
+      // With a shorter timeout, the server would close the silent connection before the check of the new password ends.
       REDIS_TIMEOUT: "10s",
       REDIS_PASSWORD_FILE: mounted.pathOf("password"),
       ADMIN_TOKEN_FILE: mounted.pathOf("admin"),

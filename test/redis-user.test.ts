@@ -52,7 +52,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
     }
   });
 
-  it("suffice for a server, which logs no warnings", async () => {
+  it("suffice for a server, and cause no warnings", async () => {
     const own = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ redisUrl: await withRights(own, documentedRights()), env: ADMIN_ENV });
     const { groups, viewers } = grpcClients(server);

@@ -88,7 +88,7 @@ describe.skipIf(programs.includes(undefined))("npm run release with the names of
     expect(run(folder, "venv/bin/python", "-c", program)).toBe(`${version}\n`);
   });
 
-  it("packs a chart that renders without the repository, with the published image", () => {
+  it("packs a chart that renders without the repository, and names the published image", () => {
     const yaml = run(release, "helm", "template", "ugs", only(/^chart-acme-groups-/), "--kube-version", "1.37.0");
     expect(yaml).toContain(`image: ${FORK.image}:${version}\n`);
   });

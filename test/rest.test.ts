@@ -33,7 +33,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expect(again).toEqual({ ...body, new_user_group: false });
     });
 
-    it("PUT with the tag, and POST with the tag but without properties", async () => {
+    it("PUT with the environment tag, and POST with the environment tag but without properties", async () => {
       for (const [tag, apiToken] of [
         ["Customer", server.tokens.customer],
         ["Testing", server.tokens.testing],

@@ -146,7 +146,7 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("a list needs two round trips for any number of groups, and other operator calls need one", async () => {
+  it("a list needs two round trips for any number of groups, and other operator calls need one round trip", async () => {
     const admin = testUserGroupAdmin(client, RING);
     await admin.import(environment, others());
     const range = { after: "", size: 20, prefix: "" };

@@ -12,7 +12,7 @@ const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  it("are rejected in their protocol if the client has too many streams", async () => {
+  it("end with an error of their protocol if the client has too many streams", async () => {
     const session = openHttp2(server.url);
     const sessions = [session];
     const open = async (contentType: string, path: string, { on = session, ends = true } = {}) => {

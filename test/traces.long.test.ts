@@ -119,7 +119,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     const lost = () => metricOf(server, "ugs_spans_lost_total", { cause: "export" });
     expect(await lost()).toBe(0);
     for (let i = 0; i < 20; i++) expect(await get(server)).toBe(200);
-    // 41 spans are lost: 20 calls, 20 reads, and one creation.
+    // The 41 lost spans are the spans of 20 calls, 20 reads, and one creation.
     await waitFor("the lost spans are counted", async () => (await lost()) === 41);
     expect(await get(server)).toBe(200);
     // The spans of the last call are also lost, but the log reports losses only once a minute.

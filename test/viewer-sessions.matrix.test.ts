@@ -115,7 +115,7 @@ describeClients(ROWS, (server, row) => {
     expect(Object.keys(decodeProtectedHeader(session)).sort()).toEqual(["alg", "kid", "typ"]);
   });
 
-  it("sessions by id contain only the necessary claims, and last ten minutes", async () => {
+  it("sessions by id contain only the necessary claims, and expire after ten minutes", async () => {
     const { providedId } = await newGroup({ secret: 1 });
     const { session, expireTime } = await made({ user_group_id: providedId });
     const reported = await viewers.resolve(session);
@@ -126,7 +126,7 @@ describeClients(ROWS, (server, row) => {
     expect(payload.exp).toBe(expireTime);
   });
 
-  it("creating sessions needs role resolve by token, and role read by id", async () => {
+  it("creating a session by token needs role resolve, and creating a session by id needs role read", async () => {
     const { providedId, token } = await newGroup();
     const resolver = await issueToken(server, "resolve");
     const reader = await issueToken(server, "read");

@@ -103,7 +103,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     expect(connections()).toBe(1);
   });
 
-  it("sends again if the endpoint has closed the idle connection", async () => {
+  it("sends on a new connection if the endpoint has closed the idle connection", async () => {
     const { url, sockets, connections } = await httpEndpoint((request, response) => {
       request.resume();
       response.end();
@@ -187,7 +187,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     ["bytes that are not HTTP", (socket: Socket) => socket.end("SSH-2.0-OpenSSH_9.9\r\n")],
     ["the end of the connection", (socket: Socket) => socket.end()],
     ["a reset", (socket: Socket) => socket.resetAndDestroy()],
-  ])("reports %s instead of an answer as a failed connection", async (_, answer) => {
+  ])("reports a failed connection if it receives %s instead of an answer", async (_, answer) => {
     const { url, sockets } = await rawEndpoint(answer);
     const sent = newSender({ timeoutMs: 5000 }).send(messageTo(url));
     expect(await sent).toMatchObject({ outcome: "connection", status: undefined });
@@ -220,7 +220,7 @@ describe.each(RUNTIMES)("a sender on %s", (runtime) => {
     expect(connections()).toBe(1);
   });
 
-  it("connects to no address of a name if one of its addresses is not allowed", async () => {
+  it("connects to no address of a name if one of the name's addresses is not allowed", async () => {
     const { url, connections } = await httpEndpoint((_, response) => response.end());
     const sender = newSender({ lookups: [["127.0.0.1", "10.0.0.1"]] });
     expect((await sender.send(messageTo(url))).outcome).toBe("address");

@@ -89,7 +89,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("are two again after one worker crashes, while the other worker continues", async () => {
+  it("are two again after one worker crashes, and the other worker serves calls in the meantime", async () => {
     const server = await start();
     const [victim] = workerPids(server);
     for (let i = 0; i < 10; i++) await get(server, "/api/user?user_group_id=before");
@@ -139,7 +139,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 
-  it("exit if one of them cannot listen", async () => {
+  it("all exit if one worker cannot listen", async () => {
     const server = await start();
     const port = new URL(server.url).port;
     await expect(newServer({ runtime, redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");

@@ -156,7 +156,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
 interface PostOptions {
   readonly login?: string;
   readonly form?: string;
-  /** Value of `Sec-Fetch-Site`, or undefined for no such header. Default: `same-origin`. */
+  /** Value of `Sec-Fetch-Site`, or undefined to omit the header. Default: `same-origin`. */
   readonly site?: string | undefined;
   /** Value of `Origin`. Default: the origin of the example. */
   readonly origin?: string;

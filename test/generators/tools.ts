@@ -40,7 +40,9 @@ export function npmFolder(): string {
   return installed("npm", readFileSync(join(FOLDER, "package-lock.json"), "utf8"), script);
 }
 
-/** Installs requirements.txt, and returns the folder of its programs. Returns undefined without Python 3. */
+/**
+ * Installs requirements.txt, and returns the folder of its programs. Returns undefined if Python 3 is not installed.
+ */
 export function pythonFolder(): string | undefined {
   return pythonPrograms("generators-python", join(FOLDER, "requirements.txt"), "generated clients in Python are");
 }

@@ -32,7 +32,7 @@ function codeWith(text: string): string {
 }
 
 describe.skipIf(!hasGo)("the Terraform provider", () => {
-  it("has no finding of gofmt, go vet and go mod tidy, and has the license", async () => {
+  it("passes gofmt, go vet and go mod tidy, and contains the license", async () => {
     expect((await run("gofmt", ["-l", "."], { cwd: PACKAGE })).stdout).toBe("");
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
     await run("cmp", ["LICENSE", join(PACKAGE, "LICENSE")], { cwd: ROOT });
@@ -78,7 +78,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
           ({ stdout, stderr }) => ({ code: 0, output: stdout + stderr }),
           (error: { code: number; stdout: string; stderr: string }) => ({
             code: error.code,
-            // Terraform draws a frame around errors, and breaks their lines.
+            // Terraform draws a frame around errors, and wraps their lines.
             output: (error.stdout + error.stderr).replaceAll(/[╷│╵]/g, "").replaceAll(/\s+/g, " "),
           }),
         );
@@ -209,7 +209,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     const group = { providedId: "acme", name: "Acme", mapping: { s: "d" }, properties: { plan: "gold" } };
     await admin.importUserGroups({ environment, userGroups: [group] });
     await admin.suspendUserGroup({ environment, userGroupId: "acme", reason: "unpaid" });
-    // With an API token, the id alone is enough, because the token belongs to one environment.
+    // With an API token, the id is enough, because the token belongs to one environment.
     const old = await newWorkspace(
       `${REQUIRED}
       resource "ugs_api_token" "job" {
