@@ -7,7 +7,7 @@ import type { Answer, Call } from "./calls.ts";
 type Asked = Omit<Call<string>, "key" | "volatile">;
 
 /**
- * Makes one call and reads its answer.
+ * Makes one call and parses the answer.
  *
  * @throws if the call failed
  */

@@ -30,16 +30,16 @@ export interface Call<K extends string = CallKey> {
    * @throws if the body is not an answer to this call
    */
   readonly read: (body: Uint8Array) => Answer;
-  /** Fields of the group that differ between calls. */
+  /** Names of the group's fields whose values differ between two answers to the same call. */
   readonly volatile: readonly string[];
   /**
-   * Number of connections, each with one call at a time. Default: 64 calls in flight in total. Over HTTP/2, these calls
-   * share eight connections.
+   * Number of connections, each with one call at a time. Default: 64 connections over HTTP/1.1; over HTTP/2, 8
+   * connections with 8 calls at a time.
    */
   readonly connections?: number;
 }
 
-/** The tokens, and the ids of groups, in the requests. */
+/** The tokens and group ids that the requests contain. */
 export interface Subject {
   readonly apiToken: string;
   readonly readId: string;
@@ -47,7 +47,7 @@ export interface Subject {
   readonly userGroupToken: string;
 }
 
-/** Fields of the benchmark's groups, of a typical size. */
+/** Fields of the benchmark's groups. Their size is typical. */
 export const GROUP_FIELDS = {
   name: "Acme Incorporated",
   mapping: { main: "ds_4f1c0a77", events: "ds_90be2d41", billing: "ds_c2a6e813" },

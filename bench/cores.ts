@@ -26,8 +26,8 @@ export function coreTimes(): Times {
 }
 
 /**
- * Returns the used share of a core between two counts, from 0 to 1. The share includes the time that other guests of
- * the host used.
+ * Returns the share of time for which a core was busy between two measurements, from 0 to 1. The share includes the
+ * time that other guests of the host used.
  */
 export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);

@@ -32,10 +32,13 @@ export type LogRow = readonly [began: number, status: number, took: number];
 
 const run = promisify(execFile);
 
-/** h2load's number of connections, and of calls on each: 64 in flight in total. */
+/** h2load's arguments for 64 calls in flight: the number of connections, and of calls on each connection. */
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
-/** A paced load has as many connections as the peak. With fewer calls per connection, a call would cost more. */
+/**
+ * A paced load has as many connections as the peak load. More connections would have fewer calls each, which increases
+ * the cost of a call.
+ */
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 
 /**

@@ -3,7 +3,7 @@ import type { CallKey } from "./calls.ts";
 import type { Runtime } from "./runtimes.ts";
 
 export interface Row {
-  /** Unique, such as `fastify-plain` or `service-deno`. */
+  /** Unique name of the row, such as `fastify-plain` or `service-deno`. */
   readonly key: string;
   readonly title: string;
   readonly runtime: Runtime;
@@ -23,7 +23,7 @@ interface Server extends Pick<Row, "title" | "calls" | "entry"> {
   readonly plain: readonly Runtime[];
 }
 
-/** Kinds of calls that peers support. Each peer supports at least one of them. */
+/** Kinds of calls that peers support. Each peer supports at least one kind. */
 export const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
 const WRITES: readonly CallKey[] = ["create", "update", "rotate", "resolve"];
 

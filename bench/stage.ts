@@ -10,9 +10,7 @@ import { type BenchServer, startServer } from "./servers.ts";
 
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
-/**
- * Peers wait for Redis without a limit. So with a short timeout, only the service would fail on a busy machine.
- */
+/** Peers have no timeout for Redis. With a short timeout, only the service would fail on a busy machine. */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
 /** A Redis that the servers read from: a single node, Sentinel or Cluster. */

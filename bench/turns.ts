@@ -18,7 +18,9 @@ export interface Turn {
   readonly row: string;
   readonly call: string;
   readonly round: number;
-  /** Turns with the same number, of different servers, ran directly one after another. */
+  /**
+   * Number of the turn within its round. The turns of all servers with the same number ran directly one after another.
+   */
   readonly number: number;
   readonly callsPerSecond: number;
   /** CPU time of the server per call, user and system, in microseconds. */
@@ -34,7 +36,7 @@ export interface Turn {
   readonly othersBusy: number;
 }
 
-/** Figures of a server outside of its turns, one per round. */
+/** Figures that are measured once per round, outside of the turns of the server. */
 export interface Aside {
   readonly row: string;
   readonly call: string;

@@ -34,7 +34,7 @@ const STARTS = 5;
 /**
  * Starts a Redis and runs a plan on this Redis.
  *
- * @throws if a server does not start, or if its answers differ from those of the service
+ * @throws if a server does not start, or if one of its answers differs from the service's answer
  */
 export async function runBenchmark(plan: Plan): Promise<Results> {
   return onStage(plan.runtimes, await startStore(), async (stage) => {
@@ -52,7 +52,7 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls for one Redis database, with the service's answers. */
+/** The calls for one Redis database, each with the service's answer. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
 async function runRound(
@@ -74,7 +74,7 @@ async function runRound(
       const check = (answer: typeof reference) => requireAlike(call, answer, reference);
       return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
     });
-    // Changes are not compared with peers, so shorter turns suffice.
+    // Only reads are compared with peers, so shorter turns suffice for changes.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage, options);

@@ -11,11 +11,12 @@ export const CONTROL = "again";
 /** Results count only if the control differs from the first row by at most this share. */
 const MAX_CHANCE = 0.015;
 
-/** CPU per call in comparison with the first row. `chance` means within the noise. */
+/** How the CPU per call of a row differs from the first row. `chance`: the difference is within the noise. */
 type Difference = "more" | "less" | "chance";
 
 /**
- * Returns a table with the CPU per call of each row as a ratio to the first row. Each ratio is a median of the rounds.
+ * Returns a table with the CPU per call of each row as a ratio to the first row. Each ratio is the median of all
+ * rounds.
  */
 export function differences({ rows, results }: Measured): string {
   const kinds = titles(results);

@@ -26,7 +26,9 @@ Options of a run without a name, and of commits:
   --json FILE           write the raw figures to FILE
 Complete runs are stored in bench/results/, except those of commits.`;
 
-/** The warm-up lasts until the runtime has compiled all code of a call: about 10,000 calls, on Deno more. */
+/**
+ * The warm-up lasts until the runtime has compiled all code of a call: about 10,000 calls on Node, and more on Deno.
+ */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
 /** Durations for servers with similar costs. With many short turns, other processes do not disturb every turn. */
 const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };

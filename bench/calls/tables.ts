@@ -39,7 +39,10 @@ export function summary({ rows, results }: Measured): string {
   return table(["server", ">gRPC", ">Connect JSON", ">REST"], lines);
 }
 
-/** Returns one table per call: every server, and its ratio to this service in turns with the same number. */
+/**
+ * Returns one table per call, with a row for every server. A ratio compares this service with the server in turns with
+ * the same number.
+ */
 export function comparison(measured: Measured): string {
   const sections = titles(measured.results).map(([call, title]) => `## ${title}\n\n${tableOf(measured, call)}`);
   return sections.join("\n\n");

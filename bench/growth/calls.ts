@@ -16,7 +16,7 @@ export interface CallFigures {
 export interface CallPlan {
   readonly kind: Kind;
   readonly groups: number;
-  /** Number of calls of each kind: once with one call at a time, and once with 64 calls in flight. */
+  /** Number of calls of each kind in each of two runs: one call at a time, and 64 calls in flight. */
   readonly calls: number;
 }
 

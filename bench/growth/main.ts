@@ -24,8 +24,7 @@ const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per g
 - **compact**: share of the groups in a sample that Redis stores as a \`listpack\`.
 - **p50, p99**: latency of calls to the store for random groups, with one call at a time. **CPU µs**: CPU time per call
   of the calling process and of Redis, with 64 calls in flight.
-- **scripts**: duration of the longest scripts in Redis at the last size, with 1,000 API tokens. The machine interrupts
-  some runs, so the p90 without interruptions is lower. All other scripts take less than 0.05 ms.`;
+- **scripts**: duration of the longest scripts in Redis at the last size, with 1,000 API tokens. Other work of the machine interrupts some runs, which increases the p90. All other scripts take less than 0.05 ms.`;
 
 interface Size {
   readonly groups: number;

@@ -43,7 +43,10 @@ export interface Load {
 export interface Outcomes {
   readonly answeredPerSecond: number;
   readonly refusedPerSecond: number;
-  /** Number of all other answers and of broken streams. h2load does not count broken HTTP/1.1 connections. */
+  /**
+   * Number of broken streams, and of answers that are neither a group nor a refusal. h2load does not count broken
+   * HTTP/1.1 connections.
+   */
   readonly failed: number;
   /** p99 latency of answers with a group, in milliseconds. If refusals have HTTP status 200, the p99 includes refusals. */
   readonly p99: number;
@@ -91,7 +94,7 @@ export async function readsOf(
   return { http, urls, headers, body, folder, name, answerBytes };
 }
 
-/** Runs a load for `seconds`. The results exclude the warm-up second before this time. */
+/** Runs a load for one second as warm-up, and then for `seconds`. The results exclude the warm-up. */
 export async function run(
   { http, urls, headers, body, folder, name, answerBytes }: Reads,
   { connections, streams, perSecond }: Load,

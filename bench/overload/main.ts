@@ -15,7 +15,7 @@ import { slowShard, TENANT_TOKENS } from "./slow-shard.ts";
 const GROUPS = Array.from({ length: 300 }, (_, i) => `group-${i}`);
 const FLOODS: Floods = { rates: [1, 2, 4], inFlight: [5000, 20_000] };
 const QUICK_FLOODS: Floods = { rates: [2], inFlight: [20_000] };
-/** The load on each shard, as a share of the peak rate. */
+/** Rate of the load on each of the two environments, as a share of the peak rate. */
 const SHARD_SHARE = 0.25;
 /** With this timeout, the Cluster does not replace a slow node during the benchmark. */
 const NODE_TIMEOUT_MS = 120_000;
@@ -30,13 +30,14 @@ export async function main(args: readonly string[]): Promise<void> {
   const runtimes = findRuntimes(["node", "deno"]);
   const node = runtimes[0] as RuntimeInfo;
   const parts = [
-    `${describeMachine(runtimes)}; one worker has its own core; Redis and the loads share the other. Each load takes ` +
-      `${seconds} s. **Other caller**: a client with its own API token that makes 50 calls per second over each HTTP ` +
-      "version before, during and after the load. **Busy**: share of the worker's core that is in use. Below 90 %, the load generator is the limit. " +
-      "**Memory**: peak resident memory. **Recovered after**: time from the end of the load " +
-      `until a call is answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and ` +
-      "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. So the " +
-      "table derives the number of refusals from the total size of all answers, and the p99 includes refusals.",
+    `${describeMachine(runtimes)}. One worker has its own core. Redis and the loads share the other core. Each load ` +
+      `takes ${seconds} s. **Other caller**: a client with its own API token. It makes 50 calls per second over each ` +
+      "HTTP version, also before and after the load. **Busy**: share of the worker's core that is in use. If the " +
+      "share is below 90 %, the load generator is the bottleneck. **Memory**: peak resident memory. **Recovered " +
+      `after**: time from the end of the load until a call is answered within ${PROMPT_MS} ms. h2load opens only as ` +
+      "many streams as the worker allows, and the p99 excludes the wait for a stream. A gRPC refusal or error has " +
+      "HTTP status 200, like an answer. So the table derives the number of refusals from the total size of all " +
+      "answers, and the p99 includes refusals.",
   ];
   const add = (text: string) => parts.push(text);
 
@@ -74,7 +75,7 @@ export async function main(args: readonly string[]): Promise<void> {
   report(parts.join("\n\n"), isQuick ? undefined : "overload");
 }
 
-/** Floods a worker with an unknown API token. The other caller has another client address. */
+/** Floods a worker with calls that present an unknown API token. The other caller has another client address. */
 function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds: number): Promise<string> {
   const settings = { TRUSTED_PROXIES: "127.0.0.1" };
   return withWorker(stage, runtime, { seconds, address: OTHER_ADDRESS, settings }, async (worker) => {

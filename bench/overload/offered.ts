@@ -28,7 +28,7 @@ interface Measured extends Outcomes {
   readonly cpuSeconds: number;
   readonly busy: number;
   readonly peakMiB: number;
-  /** Time from the end of the load until a prompt answer, in milliseconds. */
+  /** Time from the end of the load until a call is answered within `PROMPT_MS`, in milliseconds. */
   readonly recoveredMs: number;
 }
 
@@ -107,10 +107,10 @@ async function measure({ server, other, seconds }: Worker, reads: Reads, load: L
 }
 
 /**
- * Waits until an answer is prompt.
+ * Repeats a call until it is answered within `PROMPT_MS`.
  *
  * @returns the wait in milliseconds
- * @throws if no answer is prompt within 30 s
+ * @throws if no call is answered that fast within 30 s
  */
 async function untilPrompt(server: BenchServer): Promise<number> {
   const began = performance.now();

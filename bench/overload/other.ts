@@ -17,7 +17,7 @@ export interface OtherCalls {
 export interface ObservedCalls {
   readonly times: number[];
   refused: number;
-  /** Number of other answers, broken calls, and timeouts after 20 s. */
+  /** Number of calls that fail for another reason than a refusal, or have no answer after 20 s. */
   failed: number;
 }
 

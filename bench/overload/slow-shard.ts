@@ -42,7 +42,7 @@ export async function slowShard(
   );
   const states: readonly [string, () => () => Promise<unknown>][] = [
     ["healthy", () => async () => {}],
-    ["delays responses by 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
+    ["pauses for 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
     [
       "frozen",
       () => {
@@ -76,7 +76,7 @@ export async function slowShard(
   ].join("\n\n");
 }
 
-/** Pauses a Redis node twice a second for 400 ms. Returns a function that ends the pauses. */
+/** Pauses a Redis node for 400 ms, twice a second, until the returned function is called. */
 function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
   const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
   void hold();

@@ -29,7 +29,7 @@ export interface Work {
 
 /**
  * Opens one Redis connection with auto-pipelining, and prepares the SHA-256 digests of the API tokens and the
- * decryption. Each read costs one HGETALL. This file shares no code with the service, so that a change of the service
+ * decryption. Each read sends one HGETALL. This file shares no code with the service, so that a change of the service
  * does not change its peers. `bench/servers/go/work.go` does the same work in Go.
  */
 export async function openWork(): Promise<Work> {

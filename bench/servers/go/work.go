@@ -28,8 +28,7 @@ type Group struct {
 	CreateTime, UpdateTime, TokenCreateTime time.Time
 }
 
-// Work is the part of a call that is the same in every peer.
-// bench/servers/work.ts contains this part for Node, and
+// Work is the part of a call that is the same in every peer. For Node, bench/servers/work.ts contains this part.
 // bench/calls/peer-records.ts writes the records.
 type Work struct {
 	redis       rueidis.Client
