@@ -17,7 +17,7 @@ export interface Certificates {
   /** For the address 127.0.0.1. */
   readonly server: Certificate;
   readonly client: Certificate;
-  /** Has the same name as `client`, but another CA signed it. */
+  /** A certificate with the same name as `client`, but signed by another CA. */
   readonly untrusted: Certificate;
 }
 

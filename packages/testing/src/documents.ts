@@ -5,7 +5,10 @@ export function textOf(document: string): string {
   return readFileSync(`${ROOT}/${document}`, "utf8");
 }
 
-/** Returns a section from its heading to the next. The name "" selects the text before all headings. */
+/**
+ * Returns the text of a section, from its heading to the next heading. The name "" selects the text before all
+ * headings.
+ */
 function sectionOf(document: string, name: string): string {
   const text = textOf(document);
   const start = name === "" ? 0 : text.indexOf(`\n## ${name}\n`);

@@ -3,7 +3,7 @@ import { isRunning, ROOT, type RunningProcess } from "./process.ts";
 import type { Runtime } from "./runtime.ts";
 import { pause, waitFor } from "./wait.ts";
 
-/** The kernel's unit of CPU time. */
+/** Duration of a clock tick, the unit of CPU times in /proc, in milliseconds. */
 const TICK_MS = 10;
 
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
@@ -63,8 +63,8 @@ export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
 }
 
 /**
- * Collects a server's garbage. Returns the server's resident memory in bytes, without the unused part of its heap: V8
- * keeps about 50 MiB. The server must have been started with `collectable`.
+ * Collects a server's garbage. Returns the server's resident memory in bytes, without unused heap, of which V8 keeps
+ * about 50 MiB. The server must have been started with `collectable`.
  */
 export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" | "signal">): Promise<number> {
   const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)}/g)];

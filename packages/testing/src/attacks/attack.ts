@@ -12,7 +12,7 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Whether this run tests only a selection of faults and attacks, with shorter faults. */
+    /** Whether this run tests only some of the faults and attacks, and shortens the faults. */
     isShort: boolean;
   }
 }
@@ -25,7 +25,7 @@ export interface Target<S extends SubjectServer = SubjectServer> {
   tcp(): Promise<Wire>;
 }
 
-/** Work that an attack caused, and its outcome. */
+/** The amount of work in an attack, and the outcome of the attack. */
 export interface Effort {
   /** Number of requests, or of other repeated actions. The CPU time is divided by this number. Default 1. */
   readonly requests?: number;
@@ -54,11 +54,11 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
    */
   readonly isRehearsed?: boolean;
   readonly options?: O;
-  /** Runs the attack. The measurement includes connections that are still open afterwards. */
+  /** Runs the attack. The measurement includes connections that `run` leaves open. */
   readonly run: (target: Target<S>) => Promise<Effort>;
 }
 
-/** Maximum growth through compiled code and caches, in bytes for all connections together. */
+/** Growth of memory that compiled code and caches can cause, in bytes per server. */
 const NOISE_BYTES = 24 * 1024 * 1024;
 const WARM_UP_CALLS = 60;
 

@@ -28,7 +28,7 @@ export class Http2Wire {
   readonly wire: Wire;
   isGoingAway = false;
   pongs = 0;
-  /** Number of streams that the server reset before the response headers. */
+  /** Number of streams that the server reset before it sent response headers. */
   unanswered = 0;
   #nextStream = 1;
   #window = DEFAULT_WINDOW;
@@ -105,7 +105,7 @@ export class Http2Wire {
     return true;
   }
 
-  /** Returns whether a response has begun or the stream has ended. */
+  /** Returns whether a response has begun, or the stream or the connection has ended. */
   isAnswered(stream: number): boolean {
     const state = this.#streams.get(stream);
     return this.wire.isClosed || state === undefined || state.isAnswered || state.isEnded;

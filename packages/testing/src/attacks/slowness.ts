@@ -4,12 +4,12 @@ const TIMES = 7;
 
 const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `n${id}`, tags: ["a", `${id}`] })));
 
-/** Maximum factor for the limits. The tests of attacks fail on machines that are even slower. */
+/** Maximum of `slowness`. On slower machines, the tests of attacks may fail. */
 const MOST = 4;
 
 /**
- * Returns a factor from 1 to 4: the CPU time of some work on this machine, divided by its CPU time on the idle
- * reference machine. Other load on this machine also increases the factor.
+ * Returns the factor by which this machine is slower than the idle reference machine, from 1 to 4. Other load on this
+ * machine also increases the factor.
  */
 export function slowness(): number {
   const times = Array.from({ length: TIMES }, loopMs).sort((a, b) => a - b);
