@@ -116,7 +116,8 @@ describeWithRedis("a Cluster", () => {
       () => environments.delete(environment, true),
     ];
     const { prefix } = keysOf(environment, "");
-    // The move has begun, but every key is still on the first master. So a script runs until it reads a missing key.
+    // The move has begun, but every key is still on the first master. So a script stops only at its first read of a key
+    // that does not exist.
     const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
     const stored = async () => (await contents(operator, environment)) as object;
     const before = await stored();
@@ -179,7 +180,7 @@ describeWithRedis("a Cluster", () => {
     const errors = (await Promise.all(failures)).filter((outcome) => outcome instanceof Error);
     expect(errors.length).toBeGreaterThan(0);
     for (const error of errors) expect(error).toBeInstanceOf(StoreUnavailable);
-    // The loop makes many more calls than may wait for the master at once.
+    // The loop makes many more calls than the client lets wait for one master.
     expect(failures.length).toBeGreaterThan(10_000);
     expect(most).toBeLessThan(2500);
     await waitFor("the master answers again", () => succeeds(Promise.all(at(true).map(get))));

@@ -16,10 +16,13 @@ import { newReceiver, verify } from "../support/webhooks.ts";
 /** Number of acknowledged changes. `EVENT_CHANGES=100000` tests a large environment. */
 const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 
-/** Number of faults, evenly spread over the changes. Workers and Redis are killed in turn. */
+/** Number of faults, evenly spread over the changes. Each fault kills a worker or Redis, in turn. */
 const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
 
-/** The webhook's endpoint alternately rejects and accepts messages. Each phase lasts this long, in milliseconds. */
+/**
+ * Duration of a phase, in milliseconds. The webhook's endpoint rejects all messages in one phase, and accepts all
+ * messages in the next.
+ */
 const PHASE_MS = 8000;
 
 /** Timeout for the deliveries after the last change, in milliseconds. */
@@ -93,7 +96,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
     const delivered = new Set<number>();
     const failures: string[] = [];
     let [lastDelivered, refused, repeated, gaps] = [0, 0, 0, 0];
-    // Only a message can begin a phase, so the endpoint fails at least once.
+    // The first message begins a phase of failures, so the endpoint fails at least once.
     let [isFailing, phaseBegan] = [false, 0];
     const receiver = await newReceiver((message, response) => {
       if (performance.now() - phaseBegan > PHASE_MS) [isFailing, phaseBegan] = [!isFailing, performance.now()];

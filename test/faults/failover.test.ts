@@ -8,9 +8,9 @@ import { succeeds } from "../support/rpc.ts";
 import { testEnvironments, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("Sentinels", () => {
-  it("replace a hanging master, and the client follows at once although its connection to the old master stays open", async () => {
+  it("replace a hanging master, and the client follows within seconds although its connection to the old master stays open", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
-    // The client would trust a silent connection for this long.
+    // The client keeps a silent connection open for longer than the test waits for the change.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
     const store = testUserGroups(client, RING);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
@@ -34,7 +34,7 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("receive no failover command from the script if the master is unknown or has no replica", async () => {
+  it("receive no failover command from the operators' script if the master is unknown or has no replica", async () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,

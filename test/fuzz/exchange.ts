@@ -10,7 +10,7 @@ import {
   settings,
 } from "@user-group-service/testing/http2-frames";
 
-/** A valid exchange, as the bytes that the client sends. */
+/** A valid exchange of requests and responses: the bytes that the client sends, and the number of responses. */
 export interface Exchange {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";

@@ -23,7 +23,10 @@ interface Plan {
   readonly seconds: number;
   /** Seed of the random numbers, which determine every script. */
   readonly seed: number;
-  /** Number of a batch to replay, from 1: first each script alone, then all together. If undefined, plays all batches. */
+  /**
+   * Number of the batch to replay, from 1. The fuzzer plays copies of each script, and then the whole batch. If
+   * undefined, the fuzzer plays all batches.
+   */
   readonly batch: number | undefined;
   readonly isEnding: () => boolean;
 }

@@ -20,7 +20,7 @@ const options = {
   batch: { type: "string" },
 } as const;
 
-/** A signal sets this variable. Then the run stops the server and ends. */
+/** Whether a signal has requested the end of the run. */
 let isEnding = false;
 
 try {

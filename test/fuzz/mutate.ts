@@ -6,7 +6,10 @@ import type { Script, Step } from "./play.ts";
 /** Every third script is a valid exchange that is split into two packets. All other scripts are mutated exchanges. */
 const SPLIT_EVERY = 3;
 
-/** A prime that is greater than the number of split positions, so that the fuzzer reaches every position. */
+/**
+ * Distance between successive split positions. It is a prime that is greater than their number, so that the fuzzer
+ * reaches every position.
+ */
 const STEP = 2 ** 31 - 1;
 
 /** Generates an endless sequence of scripts. The seed determines every script. */
@@ -49,7 +52,7 @@ function mutate(random: Random, corpus: readonly Exchange[]): Script {
   return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
 }
 
-/** Adds a step that ends or resets the connection at a random point, or adds none. */
+/** In three of four scripts, adds a step that ends or resets the connection at a random point. */
 function ended(random: Random, steps: readonly Step[]): Step[] {
   const how = random.below(4);
   if (how === 0) return [...steps];

@@ -1,7 +1,7 @@
 import { type Call, groupOf, isDone, isOk } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
-/** Reasons of errors that a fault may cause. The check of the order covers wrong NOT_FOUND answers. */
+/** Reasons of errors that a fault may cause. `checkOrder` finds wrong NOT_FOUND answers. */
 const FORESEEN: ReadonlySet<string> = new Set([
   "STORE_UNAVAILABLE",
   "TOO_FEW_REPLICAS",
@@ -30,7 +30,7 @@ function groupFaults(call: Call): Violation[] {
   return [{ kind: "another's group", text: `${call.method} of ${call.group} in ${call.environment} showed ${shown}` }];
 }
 
-/** Finds answers that show only a part of a change, or another change than requested. */
+/** Finds answers that show only a part of a change, or a change that the call did not request. */
 function halfFaults(call: Call): Violation[] {
   if (!isOk(call)) return [];
   const { method, group, value, answer } = call;

@@ -77,7 +77,7 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
   });
 }
 
-/** Finds groups whose last name differs from the name in their last event. */
+/** Finds groups whose name at the end differs from the name that their last event set. */
 function orderFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const names = new Map<string, string | undefined>();
@@ -94,7 +94,7 @@ function orderFaults(environment: string, events: readonly StoredEvent[], calls:
   });
 }
 
-/** Returns a key for the call and its event. An import of several groups has one event per group. */
+/** Returns a key that a call and its event share. An import of several groups has one event per group. */
 function nameOf({ id, group }: Pick<Call, "id" | "group">): string {
   return `${id} ${group}`;
 }

@@ -10,7 +10,7 @@ export interface Seen {
   /** Undefined in answers to viewers, and if the group is suspended. */
   readonly token?: string | undefined;
   readonly etag?: string | undefined;
-  /** Undefined if the answer does not contain the state. */
+  /** Undefined if the answer does not show whether the group is suspended. */
   readonly isSuspended?: boolean | undefined;
 }
 
@@ -84,12 +84,15 @@ export function isDone({ answer }: Call): boolean {
 export function fateOf(call: Call): Fate {
   const { answer } = call;
   if (isDone(call)) return "made";
-  // Any error for another reason than the store means that the change was not made.
+  // If the service refuses a call for any reason but the store, the change was not made.
   const isRefusal = answer.reason !== undefined && answer.code !== "unavailable";
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }
 
-/** Returns the latest possible time of a call's change: the time of the service's answer. Without answer: infinity. */
+/**
+ * Returns the latest possible time of a call's change: the time of the service's answer. Without an answer, returns
+ * infinity.
+ */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;
 }

@@ -25,8 +25,8 @@ export function check({ calls, stored, allow, workersEnd }: History): Violation[
 }
 
 /**
- * Checks that no two groups have the same team id. With `mayForget`, Redis may lose a group that only reads have shown,
- * and give its team id to another group.
+ * Checks that no two groups have the same team id. If `mayForget` is true, Redis may lose a group that only reads have
+ * shown. The team id of this group may then belong to another group.
  */
 function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violation[] {
   const owners = new Map<number, string>();

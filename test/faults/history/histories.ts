@@ -10,7 +10,10 @@ import { STRICT, type ViolationKind } from "./violation.ts";
  * this group with the token `t0` and the name `n0`.
  */
 
-/** Creates an answer that shows the group `a`. Without arguments, the answer shows the group as created. */
+/**
+ * Creates an answer that shows the group `a`. Without arguments, the answer shows the values with which the group was
+ * created.
+ */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
   const { name = "n0" } = seen;
   return {

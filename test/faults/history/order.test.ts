@@ -133,7 +133,7 @@ describe("the history checker accepts", () => {
     ],
     ["a group that is not found while it is created", [at([0, 3], update("n1", NO_GROUP))]],
     [
-      "a team id that is reused because its first group was never acknowledged",
+      "a team id that is reused because the creation of its first group was never acknowledged",
       [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))],
       FORGETS,
     ],
@@ -169,7 +169,7 @@ describe("the history checker accepts", () => {
       ],
     ],
     [
-      "a retry that finds a new group with the same id and fails",
+      "a retry that fails because a new group has the id of the deleted group",
       [
         at([2, 3], revoke(revoked, REQUEST)),
         at([4, 5], remove()),
@@ -415,7 +415,7 @@ it("the history checker describes the calls that it cannot explain, but shows no
   expect(checkOrder(calls, STRICT)).toEqual([
     {
       kind: "no order",
-      text: "one/a: no order of its calls explains resolve of ugt_..6789 at 6.0 to 7.0 ms: n0, unknown, 1, where there is the name n0, the token ugt_..3210 and the team id 1",
+      text: "one/a: no order of its calls explains resolve of ugt_..6789 at 6.0 to 7.0 ms: n0, unknown, 1, if the group has the name n0, the token ugt_..3210 and the team id 1",
     },
   ]);
 });

@@ -45,13 +45,14 @@ interface Step {
 const MOST_TRIED = 200_000;
 
 /**
- * Checks that the calls to each group can be put into an order in which a service without concurrency would give the
- * same answers. Each call must take effect between the start and the end of the call (Wing and Gong, "Testing and
+ * Checks that the calls to each group have a valid order. In a valid order, a service without concurrency would give
+ * the same answers. Each call must take effect between the start and the end of the call (Wing and Gong, "Testing and
  * verifying concurrent objects"). The search skips a state that it has already tried with the same remaining calls
  * (Lowe, "Testing for linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
-  // Another environment refuses the token in every state of the group, so such a call proves nothing.
+  // Leaves out calls that present a token of another environment. They are refused in every state of the group, so they
+  // prove nothing.
   const own = calls.filter(({ group, environment }) => group.startsWith(`${environment}/`));
   return [...byGroup(own)].flatMap(([group, ofGroup]): Violation[] => {
     const text = new Order(ofGroup, allow).fault();
@@ -85,10 +86,11 @@ class Order {
     const { left, state } = this.#furthest;
     const due = left.filter(({ must, end }) => must && end === dueOf(left)).map(({ call }) => textOf(call));
     const { name, token, teamId, isSuspended } = state.group ?? {};
+    const shown = typeof teamId === "number" ? teamId : "unknown";
     const there = state.group
-      ? `${isSuspended ? "a suspended group with " : ""}the name ${name}, the token ${hidden(token)} and the team id ${typeof teamId === "number" ? teamId : "unknown"}`
-      : "nothing";
-    return `no order of its calls explains ${due.join(" and ")}, where there is ${there}`;
+      ? `the group ${isSuspended ? "is suspended and " : ""}has the name ${name}, the token ${hidden(token)} and the team id ${shown}`
+      : "the group does not exist";
+    return `no order of its calls explains ${due.join(" and ")}, if ${there}`;
   }
 
   /** @param latest the latest start of all calls that are already in the order */
@@ -193,20 +195,23 @@ class Order {
     return isGraced ? this.#shown(state, answer.seen) : undefined;
   }
 
-  /** Returns the state if the group can have this token, otherwise undefined. */
+  /** Returns the state in which the group has this token, or undefined if the group cannot have the token. */
   #presented(state: State, token: string): State | undefined {
     const { group } = state;
     if (!group || !this.#is(group.token, token, state)) return undefined;
     return group.token === token ? state : { ...state, group: { ...group, token } };
   }
 
-  /** Returns whether a token can have this text. */
+  /** Returns whether `text` can be the value of `token`. */
   #is(token: Token, text: string, state: State): boolean {
     if (typeof token === "string") return token === text;
     return !this.#given.has(text) && !state.ended.has(text);
   }
 
-  /** Returns the state if the group can have the values in the answer, otherwise undefined. */
+  /**
+   * Returns the state in which the group has the values in the answer, or undefined if the group cannot have these
+   * values.
+   */
   #shown(state: State, seen: Seen | undefined): State | undefined {
     if (!seen) return state;
     const { token, teamId, name, isSuspended } = seen;
@@ -235,7 +240,7 @@ class Order {
   }
 }
 
-/** Returns the time at which the first of the required calls must have taken effect. */
+/** Returns the time by which at least one of the required calls must have taken effect. */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));
 }

@@ -16,7 +16,7 @@ export interface Violation {
   readonly text: string;
 }
 
-/** Exceptions from the promises, for one kind of fault. */
+/** Exceptions from the service's promises under one kind of fault. */
 export interface Allowances {
   /**
    * Whether an unacknowledged change may be lost although a read has shown it. Reads do not wait for replicas, so a

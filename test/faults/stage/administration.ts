@@ -99,13 +99,13 @@ export class Administration {
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);
-    // A token that no group received must never be accepted, so the final reads also present it.
+    // The service must never accept a token that no group received, so the final reads also present this token.
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 
   /**
    * Concurrently imports the same token for several new groups. At most one group receives the token. No other caller
-   * uses these groups, so the group keeps the token.
+   * uses the new groups, so this group keeps the token.
    */
   async #contest({ environment }: Known): Promise<void> {
     const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));

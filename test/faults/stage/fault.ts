@@ -17,6 +17,6 @@ export interface Fault {
   readonly workersEnd?: boolean;
   readonly allow: Allowances;
   readonly isInShort?: boolean;
-  /** Causes the fault repeatedly until the time is over. */
+  /** Causes the fault repeatedly until `stage.hasTime()` returns false. */
   act(stage: Stage): Promise<void>;
 }

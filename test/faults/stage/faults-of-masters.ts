@@ -12,8 +12,8 @@ const REPLACING: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 const FORGETS = { mayForget: true, staleMs: 0 };
 
 /**
- * With Sentinels, workers use an isolated master until a Sentinel announces the new master, so reads may be stale
- * before this announcement. In a Cluster, an isolated master stops answering before another node replaces it.
+ * With Sentinels, workers use an isolated master until a Sentinel announces the new master. Until then, reads may be
+ * stale. In a Cluster, an isolated master stops answering before another node replaces this master.
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
@@ -91,7 +91,7 @@ export const masterFaults: readonly Fault[] = [
   ...frozenFor(5000, 1000),
   ...REPLACING.map(
     (topology): Fault => ({
-      name: "a master loses all nodes but the workers, and is replaced",
+      name: "a master loses its connections to all nodes but not to the workers, and is replaced",
       topology,
       minReplicas: 1,
       isNetworked: true,
@@ -109,7 +109,8 @@ export const masterFaults: readonly Fault[] = [
     act: (stage) => cutOff(stage, true),
   },
   {
-    // For a moment, the old master and one replica still accept changes. So two replicas must confirm each change.
+    // For a moment, the old master and one replica still accept changes. So each change needs the confirmation of two
+    // replicas.
     name: "a healthy master is replaced by SENTINEL FAILOVER",
     topology: "Sentinels",
     minReplicas: 2,

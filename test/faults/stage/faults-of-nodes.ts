@@ -66,7 +66,7 @@ export const nodeFaults: readonly Fault[] = [
   },
   ...REPLICATED.map(
     (topology): Fault => ({
-      name: "all nodes are killed at once and restarted",
+      name: "all nodes are killed at the same time and restarted",
       topology,
       minReplicas: 1,
       // With `everysec`, the latest changes may be missing on disk, even on a replica that has just started.

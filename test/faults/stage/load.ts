@@ -129,7 +129,7 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Gets an administered group, and presents one of its tokens. The Get creates a deleted group again. */
+  /** Gets an administered group, which creates a deleted group again. Then presents one of the group's tokens. */
   async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);
@@ -150,7 +150,7 @@ export class Load {
     await this.#rotate(known, this.#target(known), { graceMs: this.#grace() });
   }
 
-  /** Rotates with a request id, and retries like `retry`. Sometimes sends each attempt twice at once. */
+  /** Rotates with a request id, and retries like `retry`. Sometimes sends each attempt twice concurrently. */
   async #rotateAndRetry(): Promise<void> {
     const known = this.#group();
     const target = this.#target(known);

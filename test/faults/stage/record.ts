@@ -49,7 +49,7 @@ export async function record(requested: Asked, call: (options: CallOptions) => P
 }
 
 /**
- * Makes and records one call about several groups. The history contains one entry per group.
+ * Makes and records one call for several groups. The history contains one entry per group.
  *
  * @param call returns one answer per group
  */

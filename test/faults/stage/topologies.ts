@@ -14,7 +14,7 @@ export interface Topology {
   readonly network: Network;
   nameOf(node: TestRedis): string;
   master(key: string): Promise<TestRedis>;
-  /** Returns a look-up function from each key to its current master. */
+  /** Queries the current masters, and returns a function that finds the master of a key among them. */
   masters(): Promise<(key: string) => TestRedis>;
   /** Waits until every running node is up, and until every master has its replicas. */
   whole(): Promise<unknown>;
@@ -33,7 +33,7 @@ export interface TopologyOptions {
   readonly fsync: "everysec" | "always";
 }
 
-/** The settings of the operations guide, but a master notices a missing replica after 2 s instead of 10 s. */
+/** The settings of the operations guide, but a master detects a missing replica after 2 s instead of 10 s. */
 function argsOf({ minReplicas, fsync }: TopologyOptions): string[] {
   const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
@@ -105,7 +105,8 @@ const STARTERS: {
 };
 
 /**
- * Background work in `INFO`. When such work starts, a node may stop answering for longer than the timeout of a call.
+ * Matches background work in the output of `INFO`. When a node starts such work, the node may stop answering for longer
+ * than the timeout of a call.
  */
 const BUSY = /^(loading|rdb_bgsave_in_progress|aof_rewrite_(in_progress|scheduled)|aof_pending_bio_fsync):[^0]/m;
 
@@ -134,7 +135,7 @@ async function idOf(node: TestRedis): Promise<string | undefined> {
   return replicationId((await ask(node, "INFO", "replication")) as string);
 }
 
-/** Returns the replication id, which a master shares with its replicas. */
+/** Returns the replication id, which is the same on a master and its replicas. */
 function replicationId(info: string): string | undefined {
   return /^master_replid:(\w+)/m.exec(info)?.[1];
 }
