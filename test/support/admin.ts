@@ -86,7 +86,7 @@ export async function issueToken(server: { readonly url: string; readonly enviro
 
 /**
  * Sets the expiry time of an API token of `NAME/Customer` to one second from now. On a busy machine, this time may be
- * over when the call arrives. Then the function tries again.
+ * over before the call arrives. In this case, the function tries again.
  *
  * @returns the expiry time
  */

@@ -41,7 +41,7 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
-  // `waitFor` has the same timeout. On a busy machine, Playwright's default of 30 s is too short.
+  // The timeout is equal to the timeout of `waitFor`. On a busy machine, Playwright's default of 30 s is too short.
   context.setDefaultTimeout(120_000);
   return {
     context,

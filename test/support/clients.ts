@@ -8,7 +8,10 @@ export * from "./clients/types.ts";
 export interface ClientRow {
   readonly name: string;
   readonly protocol: ClientProtocol;
-  /** Whether a GET can have a long body. With fetch, the fields are in the query, whose length is limited. */
+  /**
+   * Whether a GET can have many or long fields. False with fetch, which sends the fields in the query string, whose
+   * length is limited.
+   */
   readonly longGets: boolean;
   readonly open: (url: string) => ServiceClient;
   /** Opens the client with compressed requests and responses. Undefined if the client cannot compress. */

@@ -30,14 +30,14 @@ const VIEWS = {
 
 export interface TestConsole {
   readonly page: Page;
-  /** Presses Tab until the element with a role and a name has the focus. */
+  /** Presses Tab until the element with this role and name has the focus. */
   tabTo(role: Parameters<Page["getByRole"]>[0], name: string): Promise<void>;
   type(label: string, text: string): Promise<void>;
   /** Replaces the text of a field, and presses Enter. */
   enter(label: string, text: string): Promise<void>;
   /** Moves the focus to a list box, and selects the option whose text begins with `text`. */
   choose(label: string, text: string): Promise<void>;
-  /** Moves the focus to a button or link, and presses Enter. For a link, waits until its page is shown. */
+  /** Moves the focus to a button or link, and presses Enter. For a link, waits until the linked page is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
   says(text: string): Promise<void>;
   alerts(text: string): Promise<void>;
@@ -56,7 +56,7 @@ export interface TestConsole {
 /**
  * Opens the console of a server.
  *
- * @param options `at` is the hash of the URL; with `hasClock`, the test controls the clock
+ * @param options `hash` is the hash of the URL; if `hasClock` is true, the test controls the clock
  */
 export async function openConsole(
   { context }: TestBrowser,

@@ -6,7 +6,7 @@ import { MASTER } from "./redis-sentinel.ts";
 const GIVEN_UP_MS = 6000;
 
 /**
- * Replaces a healthy master by a planned failover. Repeats the failover if Redis cancels it: on a busy machine, the
+ * Replaces a healthy master by a planned failover. If Redis cancels the failover, repeats it. On a busy machine, the
  * replica may not catch up within the 5 s that a Cluster allows.
  */
 export async function planFailover(ask: () => Promise<void>, isReplaced: () => Promise<boolean>): Promise<void> {

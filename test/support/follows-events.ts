@@ -6,8 +6,9 @@ import { ADMIN_ENV, adminOf, newName } from "./admin.ts";
 import { newRedis, newServer } from "./opened.ts";
 
 /**
- * Expects a client program to print each event as `event TYPE GROUP`, even if the service is killed. If its API token
- * is revoked, the program must print `error REASON`. For a response without an event, the program must print `cursor`.
+ * Expects a client program to print each event as `event TYPE GROUP`, even if the service is killed. If the program's
+ * API token is revoked, the program must print `error REASON`. For a response without an event, the program must print
+ * `cursor`.
  */
 export async function followsEvents(start: (url: string, token: string) => RunningProcess): Promise<void> {
   const redis = await newRedis();

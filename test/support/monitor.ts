@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { ask, type TestRedis } from "./redis.ts";
 
 export interface Monitor {
-  /** Returns all commands up to this call that no earlier call returned, as text. Includes the commands of scripts. */
+  /** Returns the commands since the previous call of this function, as text. Includes the commands of scripts. */
   commands(): Promise<string[]>;
   close(): void;
 }
@@ -13,7 +13,8 @@ export interface Monitor {
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
 /**
- * Runs MONITOR on a Redis. Uses a socket, because ioredis fails if the packet of the first reply also has a command.
+ * Runs MONITOR on a Redis. Uses a socket, because ioredis fails if the packet of the first reply also contains a
+ * command.
  */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");

@@ -1,7 +1,7 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 
-/** Name of every client without its own address. */
+/** Name of every client that does not connect from the address of a node. */
 export const CLIENT = "client";
 
 /** A proxy in front of a node, to which all other nodes and clients connect. */

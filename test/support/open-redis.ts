@@ -4,7 +4,10 @@ import type { StoreClient } from "../../src/store/connection/client.ts";
 import { openRedis as open, type OpenOptions as StoreOptions } from "../../src/store/connection/open.ts";
 
 export interface OpenOptions extends StoreOptions {
-  /** Timeout in milliseconds. Default 10,000. After half of this time, some shards of a Cluster suffice. */
+  /**
+   * Timeout in milliseconds. Default 10,000. After half of the timeout, connections to only some shards of a Cluster
+   * suffice.
+   */
   readonly connectMs?: number;
 }
 

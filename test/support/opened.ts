@@ -83,7 +83,7 @@ export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
 
 interface SharedOptions {
   readonly runtime?: Runtime;
-  /** Undefined starts the server with the embedded store. */
+  /** If undefined, the server uses the embedded store. */
   readonly redisUrl?: string | undefined;
 }
 
@@ -94,8 +94,8 @@ const freeShares = new Map<string, TestServer[]>();
 
 /**
  * Returns a server with `ADMIN_ENV` for a suite that does not stop it. All test files of a process share the server,
- * because a start costs as much as hundreds of calls. Each suite has its own environments, and a log that begins with
- * the suite.
+ * because a start costs as much as hundreds of calls. Each suite has its own environments, and a log that starts when
+ * the suite begins.
  */
 export function sharedServer(options: SharedOptions = {}): TestServer {
   return forSuite(

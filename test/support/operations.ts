@@ -20,8 +20,8 @@ export async function waitUntilReady(
 }
 
 /**
- * Waits until `count` workers have subscribed to revocations, which is shortly after the workers listen. A worker that
- * subscribes also clears its cache of tokens.
+ * Waits until `count` workers have subscribed to revocations. A worker subscribes shortly after it listens, and then
+ * clears its cache of tokens.
  */
 export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
   const subscribed = async () => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);

@@ -16,7 +16,7 @@ const GO = join(ROOT, "packages/client-go");
 export type Language = "curl" | "TypeScript" | "Python" | "Go";
 
 /**
- * Runs a program with this repository's client for its language.
+ * Runs a program with this repository's client for the program's language.
  *
  * @returns the standard output, or undefined if a tool is missing
  * @throws if the program fails, or if a tool is missing and the environment variable CI is "true"

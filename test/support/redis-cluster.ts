@@ -9,7 +9,7 @@ export interface TestCluster {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   masterOf(key: string): Promise<TestRedis>;
-  /** Returns a look-up function from each key to its current master. */
+  /** Queries the current masters, and returns a function that finds the master of a key among them. */
   masters(): Promise<(key: string) => TestRedis>;
   otherThan(key: string): Promise<TestRedis>;
   /** Starts to move the slot of a key. From this call on, each key of the slot is on one of two masters. */

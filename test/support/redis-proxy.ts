@@ -10,7 +10,7 @@ export interface RedisProxy {
    * follows a response. Requests of subscribers do not count.
    */
   trips(): number;
-  /** Forwards a number of further round trips, and delays the requests after these. */
+  /** Forwards this number of further round trips, and delays all later requests. */
   allow(trips: number): void;
   /** Delays the first request that contains a text, and all later requests, until `allow`. */
   holdFrom(text: string): void;
@@ -21,7 +21,10 @@ export interface RedisProxy {
   close(): Promise<void>;
 }
 
-/** Matches the first bytes of a connection that only subscribes. The proxy forwards its requests without delay. */
+/**
+ * Matches the first bytes of a connection that only subscribes. The proxy forwards the requests of such a connection
+ * without delay.
+ */
 const SUBSCRIBER = /^\*\d+\r\n\$\d+\r\n(?:client|subscribe)\r\n/i;
 
 export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise<RedisProxy> {

@@ -7,7 +7,7 @@ import { newFolder } from "@user-group-service/testing/opened";
 export interface MountedSecrets {
   readonly folder: string;
   pathOf(name: string): string;
-  /** Replaces all secrets at once, because `..data` then links to a new folder. */
+  /** Replaces all secrets in one step, by linking `..data` to a new folder. */
   swap(changed: { readonly [name: string]: string }): void;
 }
 

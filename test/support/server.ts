@@ -37,7 +37,7 @@ export interface ServerOptions {
   readonly runtime?: Runtime;
   /** Path of another release's bundle, for Node. Default: the current build. */
   readonly main?: string;
-  /** Undefined starts the server with the embedded store. */
+  /** If undefined, the server uses the embedded store. */
   readonly redisUrl?: string | undefined;
   readonly tls?: Certificates | undefined;
   /** A server on the same Redis whose environments and tokens this server also uses. */

@@ -41,8 +41,9 @@ import { wrongTypeLayout } from "./layout/wrong-types.ts";
  *
  * @param name name of the store
  * @param open connects to an empty store that no other suite uses
- * @param options `isShared: false` for the embedded store, which serves only one process, takes a millisecond per
- * script, and does not distinguish types of keys; `operator` returns a connection that reaches every node of a Cluster
+ * @param options `isShared` is false for the embedded store. This store serves only one process, takes a millisecond
+ * per script, and does not distinguish types of keys. `operator` returns a connection that reaches every node of a
+ * Cluster
  */
 export function storeContract(
   name: string,

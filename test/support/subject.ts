@@ -5,7 +5,9 @@ import { type ServerOptions, startServer, type TestServer } from "./server.ts";
 
 /** Options of a service that a test attacks or fuzzes. */
 export interface ServiceOptions extends Pick<ServerOptions, "env" | "like" | "redisUrl"> {
-  /** Whether the function starts a Redis for the service. Default: `redisUrl`, or the embedded store. */
+  /**
+   * Whether `startService` starts a Redis for the service. If false, the service uses `redisUrl` or the embedded store.
+   */
   readonly needsRedis?: boolean;
 }
 

@@ -35,7 +35,7 @@ export function watch(admin: Admin, request: Request) {
     /** Settles when the stream ends. */
     ended,
     end: () => end.abort(),
-    /** Waits for the first response. All later changes are then in the stream. */
+    /** Waits for the first response. The stream contains all changes after this response. */
     isOpen: () =>
       waitFor("the stream responds", () => {
         if (failure) throw failure;

@@ -14,7 +14,10 @@ export interface AlertCase {
   readonly series: readonly Input[];
   /** Evaluation time, in promtool's notation. */
   readonly at: string;
-  /** The value in the description, and the labels in addition to those of the rule. Undefined if no alert must fire. */
+  /**
+   * The value in the alert's description, and the labels that the rule does not set itself. Undefined if no alert must
+   * fire.
+   */
   readonly fires?: { readonly value?: string; readonly labels?: readonly string[] };
 }
 

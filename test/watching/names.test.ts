@@ -79,7 +79,7 @@ describe("the names of all alerts", () => {
   );
 });
 
-/** Placeholder in the template of a log message, for reads or changes. */
+/** Placeholder in the template of a log message. It stands for `reads` or `changes`. */
 const KIND = "${" + "kind}";
 
 describe("the documentation for operators", () => {

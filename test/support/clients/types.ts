@@ -72,7 +72,7 @@ export interface ServiceClient {
   close(): void;
 }
 
-/** Fields of a failed call that are the same in all protocols. */
+/** Fields of a failed call that have the same values in all protocols. */
 export interface FailureFields {
   /** Name of the code in Connect, such as `not_found`. */
   readonly code: string;
@@ -88,7 +88,7 @@ export class CallFailure extends Error {
   readonly status: number | undefined;
   /** Value of `WWW-Authenticate`, if the protocol exposes it. */
   readonly challenge: string | undefined;
-  /** Whether the change was made, if the store did not acknowledge it. */
+  /** Outcome of a change that the store did not acknowledge: `not_made` or `unknown`. */
   readonly outcome: string | undefined;
 
   constructor(fields: FailureFields, rest: Pick<CallFailure, "requestId" | "challenge" | "outcome" | "status">) {

@@ -103,7 +103,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await contents(redis(), environment)).toEqual({});
     });
 
-    it("are revoked by only one of several concurrent calls, and for every worker at once", async () => {
+    it("are revoked by only one of several concurrent calls, and then unknown to every worker", async () => {
       const { environment, apiToken, digest, ref } = await create();
       const other = await create({}, environment);
       const listener = newListener();
@@ -172,7 +172,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    it("are revoked with their first issuer, even if all issuers between them are revoked", async () => {
+    it("are revoked with their first issuer, even if all later issuers were revoked before", async () => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const other = await create({}, environment);
@@ -322,7 +322,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("keep their id in a rotation, and the old secret expires at once or after its grace period", async () => {
+    it("keep their id in a rotation, and the old secret expires immediately or after its grace period", async () => {
       const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
       const listener = newListener();
       const rotate = (graceMs: number) => store(listener).rotate(environment, apiToken.id, { graceMs, rotator: "r" });
@@ -401,7 +401,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       }
     });
 
-    it("stay unchanged, and no keys are left behind, if a worker ends before a change", async () => {
+    it("stay unchanged if a worker ends before a change, and no other key changes", async () => {
       const { environment, apiToken, token } = await create();
       const before = await contents(redis(), environment);
       const failing = (script: { readonly name: string }) => testApiTokens(failingAt(client(), script.name));
@@ -458,7 +458,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    // Listeners receive revocations only with subscriptions.
+    // Only a store with subscriptions reports revocations to listeners.
     if (!feeds) return;
     it("are reported to every listener when they are revoked", async () => {
       const listener = newListener();

@@ -256,7 +256,8 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       const reported = (await list(environment))
         .map(({ requestId }) => requestId)
         .filter((id) => id.startsWith("request "));
-      // One call may fail although its change was made, if a concurrent revocation follows at once.
+      // If a concurrent revocation immediately follows a change, the call may fail although its change was made. This
+      // can happen to one call.
       for (const request of made) expect(reported).toContain(request);
       expect(new Set(reported).size).toBe(reported.length);
       expect(reported.length - made.length).toBeLessThanOrEqual(1);
@@ -283,7 +284,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
     it("reports an error if the last event of the previous page has expired", async () => {
       const { environment } = await withGroup();
       const [event] = await list(environment);
-      await waitFor("the event is older", () => Date.now() > (event?.time ?? 0) + 100);
+      await waitFor("the event has expired", () => Date.now() > (event?.time ?? 0) + 100);
       const late = trail({ audit: new Audit(50) });
       const page = { after: `${environment.number}.${event?.id}`, size: 1 };
       await fails(late.list([listed(environment)], {}, page), AuditEventsExpired);

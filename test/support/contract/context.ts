@@ -34,7 +34,7 @@ export interface ContractContext {
   client(worker?: number): StoreClient;
   /** Returns a number of groups or calls: `count`, or less if the store is slow. */
   many(count: number): number;
-  /** Names of changes that replace the token of the group `a`, and functions that make these changes. */
+  /** Changes that replace the token of the group `a`: the name of each change, and a function that makes the change. */
   readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
   /** Returns a connection for reads and writes of stored data, which reaches every node. */
   redis(): ScriptedRedis;
@@ -127,7 +127,7 @@ export function byId(providedId: string, given: Partial<Rotation> = {}): Rotatio
   return { target: { by: "id", providedId }, ...rotation(given) };
 }
 
-/** Returns a rotation. By default, `graceMs` counts as requested by the caller. */
+/** Returns a rotation. By default, the caller has requested the grace period `graceMs`. */
 function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, requestedGraceMs: given.graceMs, requestId: undefined, ...given };
 }

@@ -109,7 +109,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
     });
 
     it.each([BEGIN_DELETION, CLEAR_ENVIRONMENT, REMOVE_MEMBER])(
-      "is continued by the next call if a worker ended before $name",
+      "is continued by the next call if a worker exits before the script $name",
       async (script) => {
         const environment = await create();
         for (const id of ids(5)) await store().getOrCreate(environment, newGroup(id));

@@ -35,7 +35,7 @@ export function environmentContract({ client, clients, redis }: ContractContext)
     });
 
     it.each([ADD_MEMBER, CREATE_ENVIRONMENT])(
-      "are created by the next call if a worker ended before $name",
+      "are created by the next call if a worker exits before the script $name",
       async (script) => {
         const name = named();
         await testEnvironments(failingAt(client(), script.name))

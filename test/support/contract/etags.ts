@@ -30,7 +30,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       }
     });
 
-    it("and event ids increase, even if the store's clock is behind the last change", async () => {
+    it("differ and event ids increase, even if the store's clock is behind the last change", async () => {
       const { environment, group } = await withGroup();
       // At the last change, the store's clock was an hour ahead. Then the clock was set back.
       const ahead = (Date.now() + 3_600_000) * 1000;
@@ -42,7 +42,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
       expect((await eventsOf(client(), environment)).map(({ id }) => Number(id) - ahead).slice(0, 2)).toEqual([2, 1]);
     });
 
-    it("and event ids are not repeated, even if the day's events are lost", async () => {
+    it("and event ids are not repeated, even if Redis loses the events of the day", async () => {
       const { environment, group } = await withGroup();
       const ahead = (Date.now() + 3_600_000) * 1000;
       await setLastVersion(redis(), environment, ahead);

@@ -20,7 +20,7 @@ import { reported } from "./imports.ts";
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
 const HOUR_MS = 3_600_000;
 
-/** Tokens that an import sets: from another system, or from another environment of this service. */
+/** Tests tokens that an import sets. They come from another system, or from another environment of this service. */
 export function importedTokenContract({ store, admin, many }: ContractContext): void {
   const create = async (id = "a", given = imported(id, { name: "A" })) => {
     const environment = await newEnvironment();
@@ -97,7 +97,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       );
       expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(environment, token)).providedId).toBe("b");
-      // The group that had the token before can no longer revoke the token.
+      // A change of the group that had the token before can no longer revoke the token.
       await store().rotate(environment, byId("a"));
       await admin().delete(environment, "a");
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
@@ -136,7 +136,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
-    it("has its full grace period after an import has replaced it", async () => {
+    it("stays valid for its full grace period if an import replaces it", async () => {
       const { environment, token } = await create();
       await admin().import(environment, [imported("a")], { ...EVERY, graceMs: 48 * HOUR_MS });
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeGreaterThan(Date.now() + 47 * HOUR_MS);

@@ -21,7 +21,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect((await next.getOrCreate(environment, newGroup("a"))).group).toEqual(second);
     });
 
-    it("fails for tokens of a missing key", async () => {
+    it("fails for tokens that a missing key encrypted", async () => {
       const { environment, group } = await withGroup();
       const without = store({ ring: [NEXT] });
       await fails(without.getOrCreate(environment, newGroup("a")), RecordUnreadable);

@@ -38,7 +38,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       await store().update(environment, "a", { name: "Last" }, again.etag);
     });
 
-    it.each(replacements)("fails for a retry if its token was replaced by %s", async (_what, replace) => {
+    it.each(replacements)("fails for a retry if the new token was replaced by %s", async (_what, replace) => {
       for (const target of ["token", "id"]) {
         const { environment, group } = await withGroup();
         const given = { requestId: "r", graceMs: 60_000 };

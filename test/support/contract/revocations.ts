@@ -53,7 +53,7 @@ export function revocationContract({ store, admin, client, redis, withGroup }: C
       expect(await events(environment)).toHaveLength(4);
     });
 
-    it("can give the current token a grace period, but revokes an older token at once", async () => {
+    it("can give the current token a grace period, but revokes an older token immediately", async () => {
       const { environment, group } = await withGroup();
       const { token } = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
       const info = await admin().revokeTokens(environment, "a", "r", BY, HOUR_MS);

@@ -38,7 +38,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store({ worker: 1 }).getOrCreate(environment, newGroup("a"))).group).toEqual(rotated);
   });
 
-  it("revokes the old token at once, on every worker", async () => {
+  it("immediately revokes the old token on every worker", async () => {
     const { environment, group } = await create();
     expect(await store().resolve(environment, group.token)).toMatchObject({ providedId: "a" });
     const { token } = await store().rotate(environment, rotation(group.token));
@@ -131,7 +131,7 @@ function refusals({ store, redis, withGroup }: ContractContext): void {
   it.each([
     ["unknown", newUserGroupToken()],
     ["unknown, with another digest", newUserGroupToken()],
-    ["cut", newUserGroupToken().slice(0, -1)],
+    ["truncated", newUserGroupToken().slice(0, -1)],
     ["an API token", newApiToken()],
     ["of another format", "imported-token-0001"],
     ["empty", ""],

@@ -54,7 +54,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
   const given = { reason: "unpaid invoice", message: "Please call us." };
 
   describe("a suspended group", () => {
-    it("is suspended in the answer of every call, until a call resumes the group with unchanged values", async () => {
+    it("is suspended in the answer of every call until it is resumed, and keeps its values", async () => {
       const { environment, group } = await withGroup();
       const info = await admin().suspend(environment, "a", given);
       const { suspension } = info;
@@ -178,7 +178,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       expect((await store().get(environment, "b")).suspension).toEqual(expired(expireTime));
     });
 
-    it("can be created with an expiry time in the past, and is suspended at once", async () => {
+    it("can be created with an expiry time in the past, and is then suspended immediately", async () => {
       const { environment } = await withGroup();
       const { group, created } = await store().getOrCreate(environment, newGroup("b", { expireTime: 1 }));
       expect([created, group.suspension]).toEqual([true, expired(1)]);

@@ -24,7 +24,7 @@ import {
 const [OLD] = RING as [RingKey];
 
 export function tokenKeyContract({ store, admin, client, redis, many }: ContractContext): void {
-  /** Returns the key administration of a worker whose service has only these environments. */
+  /** Returns the administration of encryption keys for a service that has only these environments. */
   const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => keysOn(client(), ring, environments);
   const keysOn = (on: StoreClient, ring: readonly RingKey[], environments: readonly Environment[]) => {
     const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));
@@ -134,7 +134,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(Math.abs(readTime - (keys[2]?.lastEncryptTime ?? 0))).toBeLessThan(MINUTE);
     });
 
-    it("cannot be retired while it is the first key of the ring, while a group needs it, or soon after a worker has used it", async () => {
+    it("cannot be retired if it is first in the ring, a group needs it, or a worker has used it recently", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       await noteKeyUse(client(), OLD);

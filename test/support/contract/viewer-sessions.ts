@@ -134,21 +134,24 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
     it.each<[string, string | undefined]>([
       ["the group", undefined],
       ["one viewer", "bob"],
-    ])("stay revoked if Redis loses the revocation and %s is revoked again", async (_title, viewerId) => {
-      const { environment } = await withGroup();
-      const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
-      const first = await session(environment, viewerId);
-      await end();
-      const second = await session(environment, viewerId);
-      await end();
-      await loseRevocations(redis(), environment, "a", first.teamId);
-      expect(await isEnded(environment, second)).toBe(true);
-      // In practice, a failover takes longer than a millisecond, so the next generation is a later time.
-      await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
-      await end();
-      expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
-      expect(await isEnded(environment, await session(environment, viewerId))).toBe(false);
-    });
+    ])(
+      "stay revoked if Redis loses the revocations and the sessions of %s are revoked again",
+      async (_title, viewerId) => {
+        const { environment } = await withGroup();
+        const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
+        const first = await session(environment, viewerId);
+        await end();
+        const second = await session(environment, viewerId);
+        await end();
+        await loseRevocations(redis(), environment, "a", first.teamId);
+        expect(await isEnded(environment, second)).toBe(true);
+        // In practice, a failover takes longer than a millisecond, so the next generation is a later time.
+        await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
+        await end();
+        expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
+        expect(await isEnded(environment, await session(environment, viewerId))).toBe(false);
+      },
+    );
   });
 }
 

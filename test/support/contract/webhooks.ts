@@ -240,7 +240,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await webhooks().deliveries(environment, webhook.id)).toHaveLength(MAX_DELIVERIES);
     });
 
-    it("disables the webhook after three days of failures and writes an event, until an update enables the webhook", async () => {
+    it("disables a webhook after three days of failures and writes an event; an update enables the webhook again", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       const fail = async (failingSince: number) => {

@@ -1,7 +1,7 @@
 """Sends bursts of concurrent unary calls to a server, each burst on a new channel.
 
-Arguments: host and port, path of the method, request message in hexadecimal, API token, number of bursts, number of
-calls per burst, and deadline of a call in seconds. Prints one JSON object per burst with the number of calls per code.
+Arguments: HOST:PORT METHOD_PATH REQUEST_IN_HEX API_TOKEN BURSTS CALLS_PER_BURST DEADLINE_IN_SECONDS
+Prints one JSON object per burst with the number of calls per code.
 """
 
 import collections

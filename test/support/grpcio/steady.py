@@ -1,6 +1,6 @@
 """Makes unary calls to several servers in turn until the standard input ends. Does not retry failed calls.
 
-Arguments: servers as HOST:PORT, separated by commas; path of the method; request message in hexadecimal; API token.
+Arguments: HOST:PORT,HOST:PORT,... METHOD_PATH REQUEST_IN_HEX API_TOKEN
 At the end, prints a JSON object with the number of calls per code and details.
 """
 

@@ -20,7 +20,7 @@ import { sendBy } from "../redis-of.ts";
 import { keysOf } from "../stored-state.ts";
 import { AUDIT, BY } from "../stores.ts";
 
-/** A change with a deadline can reach Redis after its caller has already received an error. */
+/** Tests changes that reach Redis after their deadline, when their callers have already received an error. */
 export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   type Send = ReturnType<typeof sendBy>;
   const digest = "00AAAAAAAAAAAAAAAAAAAA";
@@ -64,7 +64,7 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   };
 
   describe("a change that reaches Redis after its deadline", () => {
-    it.each(Object.keys(changes))("is rejected, although it succeeds before its deadline: %s", async (name) => {
+    it.each(Object.keys(changes))("is rejected, and succeeds before its deadline: %s", async (name) => {
       const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
       const change = changes[name] ?? expect.fail("no such change");

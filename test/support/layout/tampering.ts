@@ -19,8 +19,8 @@ const FIELDS = [
 const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mapping];
 
 /**
- * Damaged or misplaced records must cause errors. A client that can write to Redis is trusted, because it could also
- * change the values of groups.
+ * Tests that damaged or misplaced records cause errors. Clients that can write to Redis are trusted, because they could
+ * also change the values of groups.
  */
 export function tamperingLayout(context: ContractContext): void {
   describe("a damaged record", () => {
@@ -41,7 +41,7 @@ function fields(context: ContractContext): void {
   const { store, redis } = context;
   let groups: ReturnType<typeof twoGroups> | undefined;
 
-  /** Damages the first of two groups that all tests share, and repairs it after the test. */
+  /** Damages the first of two groups that all tests share, and repairs the group after the test. */
   async function damaged(damage: (key: string) => Promise<unknown>) {
     groups ??= twoGroups(context);
     const { environment, group, a } = await groups;
@@ -117,7 +117,7 @@ function moves(context: ContractContext): void {
     await fails(store().update(environment, "a", {}), RecordUnreadable);
   });
 
-  it("with all fields of another group is a copy with its own id, and the token still resolves to the other group", async () => {
+  it("with all fields of another group is a copy under its own id, but the token resolves to the other group", async () => {
     const { environment, group, other, a, b } = await twoGroups(context);
     await copy(b, a, FIELDS);
     const { group: copied } = await store().getOrCreate(environment, newGroup("a"));

@@ -20,7 +20,10 @@ import { keysOf } from "../stored-state.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** The index only finds the group of a token. The token is valid only if the group's record also contains it. */
+/**
+ * Tests the index, which only finds the group of a token. The token is valid only if the group's record also contains
+ * the token.
+ */
 export function tokenIndexLayout({ store, admin, redis, many }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
@@ -46,7 +49,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
   };
 
   describe("the index of tokens", () => {
-    it("has one entry after concurrent creations of a group, and the other calls leave no keys", async () => {
+    it("has one entry after concurrent creations of one group, and no other keys are left", async () => {
       const environment = await newEnvironment();
       const create = (_: unknown, worker: number) => store({ worker }).getOrCreate(environment, newGroup("a"));
       await Promise.all(Array.from({ length: many(100) }, create));
@@ -124,7 +127,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
       }
     });
 
-    it("has one entry for a token that several imports assign concurrently, and it refers to the token's group", async () => {
+    it("has one entry, with the right group, for a token that several imports assign concurrently", async () => {
       for (let round = 0; round < many(20); round++) {
         const environment = await newEnvironment();
         const token = foreignToken();

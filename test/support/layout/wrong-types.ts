@@ -38,7 +38,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(Object.keys(await contents(redis(), environment))).toHaveLength(2);
     });
 
-    it("instead of the token index causes errors, and no change is made in part", async () => {
+    it("instead of the token index causes errors, and no call changes any data", async () => {
       const { environment, group } = await withGroup();
       const { number } = environment;
       for (let i = 0; i < 256; i++) {
@@ -59,7 +59,7 @@ export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractCont
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("instead of the list of ids causes errors, and no change is made in part", async () => {
+    it("instead of the list of ids causes errors, and no call changes any data", async () => {
       const environment = await newEnvironment();
       await redis().set(`${keysOf(environment, "a").prefix}ids`, "x");
       const before = await contents(redis(), environment);

@@ -50,7 +50,7 @@ function jsonOf(schema: Schema): fc.Arbitrary<unknown> {
   return fc.jsonValue({ maxDepth: 2 }).filter((value) => faultOf(schema, value) === undefined && !hasProto(value));
 }
 
-/** Returns whether a value contains the key `__proto__`, which parsing JSON into an object loses. */
+/** Returns whether a value contains the text `__proto__`. A parser of JSON may lose a key with this name. */
 function hasProto(value: unknown): boolean {
   return JSON.stringify(value).includes("__proto__");
 }

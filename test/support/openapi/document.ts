@@ -158,8 +158,8 @@ export function answerOf({ operationId, responses }: Operation, status: number) 
 }
 
 /**
- * Converts a request to the documented form. The service accepts more forms of proto3 JSON: `null` for an absent field,
- * numbers as strings, enum values by number, and unknown fields.
+ * Converts a request to the documented form. The service also accepts other forms of proto3 JSON. These are `null` for
+ * an absent field, numbers as strings, enum values by number, and unknown fields.
  */
 export function canonical(schema: Schema, value: unknown): unknown {
   const { type, properties, items, enum: names } = resolved(schema);

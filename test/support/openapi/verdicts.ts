@@ -11,7 +11,7 @@ import { suiteServer } from "../opened.ts";
 import { type Known, mutated, ODD, validOf } from "./arbitraries.ts";
 import { answerOf, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
 
-/** Reasons of errors in the form of a request. */
+/** Reasons with which the service rejects an invalid request. */
 const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
 
 /** Messages of rules that a schema cannot express. The descriptions of the fields contain these rules. */
@@ -33,7 +33,7 @@ interface Sent {
  * Sends generated requests to every operation with JSON. Expects the service to reject exactly the requests that the
  * document rejects, and expects every response to match the document.
  *
- * @param numRuns number of valid requests per operation, and of mutated requests
+ * @param numRuns number of valid requests, and number of mutated requests, per operation
  */
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
@@ -235,7 +235,7 @@ function isFlatText(body: unknown): boolean {
   );
 }
 
-/** Returns whether all strings in a value are valid Unicode, because JSON can also contain invalid Unicode. */
+/** Returns whether all strings in a value are valid Unicode. JSON can also contain invalid Unicode. */
 function isWellFormed(value: unknown): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
