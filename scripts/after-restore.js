@@ -1,12 +1,12 @@
 /*
  * Prints the changes to repeat after a restore of Redis from a backup. A restore brings back tokens, groups and
- * environments that were revoked or deleted after the backup. The script reads the audit trail of an environment since
- * the backup in the format of `ugs audit --json`, and prints `ugs` commands:
+ * environments that were revoked or deleted after the backup. The input is the audit trail of an environment since the
+ * backup, in the format of `ugs audit --json`. The output is `ugs` commands:
  *
  *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl      before the restore, or from a copy
  *   node scripts/after-restore.js ENV < trail.jsonl > again.sh                 read it, then: sh -e again.sh
  *
- * The commands are safe to repeat. Exit code 3 means that the token or group does not exist any more.
+ * The commands are safe to repeat. A command exits with code 3 if its token or group does not exist any more.
  */
 import { text } from "node:stream/consumers";
 
@@ -66,13 +66,13 @@ if (lastOfIt?.method === "DeleteEnvironment") {
 
 if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" && actorId !== "service"))
   console.log(
-    "# signing keys: the keys from before a rotation are in use again; if one of these keys has leaked: ugs signing-key rotate --end-sessions",
+    "# signing keys: the restore has undone a rotation; if an old key has leaked: ugs signing-key rotate --end-sessions",
   );
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
   else if (methods.includes("RotateApiToken")) {
-    // The restore has removed the new secret, and the old secret is valid again. If the file exists, an earlier run has
-    // already rotated the token.
+    // The restore has removed the new secret, and the old secret is valid again. If the file exists, an earlier run of
+    // this command has already rotated the token.
     const file = quoted(`${id}.token`);
     write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
@@ -80,7 +80,7 @@ for (const [id, methods] of methodsBy("apiTokenId")) {
   else console.log(`# API token ${id}: its name or expiry time was changed (ugs token update)`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
-  // Events after a deletion concern a new group, created by a call or an import.
+  // Events after a deletion concern a new group with the same id.
   const last = methods
     .slice(methods.lastIndexOf("DeleteUserGroup") + 1)
     .findLast((method) => /^(?:Suspend|Resume)UserGroup$/.test(method));

@@ -22,7 +22,7 @@ const COMMON = {
   format: /** @type {const} */ ("esm"),
   logLevel: /** @type {const} */ ("warning"),
   write: /** @type {const} */ (false),
-  // Minified code is faster to parse. The names are kept and the lines are short, so that stack traces are readable.
+  // Minified code is faster to parse. Stack traces stay readable, because names are kept and lines are short.
   minifySyntax: true,
   minifyWhitespace: true,
   lineLimit: 120,
@@ -32,7 +32,7 @@ const COMMON = {
  * Bundles the service and its command line, with `LICENSES.txt` and `package.json`. The bundle needs no node_modules,
  * and starts more than twice as fast as 400 separate files.
  *
- * @param {string} outdir this function removes other files in the folder
+ * @param {string} outdir the output folder; the function removes all other files in it
  */
 export async function bundleService(outdir) {
   const { outputFiles } = await build({
@@ -43,7 +43,7 @@ export async function bundleService(outdir) {
     splitting: true,
     // Prefer ES modules, because esbuild removes unused code of ES modules.
     mainFields: ["module", "main"],
-    // Without this entry, esbuild would write a file for each of these unused modules.
+    // The service does not use these modules. Without this entry, esbuild would write a file for each of the modules.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
@@ -83,7 +83,12 @@ async function manifest() {
   return `${JSON.stringify(fields, undefined, 2)}\n`;
 }
 
-/** src/rest/pages/ reads the copies at the first request. @param {string} outdir @param {readonly string[]} paths */
+/**
+ * Returns copies of files in the output folder. src/rest/pages/ reads the copies at the first request.
+ *
+ * @param {string} outdir
+ * @param {readonly string[]} paths
+ */
 function copies(outdir, paths) {
   return Promise.all(
     paths.map(async (path) => ({
@@ -125,7 +130,7 @@ async function bundleConsole(outdir) {
 }
 
 /**
- * The bundles contain no npm packages: the benchmarks load all packages from node_modules.
+ * Bundles benchmarks without npm packages: the benchmarks load all packages from node_modules.
  *
  * @param {string[]} entryPoints files of `bench/`; each output has the same path below `dist-bench/`
  */
@@ -145,8 +150,8 @@ export async function bundleBench(entryPoints) {
 }
 
 /**
- * Writes only changed files, and each file atomically, because a service that runs from this folder can start workers
- * at any time.
+ * Writes only changed files, and each file atomically. A service that runs from this folder can start workers at any
+ * time.
  *
  * @param {string} folder
  * @param {readonly { path: string, contents: Uint8Array, mode?: number }[]} files

@@ -4,9 +4,10 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * Each rule has a folder, and the paths that the files of the folder may import in addition to each other. A path is a
- * folder, a file or an npm package. `FOLDER/*` means the files in a folder, without subfolders. The rule with the
- * longest folder applies. Files in a folder without a rule may import any path, and so may tests outside the transport.
+ * Each rule has a folder and a list of paths. The files of the folder may import these paths, and each other. A path is
+ * a folder, a file or an npm package. `FOLDER/*` means the files in a folder, without subfolders. The rule with the
+ * longest folder applies. Two groups of files may import any path: files in a folder without a rule, and tests outside
+ * the transport.
  */
 const RULES = [
   ["src/domain", "ipaddr.js"],
@@ -86,7 +87,10 @@ const RULES = [
   ["scripts/openapi", "package.json", "src/domain/events.ts", "@bufbuild", "esbuild"],
 ];
 
-/** The rule of the transport's tests. Other services use this library, so the tests must not use this service. */
+/**
+ * The rule of the transport's tests. The transport is a library for any service, so its tests must not use this
+ * service.
+ */
 const TRANSPORT_TESTS = [
   "packages/transport",
   ...["@user-group-service/testing", "@bufbuild", "@connectrpc", "esbuild", "fast-check", "vitest"],

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The whole gate: generated code, breaking changes of the protos, format, lint, import rules, import cycles, tests
-# outside the projects of vitest, types, forbidden phrases.
+# Runs all checks of the gate: generated code, breaking changes of the protos, format, lint, import rules and import
+# cycles. Also checks types, and finds tests outside the projects of vitest and forbidden phrases.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
 
-# The files that 'npm run generate' writes, with digests.
+# Prints the digests of the files that 'npm run generate' writes.
 generated() {
   find gen packages/transport/test/gen test/fixtures/viewer-sessions.json README.md deno.json deploy/helm/values.schema.json -type f -exec sha256sum {} + | sort
 }

@@ -1,6 +1,6 @@
-// Writes the README's table of settings, the variables that Deno may read, and the settings that values of the Helm
-// chart may contain. The source is the table in src/config/settings.ts. Node 20 does not run TypeScript, so this script
-// bundles that file first.
+// Writes the settings into the README (table), deno.json (variables that Deno may read) and the Helm chart (permitted
+// values). The source is the table in src/config/settings.ts. Node 20 does not run TypeScript, so this script bundles
+// that file first.
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -30,7 +30,10 @@ await rewrite("README.md", /(?<=^\| variable \| default \| \|\n\|---\|---\|---\|
 const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
 
-/** Settings that the chart sets, and credentials, which belong in a Secret. */
+/**
+ * Settings that the values of the chart may not contain: settings that the chart itself sets, and credentials, which
+ * belong in a Secret.
+ */
 const NOT_IN_VALUES = new Set([
   ...["HOST", "PORT", "METRICS_PORT", "SHUTDOWN_TIMEOUT", "SHUTDOWN_DELAY", "REDIS_URL", "MIN_REPLICAS_ACK"],
   ...["REDIS_PASSWORD_FILE", "REDIS_CA_FILE", "REDIS_SENTINEL_PASSWORD", "REDIS_SENTINEL_PASSWORD_FILE"],

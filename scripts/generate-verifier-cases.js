@@ -1,6 +1,6 @@
 // Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions for the tests of verifiers. The keys are
-// only for these tests. Each ECDSA signature of the same data differs, so the script keeps the existing signatures of
-// the file.
+// only for these tests. ECDSA signatures of the same data differ, so the script keeps the existing signatures of the
+// file.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

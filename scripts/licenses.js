@@ -5,13 +5,16 @@ import { resolve } from "node:path";
 const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
-/** Packages whose source maps contain a folder of their repository. The key is the name of this folder. */
+/**
+ * The package by the folder name in its source maps. These source maps name a folder of the repository instead of the
+ * package.
+ */
 const FOLDERS = new Map([["shared", "lucide-preact"]]);
 const MIT_PERMISSION = /Permission is hereby granted.*/s;
 
 /**
  * Returns the licences for a bundle: our licence, and the licences of all packages in the bundle. The source maps also
- * list packages that other packages bundle.
+ * list packages inside the bundles of other packages.
  *
  * @param {string} root folder of our licence
  * @param {readonly { path: string, text: string }[]} maps the source maps

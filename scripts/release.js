@@ -76,7 +76,7 @@ function packNpm(key, directory, name) {
   if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
   writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
   cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
-  // The README of the service also uses the name for the image and other objects, so the name stays.
+  // In the README of the service, the name also stands for the image and other objects, so this README keeps the name.
   const readme =
     key === "service"
       ? withLinks(read("README.md"), "", name, name)

@@ -87,14 +87,15 @@ new=$old
 while [ "$new" = "$old" ]; do
   [ $SECONDS -lt $seconds ] || fail "no other master within $seconds s; the pause ends by itself, and $old_host:$old_port continues"
   sleep 0.1
-  # Pause changes until the switch, because the old master could acknowledge changes that are then lost.
+  # Pause changes until the switch. Otherwise the old master could acknowledge changes that the failover loses.
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
   new=$(master 2>/dev/null) || new=$old
   new=${new:-$old}
 done
 say "+switch-master: the master is ${new/ /:}"
 
-# Sentinel sends the same command, but maybe after the pause. The paused changes would then run before the command.
+# Sentinel also sends REPLICAOF, but maybe after the pause. The old master would then run the paused changes first, and
+# lose them.
 read -r new_host new_port <<<"$new"
 ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
   fail "$old_host:$old_port cannot become a replica: stop it, because it may accept changes that are lost"

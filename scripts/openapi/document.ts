@@ -20,7 +20,7 @@ const DESCRIPTION = `User groups, their tokens and viewer sessions.
 
 Each operation of a service, such as \`POST /usergroup.v1.UserGroupService/GetUserGroup\`, is a method over [Connect](https://connectrpc.com/docs/protocol) with JSON. The same paths serve the methods over gRPC and gRPC-Web. Streams are not in this document.
 
-The document describes one form of each request. The service also accepts the other forms of proto3 JSON: field names of the proto files (\`user_group_id\`), numbers as strings, enum values as numbers, \`null\` for an unset field, and unknown fields, which the service ignores. Strings must be valid Unicode, and objects must not have duplicate keys.
+The document describes one form of each request. The service also accepts the other forms of proto3 JSON: field names of the proto files (\`user_group_id\`), numbers as strings, enum values as numbers, and \`null\` for an unset field. The service ignores unknown fields. Strings must be valid Unicode, and objects must not have duplicate keys.
 
 | keyword | meaning |
 |---|---|
@@ -61,7 +61,10 @@ export function documentOf({ services, registry, api, version }: DocumentSources
     tags: [
       { name: "REST", description: "JSON over HTTP, for back ends without gRPC or Connect." },
       ...services.map(({ name, typeName }) => ({ name, description: `\`${typeName}\`` })),
-      { name: "Webhooks", description: "Messages that the service sends to webhooks, signed by Standard Webhooks." },
+      {
+        name: "Webhooks",
+        description: "Messages that the service sends to webhooks, signed according to Standard Webhooks.",
+      },
       {
         name: "Operation",
         description: "Endpoints for operators. If `METRICS_PORT` is set, only that port serves these endpoints.",

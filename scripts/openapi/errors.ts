@@ -3,7 +3,7 @@ import type { JsonSchema } from "./rules.ts";
 import { refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
 
-/** The statuses that have a response of their own. Errors with other statuses share one response. */
+/** The statuses with one response each. All errors with other statuses share one response. */
 const OF_CALLS = [400, 401, 403, 404, 409, 412, 429, 500, 503, 504];
 
 type ErrorForm = "Connect" | "Rest";
@@ -15,10 +15,13 @@ export interface ErrorComponents {
   readonly rest: (reason: string) => JsonSchema;
 }
 
-/** Creates the errors from the table of reasons. An operation has a response for each possible status. */
+/**
+ * Creates the schemas and responses of errors from the table of reasons. An operation has a response for each possible
+ * status.
+ */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons) };
-  /** Responses that several operations share: the errors of all operations with a token. */
+  /** Responses that operations share: the errors of every operation that needs an API token. */
   const common = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].flatMap(([status, group]) => {
       const shared = group.filter(({ reason }) => isCommon(reason));
@@ -51,7 +54,10 @@ export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   return { schemas: schemasOf(reasons), responses, of, rest };
 }
 
-/** No schema may have the name of a response, because client generators use one name for a response and its schema. */
+/**
+ * Returns the name of a response. No schema may have this name, because client generators name schemas and responses
+ * alike.
+ */
 const nameOf = (form: ErrorForm, status: string) => `${form}${status === "default" ? "Other" : status}`;
 
 function overConnect(reason: Reason): Reason {

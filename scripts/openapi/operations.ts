@@ -16,7 +16,7 @@ export interface Components {
   readonly tables: Tables;
 }
 
-/** The ways to send an API token. A call uses one of these ways. See `securitySchemes` in document.ts. */
+/** The ways to send an API token. Each call uses one of them. See `securitySchemes` in document.ts. */
 export const API_TOKEN_SCHEMES = [{ bearer: [] }, { token: [] }, { exploToken: [] }];
 
 /**

@@ -29,7 +29,7 @@ const only =
   (...names: readonly string[]): Rule =>
   ({ method: { name } }) =>
     names.includes(name);
-/** Like `only`, but not for the REST path, because that path reports an inactive token instead of an error. */
+/** Like `only`, except for ResolveViewer over REST, which returns `active: false` instead of an error. */
 const onlyRpc =
   (...names: readonly string[]): Rule =>
   (calling) =>
@@ -104,7 +104,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   ),
   TOKEN_REPLACED: only("RotateUserGroupToken"),
   ENVIRONMENT_FULL: only("GetUserGroup"),
-  // An import reports these reasons for a group, not for the call.
+  // In an import, these reasons concern one group, not the whole call.
   USER_GROUP_EXISTS: never,
   TOKEN_TAKEN: never,
   TOKEN_NOT_IMPORTABLE: never,

@@ -25,7 +25,7 @@ const SUCCESS = { type: "integer", format: "int64", const: 1 };
 
 const TAGS = ["Customer", "Testing", null];
 
-/** Returns the id of a group and the fields that callers set, in the message of a request. */
+/** Returns the fields of a request that contain values of the group: the id, and the fields that callers set. */
 function groupFieldsOf(registry: Registry, message: string): readonly DescField[] {
   const fields = registry.getMessage(message)?.fields ?? [];
   return fields.filter(({ name }) => name !== "update_mask" && name !== "etag");
@@ -45,7 +45,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     team_id: {
       type: "integer",
       format: "int64",
-      description: "Internal id, below 2^53. Callers do not need to store it.",
+      description: "Internal id, below 2^53. Callers do not need to store the internal id.",
     },
     token: {
       type: "string",
@@ -81,7 +81,11 @@ export function restSchemas(components: Components, registry: Registry): RestSch
         reason: { type: "string", description: "Reason for operators. `EXPIRED` if `expire_time` has passed." },
         message: { type: "string", description: "The message that the page shows." },
         suspend_time: { type: "string", format: "date-time" },
-        until: { type: "string", format: "date-time", description: "The time at which the suspension ends by itself." },
+        until: {
+          type: "string",
+          format: "date-time",
+          description: "The time at which the suspension ends automatically.",
+        },
       },
     },
   };
@@ -147,7 +151,10 @@ export function restSchemas(components: Components, registry: Registry): RestSch
       required: ["success", "session", "id", "expire_time", "refresh_time"],
       properties: {
         success: SUCCESS,
-        session: { type: "string", description: "The session, a signed JWT. The service cannot show it again." },
+        session: {
+          type: "string",
+          description: "The session, a signed JWT. The service does not store the session and cannot show it again.",
+        },
         id: { type: "string", description: "The claim `jti` of the session." },
         expire_time: { type: "string", format: "date-time" },
         refresh_time: {
@@ -166,7 +173,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
     RestViewer: {
       type: "object",
       description:
-        "The group of the token. If `active` is true, the fields up to `properties` are present. If `active` is false, the response has no further fields, except for a suspended group.",
+        "The group of the token. If `active` is true, `sub`, `environment`, `team_id`, `name`, `mapping` and `properties` are present. If `active` is false, the response has no further fields, except for a suspended group.",
       required: ["active"],
       properties: {
         active: { type: "boolean" },
@@ -186,7 +193,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
         jti: {
           type: "string",
           description:
-            "Id of the viewer session. This field and the following fields are present only for a viewer session.",
+            "Id of the viewer session. `jti`, `aud`, `viewer_id`, `origin`, `ext` and `iat` are present only for a viewer session.",
         },
         aud: { type: "string", description: "Audience of the session." },
         viewer_id: { type: ["string", "null"], description: "The person within the group." },
@@ -241,7 +248,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
       get: operation("getUser", "usergroup.v1.UserGroupService/GetUserGroup", "read", {
         summary: "Get User",
         description:
-          "Returns a user group. If the group does not exist, creates the group, which requires the role `manage`. An existing group stays unchanged. But if the request contains `name` or `properties`, the response contains these values of the request.\n\nThe fields can also be in a JSON body, which OpenAPI cannot describe for GET. If a field is in both, the values must be equal.",
+          "Returns a user group. If the group does not exist, creates the group, which requires the role `manage`. An existing group stays unchanged. But if the request contains `name` or `properties`, the response contains the values of the request instead of the stored values.\n\nThe fields can also be in a JSON body, which OpenAPI cannot describe for GET. If the query and the body contain the same field, the values must be equal.",
         parameters: groupFieldsOf(registry, GET).map(({ name, fieldKind }) => ({
           ...(fieldKind === "scalar" ? query(name, field(GET, name)) : jsonText(name)),
           ...(name === "user_group_id" && { required: true }),
@@ -263,7 +270,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
       post: operation("rotateUser", "usergroup.v1.UserGroupService/RotateUserGroupToken", "manage", {
         summary: "Rotate the token of a user group (Create User)",
         description:
-          "Replaces the token of a user group. The old token is revoked at once, or after a grace period. Never creates a user group.",
+          "Replaces the token of a user group. The old token is revoked immediately, or after a grace period. Never creates a user group.",
         parameters: [
           header(
             "Idempotency-Key",
@@ -296,7 +303,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
       post: operation("createViewerSession", "usergroup.v1.ViewerService/CreateViewerSession", "resolve", {
         summary: "Create Viewer Session",
         description:
-          "Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group. A request with the id of the group requires the role `read`.",
+          "Creates a viewer session of a user group. The session is a signed JWT for use in a page, in place of the token of the group. A request with the id of the group requires the role `read`.",
         requestBody: json("RestSessionRequest"),
         responses: ok("The session.", "RestSession"),
       }),
@@ -309,7 +316,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
     "/e/{environment}/{tag}/.well-known/openid-configuration": published("issuer", "application/json", {
       notFound,
       summary: "Issuer",
-      description: "The issuer of an environment, and the URL of its keys.",
+      description: "The issuer of an environment, and the URL of the public keys.",
     }),
     "/healthz": probe("isAlive", "The process is running."),
     "/readyz": probe("isReady", "Redis answers reads, and the process is not shutting down.", {
@@ -320,7 +327,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
           in: "query",
           allowEmptyValue: true,
           description:
-            "If this parameter is present, the endpoint reports whether Redis accepts changes, instead of whether Redis answers reads. The service ignores the value.",
+            "If this parameter is present, with any value, the endpoint reports whether Redis accepts changes. Without the parameter, the endpoint reports whether Redis answers reads.",
           schema: { type: "string" },
         },
       ],

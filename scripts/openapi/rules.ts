@@ -41,7 +41,7 @@ interface Rules {
   readonly isVisible: boolean;
 }
 
-/** A rule of a message: exactly one of these fields is set, or at most one of them. */
+/** A rule of a message: exactly one of the fields is set or, unless `isRequired`, at most one. */
 export interface Choice {
   readonly fields: readonly DescField[];
   readonly isRequired: boolean;
@@ -163,7 +163,10 @@ function textKeywords(rules: StringRules, where: string): JsonSchema {
   };
 }
 
-/** Returns whether the rules of a field accept its default: an empty string or list, zero, the first enum value. */
+/**
+ * Returns whether the rules of a field accept the default of the field: an empty string or list, zero, the first enum
+ * value.
+ */
 export function allows({ fieldKind }: DescField, { field: rules }: Rules): boolean {
   const type = rules?.type;
   if (fieldKind === "list") return type?.case !== "repeated" || type.value.minItems === 0n;
@@ -181,7 +184,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** @throws Error if an unknown rule is set, because this rule would be missing in the document */
+/** Checks that only known rules are set. @throws Error for an unknown rule, because the document would lack the rule */
 function requireOnly(
   rules: Message,
   desc: DescMessage,

@@ -18,7 +18,7 @@ export function refTo(name: string): JsonSchema {
 
 /**
  * Creates the schemas of messages and enums in the canonical form of proto3 JSON
- * (https://protobuf.dev/programming-guides/json/), with fields in lowerCamelCase and enum values by name. Adds each
+ * (https://protobuf.dev/programming-guides/json/). Fields are in lowerCamelCase, and enum values are names. Adds each
  * requested schema to `all`, with all schemas to which it refers.
  */
 export class Schemas {
@@ -95,16 +95,14 @@ export class Schemas {
     };
   }
 
-  /**
-   * A field without presence is required if its default is refused. A field with presence is required only by a rule.
-   */
+  /** Returns whether a rule requires the field, or refuses the default of a field without presence. */
   private isRequired(field: DescField): boolean {
     const rules = this.rules.of(field);
     if (rules.field?.required) return true;
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
-  /** Requires exactly one field of a rule, or at most one field. A string without presence is unset if it is empty. */
+  /** Returns the keyword of a choice. A string without presence is unset if the string is empty. */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
     const wrong = fields.find(
       ({ presence, fieldKind, scalar }) =>
@@ -130,7 +128,7 @@ export class Schemas {
   }
 }
 
-/** Requires exactly one field of a oneof, or at most one field. */
+/** Returns the keyword of a oneof: exactly one of its fields is set or, unless the oneof is required, at most one. */
 function choiceOf(oneof: DescOneof): JsonSchema {
   const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
   return choice(

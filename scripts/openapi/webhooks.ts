@@ -7,7 +7,9 @@ const OTHER_TYPES = {
   "webhook.events_missed": "Events were removed before their delivery. Read all groups again.",
 } as const;
 
-/** The field with the id of the changed resource, and the description of the field, by the first part of a type. */
+/**
+ * By the first part of an event type: the field with the id of the changed resource, and the description of this field.
+ */
 const RESOURCES: { readonly [part: string]: readonly [field: string, description: string] } = {
   user_group: ["user_group_id", "Id of the user group."],
   viewer_sessions: ["user_group_id", "Id of the user group to which the sessions belong."],
@@ -18,7 +20,7 @@ const RESOURCES: { readonly [part: string]: readonly [field: string, description
 const HEADERS = [
   ["webhook-id", "Id of the event. Each attempt has the same id."],
   ["webhook-timestamp", "Time of the attempt, in seconds since 1970."],
-  ["webhook-signature", "Signatures by Standard Webhooks, one per secret, separated by spaces."],
+  ["webhook-signature", "Signatures according to Standard Webhooks, one per secret, separated by spaces."],
 ] as const;
 
 export function webhooksOf(): JsonSchema {
@@ -58,7 +60,7 @@ function messageSchema(type: string): JsonSchema {
     event_id: { type: "string", description: "Id of the event, as in the audit trail." },
     environment: { type: "string", description: "Name and tag of the environment, such as `acme/Customer`." },
     ...(isEvent && {
-      actor_id: { type: "string", description: "The API token of the caller, `root` for ADMIN_TOKEN, or `service`." },
+      actor_id: { type: "string", description: "Id of the caller's API token, `root` for ADMIN_TOKEN, or `service`." },
     }),
     ...(resource && { [resource[0]]: { type: "string", description: resource[1] } }),
     changed_fields: { type: "array", items: { type: "string" }, description: "Names of the changed fields." },
