@@ -16,7 +16,7 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
   } catch (error) {
     reportStartFailure(error);
   }
-  // Exits even if an open handle still keeps the process alive.
+  // Exit even if an open handle would keep the process alive.
   setTimeout(endProcess, 500).unref();
 }
 

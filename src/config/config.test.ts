@@ -173,7 +173,7 @@ describe("a variable that is not a setting", () => {
   });
 });
 
-/** For each setting, the other settings that it requires. */
+/** The settings that each setting requires. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },
@@ -307,8 +307,8 @@ const UNCHECKED = [
 ] as const;
 
 /**
- * Invalid values. Each value contains a text that no message contains, so a test detects a message that repeats the
- * value.
+ * Invalid values. Each value contains a text that no message contains otherwise, so that a test detects a message that
+ * quotes the value.
  */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],

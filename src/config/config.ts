@@ -46,7 +46,7 @@ interface TlsConfig {
 export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
   readonly tls: TlsConfig | undefined;
   readonly files: readonly SettingFile[];
-  /** Returns the same settings with new contents of files. @throws ConfigError */
+  /** Returns these settings with new contents of their files. @throws ConfigError */
   readonly withTexts: (texts: FileContents) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
@@ -190,8 +190,8 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 }
 
 /**
- * Finds variables whose names resemble settings. The name differs only in case or underscores, in few letters of a long
- * name, or by `_FILE` at the end.
+ * Finds variables whose names resemble settings. Such a name differs from the setting only in case or underscores, or
+ * lacks `_FILE` at the end. A long name may also differ in a few letters.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
@@ -205,15 +205,18 @@ function misspelledIn(environ: Environ): Misspelled[] {
   });
 }
 
-/** The README uses `API_TOKEN` for a plain token. A value like an entry of `API_TOKENS` is probably a mistake. */
+/**
+ * Returns whether a variable is the `API_TOKEN` of the README's examples: a plain token, not an entry of `API_TOKENS`.
+ */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
 }
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // The limit grows with the length of the name. The limit is 0 for short names such as PORT, because many names
-  // resemble a short name. Names of OpenTelemetry have a fixed limit, because these names resemble each other.
+  // The permitted number of differing letters grows with the length of the name. It is 0 for short names such as PORT,
+  // because many names resemble a short name. It is fixed for names of OpenTelemetry, because these names resemble each
+  // other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

@@ -69,7 +69,7 @@ describe("the files of settings", () => {
     expect(state.reports).toEqual(["API_TOKENS_FILE: used"]);
   });
 
-  it("are used if the symbolic link to their folder changes, as in Kubernetes", async () => {
+  it("are read again if the symbolic link to their folder changes, as in Kubernetes", async () => {
     const { folder, look, tokens } = await watched({});
     const version = (name: string, text: string) => {
       mkdirSync(join(folder, name));
@@ -101,7 +101,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["0000000000000000000000", "1111111111111111111111"]);
   });
 
-  it("keep their last valid content if they are deleted, empty or invalid, and each content is reported once", async () => {
+  it("keep their last valid content if they are deleted, empty or invalid, with one report per change", async () => {
     const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const path = pathOf("API_TOKENS_FILE");
     rmSync(path);
@@ -181,7 +181,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
   });
 
-  it("are tried again with growing delays, and at once after a change", async () => {
+  it("are tried again with growing delays, and immediately after a change", async () => {
     const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");

@@ -191,7 +191,7 @@ export const SETTINGS = {
   OTEL_EXPORTER_OTLP_PROTOCOL: [
     "otlpProtocol",
     parse.otlpProtocol,
-    "the only supported protocol; collectors accept `grpc` on another port",
+    "must be `http/protobuf`. Collectors use another port for `grpc`, which the service does not support",
     "http/protobuf",
   ],
   OTEL_EXPORTER_OTLP_HEADERS: [
