@@ -4,14 +4,15 @@ type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
  * The time for which collected metrics are cached, in milliseconds. Unauthenticated clients may read metrics, and a
- * collection blocks the event loop for 10 to 20 ms. The workers and the supervisor cache metrics, so the age of metrics
- * may be twice this time.
+ * collection blocks the event loop for 10 to 20 ms. The workers and the supervisor each cache metrics for this time, so
+ * the age of metrics can be twice this time.
  */
 export const METRICS_KEPT_MS = 250;
 
 /**
- * The combined metrics of several workers. Counters of exited workers stay in the sums, because falling counters look
- * like a restart to a monitor. When a worker exits, increases since its last collection are lost.
+ * The combined metrics of several workers. Counters of exited workers stay in the sums, because monitors interpret a
+ * falling counter as a restart of the service. When a worker exits, the increases since the last collection of its
+ * metrics are lost.
  */
 export class WorkerMetrics {
   readonly #lastTexts = new Map<object, string>();

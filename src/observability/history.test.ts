@@ -130,7 +130,7 @@ describe("a history", () => {
     }
   });
 
-  it("begins again if the clock is set back by more than a minute", () => {
+  it("clears all samples if the clock is set back by more than a minute", () => {
     const history = new History();
     history.add({ slot: SLOT, scopes: { [GET]: { "0": 7 } } });
     history.add({ slot: SLOT - 5, scopes: { [GET]: { "0": 3 } } });

@@ -16,10 +16,10 @@ const MAX_COLUMNS = 1400;
 /** The maximum number of environments with their own columns. Environments with fewer calls share columns. */
 export const MAX_ENVIRONMENTS = 24;
 
-/** After the end of an interval, workers must report the sample of the interval within this time, in milliseconds. */
+/** The time that workers have, after the end of an interval, to report the sample of the interval, in milliseconds. */
 const REPORT_MS = 2000;
 
-/** If the clock is set back by more than this number of samples, the history begins again. */
+/** If the clock is set back by more than this number of intervals, the history removes all samples. */
 const MAX_STEP_BACK = 6;
 
 /** The upper bounds of the buckets of durations, in seconds. */
@@ -110,11 +110,14 @@ export interface HistoryAnswer {
   readonly instance: string;
   /** The samples, the oldest first. */
   readonly samples: readonly CallSample[];
-  /** The calls of the hour by method, the most frequent first. Empty if the query has an `environmentNumber`. */
+  /**
+   * The calls of the hour by method, beginning with the most frequent method. Empty if the query has an
+   * `environmentNumber`.
+   */
   readonly methods: readonly (Calls & { readonly method: string })[];
   /**
-   * The calls of the hour by environment. The last entry has no path: it is the sum of further environments, if any.
-   * Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
+   * The calls of the hour by environment. If further environments exist, the last entry is the sum of their calls, and
+   * has no path. Calls of `ADMIN_TOKEN` and of unauthenticated callers have no environment.
    */
   readonly environments: readonly (Calls & { readonly path: string | undefined })[];
 }
@@ -199,7 +202,7 @@ export class History {
     return sumOfScopes([...this.#scopes].flatMap(([scope, columns]) => (isSelected(scope) ? [columns] : [])));
   }
 
-  /** Moves the end of the hour to a slot, and clears the new slots. */
+  /** Moves the end of the hour to a slot, and clears the slots between the old and the new end. */
   #advance(slot: number): void {
     if (slot < this.#last - MAX_STEP_BACK) {
       this.#scopes.clear();
@@ -289,7 +292,9 @@ function sumOfScopes(scopes: readonly Columns[]): Columns {
   return sums;
 }
 
-/** Returns the sums above zero of the columns whose names begin with a prefix, by the names without the prefix. */
+/**
+ * Returns the sums of the columns whose names begin with a prefix, by the names without the prefix. Omits sums of 0.
+ */
 function sumsBy(prefix: string, columns: Columns, slots: readonly number[]): { [name: string]: number } {
   const sums: { [name: string]: number } = {};
   for (const [column, values] of columns) {

@@ -32,7 +32,7 @@ describe("the log", () => {
     });
   });
 
-  it("redacts viewer sessions and other JWTs, whole, cut or inside other text", async () => {
+  it("redacts viewer sessions and other JWTs, even if they are cut or are inside another text", async () => {
     const encoded = (part: object) => Buffer.from(JSON.stringify(part)).toString("base64url");
     const [head, payload] = [encoded({ alg: "ES256", typ: "viewer+jwt" }), encoded({ sub: "acme", jti: "an id" })];
     const session = `${head}.${payload}.${"s".repeat(86)}`;
@@ -97,7 +97,7 @@ describe("the log", () => {
     const before = process.cpuUsage();
     const [line] = await lines([], ({ logger }) => logger.warn({ text }, ""));
     expect(line?.["text"]).toBe(text);
-    // The limit is only a guard: a pattern that scans the text again from each position takes many seconds.
+    // A quadratic pattern, which scans the text again from each position, would take many seconds.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
   });
 

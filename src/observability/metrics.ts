@@ -102,7 +102,7 @@ export class Metrics {
   readonly #storeChildren = new Map<string, Observations>();
   readonly #ofAllWorkers: (() => Promise<string | undefined>) | undefined;
 
-  /** @param ofAllWorkers collects the metrics of all workers. Omit in a single process */
+  /** @param ofAllWorkers collects the metrics of all workers; undefined in a single process */
   constructor(ofAllWorkers?: () => Promise<string | undefined>) {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
@@ -142,8 +142,8 @@ export class Metrics {
   }
 
   /**
-   * @param environment the name of the environment, if the metrics may contain the name. After the first 100 names, the
-   *   series without a name counts other environments
+   * @param environment the name of the environment, if the metrics may contain the name. The series without a name
+   *   counts all environments after the first 100 names
    */
   overloaded(cause: (typeof OVERLOAD_CAUSES)[number], environment?: string): void {
     if (environment !== undefined && this.#overloading.size < MAX_OVERLOADING) this.#overloading.add(environment);
@@ -240,8 +240,8 @@ interface GaugeOptions {
 }
 
 /**
- * Registers a metric whose values prom-client reads from plain fields. The metrics of prom-client build a string of the
- * labels for every observation.
+ * Registers a metric whose values prom-client reads from plain fields. Metric objects of prom-client would build a
+ * string of the labels for every observation.
  */
 function register(
   registry: Registry,
@@ -289,7 +289,7 @@ class CallMetrics {
   }
 
   /**
-   * Counts the start of a call. `end` of the result counts the end of the call.
+   * Counts the start of a call. Call `end` of the result at the end of the call.
    *
    * @param method undefined for unknown methods
    */
@@ -355,7 +355,7 @@ export class CallSeries {
   /**
    * @param code the gRPC code, such as `OK` or `NotFound`
    * @param reason the reason of the error; undefined after success
-   * @returns the bucket of the duration, or the number after the last bucket for a stream
+   * @returns the index of the bucket of the duration; for a stream, the index after the last bucket
    */
   end(code: string, seconds: number, reason: string | undefined): number {
     this.inFlight--;
@@ -373,7 +373,10 @@ interface HistogramOptions {
   readonly buckets: readonly number[];
 }
 
-/** The observations of one set of label values: their sum, and their number in each bucket and above the last bound. */
+/**
+ * The observations of one set of label values: the sum of the values, and the counts per bucket and above the last
+ * bound.
+ */
 export class Observations {
   readonly labels: Labels;
   readonly counts: number[];

@@ -9,7 +9,7 @@ import {
   type Sample,
 } from "./history.ts";
 
-/** The maximum number of environments with their own counts in an interval. Further environments share counts. */
+/** The maximum number of environments with separate counts in an interval. Further environments share counts. */
 const MAX_COUNTED = 1000;
 
 /** The delay of a sample after the end of its interval, in milliseconds. Timers may fire a millisecond early. */
@@ -19,7 +19,9 @@ type Values = { [column: string]: number };
 
 class EnvironmentCount {
   readonly scope: string;
-  /** The numbers of calls: one per bucket, then above the last bound, then without a duration. */
+  /**
+   * The number of calls in each bucket, followed by the number above the last bound and the number without a duration.
+   */
   readonly counts = new Array<number>(DURATION_BUCKETS.length + 2).fill(0);
   readonly errors = new Map<string, number>();
 
@@ -53,8 +55,8 @@ export class EnvironmentCounts {
   }
 
   /**
-   * Returns the counts since the last call of this method, by scope: the counts of the busiest environments, and the
-   * sum of all other environments.
+   * Returns the counts since the last call of this method, by scope. The busiest environments have a scope each. All
+   * other environments share one scope.
    */
   take(): { [scope: string]: Values } {
     const all = [...this.#counts.values()].sort((one, other) => other.calls - one.calls);
@@ -83,7 +85,7 @@ export function columnOf(bucket: number): string {
   return bucket > DURATION_BUCKETS.length ? COLUMN.streams : String(bucket);
 }
 
-/** Increases a value, unless the number is 0. */
+/** Increases the value of a column by a number. If the number is 0, adds no column. */
 export function increase(values: Values, column: string, by: number): void {
   if (by > 0) values[column] = (values[column] ?? 0) + by;
 }
@@ -101,7 +103,10 @@ interface SamplerOptions {
   readonly onSample: (sample: Sample) => void;
 }
 
-/** Takes a sample of the metrics of a worker at the end of each interval: the increases since the last sample. */
+/**
+ * Takes a sample of the metrics of a worker at the end of each interval. A sample has the increases since the last
+ * sample.
+ */
 export class Sampler {
   readonly #source: Source;
   readonly #options: SamplerOptions;

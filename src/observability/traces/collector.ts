@@ -34,7 +34,7 @@ export class Collector implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
   readonly #onLost: OnLost;
   #exporter: SpanExporter;
-  /** The connections of the exporter. Undefined before its first request. */
+  /** The connections of the exporter. Undefined before the exporter's first request. */
   #agent: HttpAgent | undefined;
   readonly #exports = new Set<Promise<void>>();
   #waiting = 0;

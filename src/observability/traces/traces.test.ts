@@ -112,7 +112,7 @@ describe("the span of a call", () => {
     expect(collector.spans()).toMatchObject([{ attributes: { "rpc.grpc.status_code": code }, status: 2 }]);
   });
 
-  it("has a limited number of child spans, and the number of all round trips as an attribute", async () => {
+  it("has a limited number of child spans, and an attribute with the number of all round trips", async () => {
     const { collector, traces } = await newTraces();
     const call = traces.begin(START);
     for (let i = 0; i < 500; i++) call?.roundTrip({ operation: "import", seconds: 0, failed: false });

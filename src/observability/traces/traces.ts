@@ -25,7 +25,7 @@ const UNAUTHENTICATED_PER_SECOND = 10;
 /** The maximum number of round trips of one call that get a span. An import makes thousands of round trips. */
 const MAX_ROUND_TRIPS = 64;
 
-/** The start of a call. No field may be secret. */
+/** Data of a call at its start. No field may contain a secret. */
 export interface CallStart {
   /** The full name of the service, such as `usergroup.v1.UserGroupService`. */
   readonly service: string;
@@ -57,7 +57,7 @@ interface TracedRoundTrip {
 }
 
 /**
- * Limits the number of spans per second. A caller can request a trace with one header. Without a limit, callers would
+ * Limits the number of spans per second. A caller can request a trace with one header, so without a limit callers would
  * determine the cost of tracing.
  */
 class SpanRate {
@@ -65,7 +65,7 @@ class SpanRate {
   #left: number;
   #since = performance.now();
 
-  /** @param perSecond the rate, and also the maximum number of spans at once */
+  /** @param perSecond the rate, and the maximum burst, in spans */
   constructor(perSecond: number) {
     this.#perSecond = perSecond;
     this.#left = perSecond;
@@ -94,8 +94,8 @@ interface TracesOptions {
 }
 
 /**
- * The traces of a process. OpenTelemetry reads its own configuration from the environment: the collector, the sampler,
- * the name of the service and the attributes of the resource.
+ * The traces of a process. OpenTelemetry reads these settings from environment variables: the collector, the sampler,
+ * the service name, and the resource attributes.
  */
 export class Traces {
   readonly #provider: BasicTracerProvider;
@@ -173,8 +173,8 @@ export class CallTrace {
   readonly #isGrpc: boolean;
   readonly #context: Context;
   /**
-   * The difference between `performance.now()` and milliseconds since 1970, constant so that the times of one call are
-   * consistent.
+   * The difference between milliseconds since 1970 and `performance.now()`. The difference is constant, so that the
+   * times of one call are consistent.
    */
   readonly #clockOffset = Date.now() - performance.now();
   #roundTrips = 0;
@@ -247,5 +247,8 @@ const SYSTEMS: { readonly [protocol: string]: string } = {
 
 const API_TOKEN_ID = "ugs.api_token_id";
 
-/** Server errors of OpenTelemetry: Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable, DataLoss. */
+/**
+ * The codes that OpenTelemetry counts as server errors: Unknown, DeadlineExceeded, Unimplemented, Internal,
+ * Unavailable, DataLoss.
+ */
 const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
