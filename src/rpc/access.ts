@@ -20,8 +20,8 @@ import { apiTokenIn, credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * The callers of a method: everyone (`open`), any authenticated caller (`any`), API tokens with a role or a higher
- * role, or only `ADMIN_TOKEN` (`root`).
+ * The permitted callers of a method. `open`: everyone. `any`: any authenticated caller. `root`: only `ADMIN_TOKEN`. A
+ * role: API tokens with this role or a higher role.
  */
 export type Access = "open" | "any" | Role | "root";
 
@@ -216,10 +216,10 @@ export function authorizeAgain(
 }
 
 /**
- * Creates the function that returns the caller of a request, because callers take turns when the worker is busy. Each
+ * Creates the function that returns the caller of a request. When the worker is busy, callers take turns. Each
  * environment is a group, and its API tokens take turns in the group. So an environment does not get more turns with
- * more API tokens. `ADMIN_TOKEN` is a separate group. All client addresses without a known API token are one group, so
- * many such addresses do not delay environments.
+ * more API tokens. `ADMIN_TOKEN` is a separate group. All client addresses without a known API token share one group,
+ * so many addresses do not delay environments.
  */
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): Caller => {
@@ -233,8 +233,8 @@ export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf:
 }
 
 /**
- * Creates a function that returns the name of the caller's environment. Undefined if the environment is unknown, and
- * for `ADMIN_TOKEN`.
+ * Creates a function that returns the name of the caller's environment. The function returns undefined for
+ * `ADMIN_TOKEN`, and if the environment is unknown.
  */
 export function environmentsOf(authenticator: Pick<ApiTokens, "lastOwner">) {
   return (headers: CallHead["headers"]): string | undefined => {

@@ -26,7 +26,7 @@ import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 /**
  * Creates a function that checks requests against the rules of protovalidate, and against the rules `json`, `no_token`
  * and `visible` of this service. The function also checks the limits of durations and times, which the binary format
- * does not enforce. The function throws ConnectError InvalidArgument.
+ * does not enforce. For an invalid request, the function throws ConnectError InvalidArgument.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });
@@ -74,7 +74,10 @@ function addViolations(found: Found, desc: DescMessage, message: Message, path: 
   }
 }
 
-/** Returns undefined for a field without a message, and for a type of protobuf. */
+/**
+ * Returns the message type of a field. Returns undefined for a field without a message, and for a type of
+ * google.protobuf.
+ */
 function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
   return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
 }
@@ -84,7 +87,7 @@ const NO_TOKEN = {
   message: "must not be a credential such as a token or a viewer session; send an id or a name",
 };
 
-/** Returns undefined if the field has no rules of this service. */
+/** Returns the check of a field by the rules of this service. Returns undefined if the field has no such rules. */
 function checkOf(field: DescField): ((value: unknown, isCredential: IsCredential) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
@@ -118,7 +121,7 @@ const MAX_DURATION = 315_576_000_000n;
 const MIN_TIME = -62_135_596_800n;
 const MAX_TIME = 253_402_300_799n;
 
-/** Checks for limits that the JSON format enforces, but the binary format does not. */
+/** Checks of limits that the JSON format enforces and the binary format does not enforce. */
 const WELL_KNOWN: ReadonlyMap<string, Fault & { readonly isValid: (value: Duration | Timestamp) => boolean }> = new Map(
   [
     [
@@ -198,8 +201,8 @@ const LISTED = [
 ] as const;
 
 /**
- * Creates the error for a request with violations. Its details contain only the first violations, and quotes are
- * truncated, because gRPC sends errors in headers, and clients close connections with large headers.
+ * Creates the error for a request with violations. The details contain only the first violations, with truncated
+ * quotes. gRPC sends errors in headers, and clients close connections with large headers.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);

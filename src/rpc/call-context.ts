@@ -19,9 +19,9 @@ const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 export type Received = Pick<RefusedRequest, "method" | "headers" | "protocolName"> & Partial<CallHead>;
 
 /**
- * The request and the caller of one call. The transport passes this object on as Connect's context values, and RPCs
- * pass it to the store as the author of a change. The audit fields are computed on access, because most calls change
- * nothing.
+ * The request and the caller of one call. The transport passes this object to RPCs as Connect's context values. RPCs
+ * pass the object to the store as the author of a change. The fields for the audit trail are computed on access,
+ * because most calls change nothing.
  */
 export class CallContext implements ContextValues, ChangeBy {
   /** The request id of the caller, or a new id. The id of a caller may contain a credential. */
@@ -133,7 +133,9 @@ export class CallContext implements ContextValues, ChangeBy {
   }
 }
 
-/** Returns undefined if the request names no environment, or an invalid one. */
+/**
+ * Returns the environment in a request. Returns undefined without an environment, or with an invalid environment name.
+ */
 function namedEnvironment(input: Message | undefined) {
   const { environment } = (input ?? {}) as { readonly environment?: EnvironmentNameMessage };
   return environment && parseEnvironmentName(formatEnvironmentName(environmentNameFromMessage(environment)));

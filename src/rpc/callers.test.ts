@@ -12,19 +12,19 @@ const callerOf = callersOf({ lastOwner: (token) => owners.get(token) }, (peer) =
 const callerWith = (token: string | undefined, address = "192.0.2.1") =>
   callerOf({ headers: token === undefined ? {} : { authorization: `Token ${token}` }, peerAddress: () => address });
 
-it("gives each environment the turns of one caller, even if the environment has many API tokens", () => {
+it("lets all API tokens of an environment share the turns of one caller", () => {
   expect(callerWith("one").group).toBe(callerWith("two").group);
   expect(callerWith("one").name).not.toBe(callerWith("two").name);
   expect(callerWith("three").group).not.toBe(callerWith("one").group);
 });
 
-it("gives all addresses without a known API token the turns of one caller", () => {
+it("lets all addresses without a known API token share the turns of one caller", () => {
   const [first, second, none] = [callerWith("x"), callerWith("y", "192.0.2.2"), callerWith(undefined)];
   expect([second.group, none]).toEqual([first.group, first]);
   expect(second.name).not.toBe(first.name);
 });
 
-it("gives ADMIN_TOKEN turns of its own", () => {
+it("does not let ADMIN_TOKEN share the turns of another caller", () => {
   const groups = ["one", "three", "root", undefined].map((token) => callerWith(token).group);
   expect(new Set(groups).size).toBe(4);
 });

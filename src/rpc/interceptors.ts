@@ -80,7 +80,10 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 
 const identity = (error: unknown) => error;
 
-/** Returns whether a new environment replaces a deleted environment of the settings. */
+/**
+ * Looks up a token of the settings again. Returns whether a new environment replaces the deleted environment of the
+ * token.
+ */
 async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
   const principal = caller.role === "root" ? undefined : await caller.lookUpAgain?.();
@@ -89,7 +92,10 @@ async function lookUpAgain(call: CallContext): Promise<boolean> {
   return true;
 }
 
-/** Rejects at the deadline, or when the caller disconnects. The handler still finishes, and its response is dropped. */
+/**
+ * Runs a unary call. Rejects at the deadline, or when the caller disconnects. The handler still finishes, but its
+ * response is dropped.
+ */
 function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   const { signal } = req;
   return new Promise((resolve, reject) => {
@@ -136,7 +142,10 @@ async function* passOn<T>(
   }
 }
 
-/** Returns undefined if the stream was not aborted. Failures after an abort are not faults of the server. */
+/**
+ * Returns the error for an aborted stream, because failures after an abort are not faults of the server. Otherwise
+ * returns undefined.
+ */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =
     ((failure instanceof ConnectError ? failure.cause : failure) as { code?: unknown } | undefined) ?? {};
@@ -157,7 +166,7 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
   }
 }
 
-/** @param rules throws for an invalid message */
+/** Checks and yields each message. @param rules throws for an invalid message */
 async function* validated<M extends Message>(
   messages: AsyncIterable<M>,
   desc: DescMessage,

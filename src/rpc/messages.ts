@@ -90,8 +90,8 @@ export function timestamp(ms: number | undefined): Timestamp | undefined {
 }
 
 /**
- * Returns the fields that an update changes (https://google.aip.dev/134): the fields of the mask, or all for `*`.
- * Without a mask, the update changes the populated fields.
+ * Returns the fields that an update changes (https://google.aip.dev/134): the fields of the mask, or all fields for the
+ * mask `*`. Without a mask, the update changes the populated fields.
  *
  * @param fields the names of the updatable fields in the proto files
  * @throws InvalidUpdateMask

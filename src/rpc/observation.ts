@@ -26,7 +26,10 @@ export interface Observers {
 
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
-  /** Whether the request caused the failure, even if the error code stands for a fault of the server. */
+  /**
+   * Whether the request caused the failure. If true, the failure is not logged as a server fault, even with the code of
+   * a server fault.
+   */
   isRequestFault = false;
   // CallContext explains why these fields are not `#` fields.
   private readonly observers: Observers;
@@ -84,14 +87,14 @@ export class Observation {
   }
 }
 
-/** Returns the reason of an error. Returns the code if the error has no reason (errors of the transport in streams). */
+/** Returns the reason of an error. For errors of the transport in streams, which have no reason, returns the code. */
 function reasonOf({ code, details }: ConnectError): string {
   for (const detail of details)
     if ("desc" in detail && detail.desc === ErrorInfoSchema) return (detail.value as { reason: string }).reason;
   return codeToString(code).toUpperCase();
 }
 
-/** Calls of health checks and reflection have no trace. */
+/** Begins the trace of a call. Returns undefined for health checks and reflection, and if the call is not sampled. */
 function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received }: CallContext): CallTrace | undefined {
   const { method, headers, arrived } = received;
   if (!method || method.parent.typeName.startsWith("grpc.")) return undefined;
@@ -105,7 +108,7 @@ function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received 
     environment: environment && formatEnvironmentName(environment),
     started: arrived,
     traceparent: headerValue(headers, "traceparent"),
-    // The collector receives the value unchanged, so a value that contains a token is dropped.
+    // Drop a value that contains a token, because the collector would receive the token.
     tracestate: tracestate !== null && withoutTokens(tracestate, headers) === tracestate ? tracestate : null,
   });
 }
@@ -118,7 +121,10 @@ interface NamesGroup {
   readonly userGroup?: { readonly providedId?: unknown };
 }
 
-/** Returns no id if the caller is not authorized, because an unauthenticated client could send any id. */
+/**
+ * Returns the id of the group of a call as a log field. Without a caller, omits the id, because an unauthenticated
+ * client could send any id.
+ */
 function groupFields({ principal, input }: CallContext, output: Message | undefined) {
   if (!principal) return {};
   const request = input as NamesGroup | undefined;

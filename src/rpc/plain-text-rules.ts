@@ -1,7 +1,7 @@
 import { type DescField, type DescMessage, getOption, hasOption, isFieldSet, type Message } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 // The generated validate_pb.ts has only the rules that this service uses, and reads other rules as unknown fields. The
-// file of protovalidate has all rules, and takes longer to load than all other generated code.
+// complete file of protovalidate takes longer to load than all other generated code.
 import {
   FieldRulesSchema,
   field as fieldRulesOption,
@@ -16,7 +16,10 @@ import { no_token as noTokenOption, visible as visibleOption } from "../../gen/u
 import { isVisible } from "../domain/visible-text.ts";
 import type { IsCredential } from "./credentials.ts";
 
-/** Returns whether the value of a field certainly satisfies its rules. The value of an unset field may be undefined. */
+/**
+ * Returns whether the value of a field certainly satisfies the rules of the field. The value of an unset field may be
+ * undefined.
+ */
 type IsSure = (value: unknown) => boolean;
 
 const always: IsSure = () => true;
@@ -102,7 +105,7 @@ function textCheck(rules: StringRules, { isForbidden, mustBeVisible }: OwnRules)
   };
 }
 
-/** Returns whether a list, map or message field is empty. No rule applies to the content of an empty field. */
+/** Returns whether a list, map or message field is empty. An empty field has no content to which rules could apply. */
 const isEmpty: IsSure = (value) => {
   if (value === undefined) return true;
   if (typeof value !== "object" || value === null || "$typeName" in value) return false;

@@ -2,7 +2,7 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** The default of `keptMs`, in milliseconds. The time is short, so that outages are reported at once. */
+/** The default of `keptMs`, in milliseconds. The time is short, so that probes detect an outage quickly. */
 export const PROBE_KEPT_MS = 100;
 
 interface ReadinessDeps {
@@ -14,8 +14,8 @@ interface ReadinessDeps {
 }
 
 /**
- * Probes need no API token, so they must not overload the store: at most one check of each kind runs at a time, and
- * further probes share its result for `keptMs`.
+ * Checks the store for probes. Unauthenticated clients can send probes, so probes must not overload the store. At most
+ * one check of each kind runs at a time, and further probes share the result for `keptMs`.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };

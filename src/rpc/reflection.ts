@@ -9,7 +9,10 @@ import { memoize } from "./plain-text-rules.ts";
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
-/** @param further files of error details, which no service imports. These files replace files of the same name */
+/**
+ * @param further files of error details, which no service imports. A further file replaces a file of the services with
+ *   the same name
+ */
 function answererOf(services: readonly DescService[], further: readonly DescFile[]) {
   const files = new Map(further.map((file) => [nameOf(file), file]));
   const add = (file: DescFile): void => {
@@ -81,7 +84,7 @@ function failure(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
 
-/** The maximum number of requests of a stream. A client can request all files and types with fewer requests. */
+/** The maximum number of requests of a stream. A client needs fewer requests to read all files and types. */
 export const MAX_QUESTIONS = 1000;
 
 /** The maximum size of all files in a stream, in bytes. A file can be a hundred times longer than its request. */

@@ -49,7 +49,9 @@ export function observeRefusals(
   };
 }
 
-/** Replaces messages of libraries, because they may quote the request. */
+/**
+ * Creates the error for a refused request. Replaces messages of libraries, because such messages may quote the request.
+ */
 export function refusedError(
   refusal: Refusal,
   { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,

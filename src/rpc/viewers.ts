@@ -49,7 +49,10 @@ export function viewerService({ userGroups, sessions, metrics, lastResolves }: V
       };
     },
 
-    /** Creates a viewer session for the token of a group or, if the caller's role allows it, for its id. */
+    /**
+     * Creates a viewer session for the token of a group. With the role `read` or higher, a caller may send the id of
+     * the group instead.
+     */
     async createViewerSession(request, { values }) {
       const call = callOf(values);
       const { group, audience, ttl, viewerId, origin, propertyKeys, claims } = request;

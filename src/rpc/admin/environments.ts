@@ -65,7 +65,7 @@ function filterOf(request: ListAuditEventsRequest): AuditFilter {
   };
 }
 
-/** Rounds a time up, because the times of events are whole milliseconds. */
+/** Rounds a time up to a whole millisecond, because the times of events have no fractions of milliseconds. */
 function wholeMs(time: number | undefined): number | undefined {
   return time === undefined ? undefined : Math.ceil(time);
 }

@@ -13,7 +13,7 @@ export const EVENTS_PAGE = 200;
 
 /**
  * Limits the event streams of this worker, and reads the new events of the streams. All streams that wait for events
- * after the same position share one read per interval. A stream that is further behind reads its own pages.
+ * after the same position share one read per interval. A stream at an earlier position reads pages by itself.
  */
 export class EventWatchers {
   readonly #store: EventStore;

@@ -10,7 +10,7 @@ import { timeOf, timestamp } from "../messages.ts";
 import { environmentNameMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetName } from "./requests.ts";
 
-/** GetMetricsHistory does not read the store, so the RPC works even while Redis is down. */
+/** Creates GetMetricsHistory, which works even while Redis is down, because this RPC does not read the store. */
 export function metricsRpcs({ readHistory }: AdminDeps) {
   return {
     async getMetricsHistory({ environment: named, method, startTime }, { values }) {
@@ -22,7 +22,7 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
       const path = (caller.environment || named) && environmentPath(targetName(values, named));
       const history = await readHistory({
         method: method || undefined,
-        // An earlier environment of the same name may have belonged to another owner.
+        // Select by number, because an earlier environment with this name may have belonged to another owner.
         environmentNumber: caller.environment?.number,
         environmentPath: caller.environment ? undefined : path,
         after: timeOf(startTime) ?? 0,

@@ -99,8 +99,8 @@ export interface PageOf {
 export type Scope = readonly string[];
 
 /**
- * Reads the page fields of a request (https://google.aip.dev/158). A page token consists of the digest of the scope, if
- * any, and the key of the last item of the previous page.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the key of the last item of
+ * the previous page, after the digest of the scope, if any.
  *
  * @param isKey returns whether a string can be a key of the list
  * @throws InvalidPageToken

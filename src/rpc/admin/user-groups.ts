@@ -99,7 +99,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     },
 
-    /** Returns tokens only after the audit trail has stored the event of the export. */
+    /** With `include_tokens`, returns the groups only after the audit trail has stored the event of the export. */
     async exportUserGroups(request, { values }) {
       const { includeTokens } = request;
       const environment = await targetOf(environments, values, request.environment);
@@ -116,7 +116,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     },
 
-    /** The call succeeds even if the import of some groups fails, so this method counts and logs the failures. */
+    /** Counts and logs groups whose import fails, because the call itself succeeds. */
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, values, request.environment);
@@ -126,7 +126,7 @@ export function userGroupRpcs(deps: AdminDeps) {
         suspension: suspensionOf(group),
       }));
       const call = callOf(values);
-      // The store refuses strings that look like tokens of this service but are not valid tokens.
+      // The store checks tokens with the prefix of this service, so check only the other tokens here.
       const refused = new Set(
         given.filter(({ token = "" }) => !token.startsWith(USER_GROUP_PREFIX) && isCredential(token)),
       );
@@ -153,7 +153,7 @@ function untilOf(until: Timestamp | undefined): number | undefined {
   return until && Math.ceil(timeOf(until) as number);
 }
 
-/** Returns undefined for the reason `EXPIRED`, because that suspension follows from the expiry time of the group. */
+/** Returns undefined for a suspension with the reason `EXPIRED`, which follows from the expiry time of the group. */
 function suspensionOf({ suspension }: ImportedMessage): Suspension | undefined {
   if (!suspension || suspension.reason === EXPIRED) return undefined;
   const { reason, message, suspendTime, until } = suspension;
@@ -238,9 +238,9 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** Returns the values of the error that a call for this group would return. */
+/** Returns the fields of the error that a call for this single group would return. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
-  // Only operators may import groups.
+  // Only operators may import groups, so the message may contain details for operators.
   const error = toCallError(failure, { isForOperator: true });
   const [info] = error.findDetails(ErrorInfoSchema);
   return {
