@@ -64,7 +64,7 @@ interface AppDeps
   /** Receives a sample every ten seconds. */
   readonly onSample: (sample: Sample) => void;
   readonly console: boolean;
-  /** Aborts when a shutdown begins. The abort ends the streams. */
+  /** Aborts when a shutdown begins, to end the streams. */
   readonly shutdownSignal: AbortSignal;
 }
 

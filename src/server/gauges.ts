@@ -13,7 +13,7 @@ import type { StoreIdentity } from "../store/identity.ts";
 
 interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
-  /** A client whose timeout is shorter than the timeout of a scrape. */
+  /** A Redis client whose timeout is shorter than the timeout of a scrape by the monitor. */
   readonly client: StoreClient;
   /** Undefined with the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
@@ -22,7 +22,10 @@ interface GaugeSources {
   readonly readiness: Pick<Readiness, "is">;
 }
 
-/** How long the memory usage of Redis is cached, in milliseconds. Metrics may be public, and INFO is expensive. */
+/**
+ * The time for which the memory usage of Redis is cached, in milliseconds. Clients may read the metrics often, and INFO
+ * is expensive.
+ */
 const MEMORY_KEPT_MS = 5000;
 
 export function addGauges(

@@ -19,7 +19,7 @@ const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
  */
 export async function endProcess(): Promise<void> {
   const isInThreads = () => process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
-  // A thread may have finished, but the event loop has not run since then. The pauses let the event loop run.
+  // Let the event loop run, because a finished thread counts as active until the event loop has run.
   for (let turn = 0; turn < 5 && isInThreads(); turn++) await pause(100, undefined, { ref: false });
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
@@ -40,7 +40,7 @@ export class Lifecycle {
     this.#onFailure = onFailure;
   }
 
-  /** Call this method right after opening the resource. */
+  /** Adds a resource to close. Call this method immediately after the resource was opened. */
   onClose(name: string, close: () => unknown): void {
     this.#closers.push({ name, close });
   }
@@ -54,7 +54,7 @@ export class Lifecycle {
    * Closes all resources within one timeout. Further calls return the same promise.
    *
    * @param timeoutMs the time after which resources that are still open are abandoned, in milliseconds
-   * @param delayMs the time between `isClosing` and the first closer, in milliseconds
+   * @param delayMs the time from the call of this method to the first closer, in milliseconds
    * @returns the names of the resources that could not be closed
    */
   close(timeoutMs: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<readonly string[]> {
@@ -78,7 +78,11 @@ export class Lifecycle {
   }
 }
 
-/** If `ms` is 0 or less, waits for one turn of the event loop. @throws Error after `ms`; the error of the closer */
+/**
+ * Waits for a closer for at most `ms` or, if `ms` is 0 or less, one turn of the event loop.
+ *
+ * @throws Error after this time; the error of the closer
+ */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {
     const late = () => reject(new Error("not closed before the shutdown timeout"));

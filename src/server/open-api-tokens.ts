@@ -68,14 +68,14 @@ export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...co
 }
 
 const REFUSED =
-  "The Redis user may not subscribe or publish to the channel ug:revoked. Other workers therefore notice revoked API tokens and changed signing keys only within API_TOKEN_CACHE. Run on every Redis node: ACL SETUSER NAME &ug:revoked +subscribe +publish";
+  "The Redis user may not subscribe or publish to the channel ug:revoked. Until API_TOKEN_CACHE has passed, other workers may accept a revoked API token and use replaced signing keys. Run on every Redis node: ACL SETUSER NAME &ug:revoked +subscribe +publish";
 
 const STATIC_ID_DIGITS = 10;
 
 /**
- * Returns the API tokens of the settings. The id of a token without a name is a digest of the token, so the id does not
- * depend on the order of the tokens. The digest has a key, because readers of the log could check guesses of a weak
- * token with a plain digest.
+ * Returns the API tokens of the settings. A token without a name gets a digest of the token as its id, so that the id
+ * does not depend on the order of the tokens. The digest is keyed. With a plain digest, readers of the log could check
+ * guesses of a weak token.
  *
  * @param deps `secret`: the key of the digest, which is the secret of a key in `TOKEN_KEYS`
  */

@@ -31,7 +31,7 @@ export function openSessions(
     onOverdue: (error) =>
       logger.warn(
         errorFields(error),
-        "the service could not change signing keys that are due; it tries again within two minutes",
+        "the service could not make a due change of signing keys; the next attempt follows within two minutes",
       ),
   });
   const sessions = new ViewerSessions({

@@ -31,7 +31,9 @@ interface StoreObservers {
   readonly onReady: () => void;
 }
 
-/** The maximum time that a start waits for Redis, in milliseconds. Then the service listens without Redis. */
+/**
+ * The maximum time that a start waits for Redis, in milliseconds. After this time, the service listens without Redis.
+ */
 export const WAIT_MS = 2000;
 
 interface OpeningStore extends Opening {
@@ -133,7 +135,7 @@ export function openStores(
 /** The minimum time between two warnings about removed audit events of an environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/** Counts and logs the events that the audit trail removes early. */
+/** Creates the audit trail, which counts and logs the events that it removes before AUDIT_RETENTION. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,
@@ -147,7 +149,7 @@ export function openAudit(
       if (!isDue(environment)) return;
       logger.warn(
         { environment },
-        "the audit trail drops updates before AUDIT_RETENTION, because a day has more than AUDIT_MAX_EVENTS: raise it, or set RATE_LIMIT",
+        "the audit trail drops updates before AUDIT_RETENTION, because a day has more updates than AUDIT_MAX_EVENTS: increase AUDIT_MAX_EVENTS, or limit the calls with RATE_LIMIT",
       );
     },
   });

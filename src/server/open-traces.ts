@@ -11,7 +11,7 @@ import { requireConnectPermission } from "./permissions.ts";
 /** The minimum time between two warnings of one cause, in milliseconds. */
 const WARNING_INTERVAL_MS = 60_000;
 
-/** Loads OpenTelemetry only if a collector is set. @throws NotAllowed */
+/** Opens the traces. Without a collector, returns undefined and does not load OpenTelemetry. @throws NotAllowed */
 export async function openTraces(
   config: Config,
   { logger, metrics, lifecycle }: { logger: Logger; metrics: Metrics; lifecycle: Lifecycle },

@@ -13,7 +13,8 @@ async function isGranted(permission: Permission): Promise<boolean> {
 }
 
 /**
- * Without this check, Deno would throw in an internal callback, where no code can catch the error.
+ * Requires the permission to listen on a port. Without this check, Deno would throw in an internal callback, where no
+ * code can catch the error.
  *
  * @throws Error of the system call `listen`
  */

@@ -37,7 +37,7 @@ it("does not count rate limits as data", async () => {
   expect(await holdsData(clientOf({ one: [[], ["ug:rate:a"]], two: [["ug:rate:b"]] }))).toBe(false);
 });
 
-it("does not count late writes of other processes as data", async () => {
+it("finds no data if running processes have only written their own keys after Redis was emptied", async () => {
   const late = ["ug:{ug:format}:time", "ug:token-keys", "ug:environments"];
   expect(await holdsData(clientOf({ one: [late] }))).toBe(false);
 });

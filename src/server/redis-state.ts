@@ -18,10 +18,13 @@ import { isReporter } from "./worker.ts";
 
 const RETRY_MS = 1000;
 
-/** The interval at which the start tests whether a postponed check is done, in milliseconds. */
+/** The interval at which a starting process tests whether a postponed check is done, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/** The interval of environment checks is `API_TOKEN_CACHE`, within these limits, in milliseconds. */
+/**
+ * The limits of the interval of environment checks, in milliseconds. Within these limits, the interval is
+ * `API_TOKEN_CACHE`.
+ */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
 /** The interval of the checks of the identity, in milliseconds. Redis can lose its data and stay connected. */
@@ -42,10 +45,10 @@ interface RedisStateDeps {
 }
 
 /**
- * Checks and restores the data that this process needs in Redis: the layout of this release, the check values of
- * `TOKEN_KEYS`, and the environments of `API_TOKENS`. A shard that is down does not prevent the start. The process
- * checks the data of this shard when the shard answers. If Redis loses the data, the process writes the data again. So
- * wrong keys are still detected, and an environment keeps its number.
+ * Checks and restores the data that this process needs in Redis: the layout number, the check values of `TOKEN_KEYS`,
+ * and the environments of `API_TOKENS`. A shard that is down does not prevent the start: the process checks the data of
+ * this shard when the shard answers. If Redis loses the data, the process writes the data again. So the service still
+ * detects wrong keys, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
@@ -99,7 +102,10 @@ export class RedisState {
     return found;
   }
 
-  /** Calls `use` at the start. Returns undefined if the environment was deleted, or if its shard is down. */
+  /**
+   * During the start: returns the environment as `use` does, or undefined if the environment was deleted or its shard
+   * is down.
+   */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
@@ -109,7 +115,7 @@ export class RedisState {
     if (this.#deps.authenticator.forget(environment.number)) this.#logDeletion(environmentPath(environment));
   }
 
-  /** Records in Redis the key that this process encrypts with. If this fails, the next call tries again. */
+  /** Records in Redis with which key this process encrypts. If this fails, the next call tries again. */
   async noteKeyUse(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
     const [current] = cipher.ring;
@@ -206,7 +212,7 @@ export class RedisState {
     this.#isChecked = true;
   }
 
-  /** Creates lost environments again, but not deleted environments. */
+  /** Creates environments again that Redis has lost, but not deleted environments. */
   async #restoreEnvironments(): Promise<void> {
     const { authenticator, environments, identity, logger } = this.#deps;
     if (identity?.refusal()) return;
@@ -219,7 +225,7 @@ export class RedisState {
       else
         logger.error(
           { environment },
-          "Redis now has another environment with this name, and its API tokens use that one",
+          "Redis now has another environment with this name, and the entries of API_TOKENS give access to this other environment",
         );
     }
   }
@@ -230,11 +236,14 @@ export class RedisState {
     this.#loggedDeletions.add(environment);
     this.#deps.logger.error(
       { environment },
-      "an environment of API_TOKENS was deleted, so its tokens there are invalid: remove them from API_TOKENS, or create the environment again with CreateEnvironment",
+      "an environment of API_TOKENS was deleted, so its entries are invalid: remove the entries from API_TOKENS, or create the environment again with CreateEnvironment",
     );
   }
 
-  /** Postpones a check at the start if Redis or one of its shards is down. */
+  /**
+   * Returns the result of a check during the start. If Redis or the shard is down, postpones the check and returns
+   * undefined.
+   */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
     const { logger } = this.#deps;
     try {
@@ -293,9 +302,9 @@ function requireLayout(format: string): void {
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
- * Returns whether Redis has a key of an environment. Other keys do not count, because a running process may write such
- * keys after Redis was emptied. The scan of all keys takes about a second per million keys of other applications, so
- * the service scans only a Redis without a layout number.
+ * Returns whether Redis has a key of an environment. Other keys do not count, because a running process may write them
+ * after Redis was emptied. The scan takes about a second per million keys of other applications. So the service scans
+ * only a Redis without a layout number.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
   /** The SCAN cursor of each node: `0` after a complete scan. */

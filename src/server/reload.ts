@@ -24,7 +24,7 @@ export function watchFiles(
     states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
   };
   for (const { setting } of config.files) note(setting, true);
-  // With several workers, the metric is 0 if one worker does not use the content.
+  // With several workers, the metric is 0 if any worker does not use the content.
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
     help: "1 if the content of the file of a setting is in use, otherwise 0",

@@ -31,8 +31,8 @@ import { openForks, Supervisor } from "./supervisor.ts";
 import { answerData, isReporter, notifySupervisor, requestData, sendSample, worker } from "./worker.ts";
 
 /**
- * The time that a worker waits for the metrics of all workers, longer than the timeout of the supervisor, in
- * milliseconds.
+ * The time that a worker waits for the metrics of all workers, in milliseconds. The time is longer than the timeout of
+ * the supervisor.
  */
 const METRICS_TIMEOUT_MS = 6000;
 
@@ -105,7 +105,7 @@ function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): nu
   return Math.min(1000, shutdownTimeoutMs / 10);
 }
 
-/** Returns the URL, or undefined without `METRICS_PORT`. */
+/** Opens `METRICS_PORT`, and returns its URL. Returns undefined if `METRICS_PORT` is not set. */
 async function openMetricsPort(
   {
     host,
@@ -217,7 +217,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   }
 }
 
-/** A single process stores its own samples. For workers, the supervisor stores the samples of all workers. */
+/** Opens the history: in this process or, for a worker, in the supervisor, which stores the samples of all workers. */
 function openHistory() {
   if (worker) {
     const readHistory = async (query: HistoryQuery) => {
@@ -243,7 +243,7 @@ async function close(
   { lifecycle, logger }: { readonly lifecycle: Lifecycle; readonly logger: Logger },
 ): Promise<void> {
   logger.info("shutting down");
-  // A process that must stop serving has set its exit code, and closes without a delay.
+  // An exit code means that the process must stop immediately, so it closes without a delay.
   const delayMs = process.exitCode === undefined ? shutdownDelayMs : 0;
   const failed = await lifecycle.close(shutdownTimeoutMs, { delayMs });
   if (failed.length > 0) logger.warn({ failed }, "not closed in time");

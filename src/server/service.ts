@@ -94,7 +94,7 @@ export class Service {
       apiTokens: [...apiTokens, ...this.#development.apiTokens],
       adminTokens: [...adminTokens, ...this.#development.adminTokens],
     };
-    // Use the last key of the ring, because it changes least often.
+    // Use the last key of the ring, because the last key changes least often.
     const { secret } = cipher.ring.at(-1) as RingKey;
     authenticator.use(await staticTokens(tokens, { state, authenticator, secret }));
   }

@@ -64,18 +64,21 @@ export function warnOfSettings(
       "neither API_TOKENS nor ADMIN_TOKEN is set: the service accepts only API tokens that were issued before",
     );
   for (const { name, setting } of misspelled) {
-    logger.warn({ name, setting }, "an environment variable resembles a setting but is none: is it misspelled?");
+    logger.warn(
+      { name, setting },
+      "an environment variable resembles a setting, but is not a setting: check the spelling",
+    );
   }
   if (isLoopback(host)) return;
   if (!tls)
     logger.warn(
       { host },
-      "other machines can reach HOST without TLS, so the network can read every token: set TLS_CERT_FILE and TLS_KEY_FILE, or let only a proxy with TLS reach this port",
+      "other machines can reach HOST without TLS, and the network can read every token: set TLS_CERT_FILE and TLS_KEY_FILE, or use a proxy with TLS",
     );
   else if (hasConsole && metricsPort !== undefined)
     logger.warn(
       { host },
-      "other machines can reach METRICS_PORT, which serves the console without TLS: let only operators reach it, over an encrypted network, or set CONSOLE=off",
+      "other machines can reach METRICS_PORT, which serves the console without TLS: restrict METRICS_PORT to operators on an encrypted network, or set CONSOLE=off",
     );
 }
 
@@ -84,7 +87,10 @@ function curl(url: string, token: string): string {
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
 }
 
-/** With arguments, prints the answer and sets the exit code. Returns false without arguments: the service then starts. */
+/**
+ * Answers command-line arguments: prints a text, sets the exit code, and returns true. Without arguments, returns
+ * false, and the service starts.
+ */
 export function answerCommandLine(args: readonly string[]): boolean {
   const answer = answerTo(args);
   if (!answer) return false;
@@ -113,7 +119,7 @@ const KNOWN: ReadonlyMap<string, () => string> = new Map([
   ["-v", () => packageJson.version],
 ]);
 
-/** Quotes only the part of the argument that cannot be a part of a secret. */
+/** Returns the error for an unknown argument. Quotes only the part of the argument that cannot be part of a secret. */
 function refusal(index: number, arg: string): string {
   const [name] = /^[a-z_-]{0,30}/i.exec(arg) ?? [];
   const shown = name ? ` (${name})` : "";
@@ -153,7 +159,7 @@ function plainText(markdown: string): string {
   return markdown.replaceAll("`", "").replace(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }
 
-/** A word that is longer than the width gets its own line. */
+/** Returns the lines of a text. A word that is longer than the width gets a separate line. */
 function wrapped(text: string, width: number): string[] {
   return (text.match(new RegExp(`(?:\\S{${width},}|.{1,${width}})(?= |$)`, "g")) ?? []).map((line) => line.trim());
 }

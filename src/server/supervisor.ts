@@ -22,8 +22,8 @@ import {
 } from "./worker.ts";
 
 /**
- * The supervisor restarts a worker at once if the worker ran for at least this time, in milliseconds. If the worker ran
- * for a shorter time, the supervisor restarts the worker after this delay.
+ * The delay of a restart, in milliseconds. If a worker ran for at least this time, the supervisor restarts the worker
+ * without delay.
  */
 const RESTART_DELAY_MS = 1000;
 
@@ -57,7 +57,7 @@ export class Supervisor {
   readonly #waiting = new Set<ChildProcess>();
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
-  /** The combined metrics. All workers share this result, because each worker forwards requests for metrics. */
+  /** The combined metrics. Each worker forwards requests for metrics, so all workers share this result. */
   readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
   readonly #history = new History();
   #forked = 0;
@@ -130,8 +130,8 @@ export class Supervisor {
     answerData(worker, "history", async (query = "") =>
       JSON.stringify(this.#history.read(JSON.parse(query), Date.now())),
     );
-    // A message to a dead worker emits `error`, and so does a failed fork. Without a listener, `error` would end the
-    // supervisor and all workers.
+    // A message to a dead worker and a failed fork emit `error`. Without a listener, `error` would end the supervisor
+    // and all workers.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
       // A failed fork emits no `exit`.
@@ -210,7 +210,7 @@ export async function openForks(settings: PortSettings): Promise<Forks> {
 function forkOnNode(number: number): ChildProcess {
   cluster.setupPrimary({ args: [workerArgument({ number })] });
   const { process: child } = cluster.fork().on("error", () => {
-    // The child process emits the same error.
+    // Ignore this error, because the child process also emits it.
   });
   return child;
 }
@@ -231,9 +231,9 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that no other service listens on a port, because the operating system would let workers share that port. If
- * the system selects the port, this process keeps the port until the workers listen, and resets connections to this
- * port. The first listener of a shared port must allow sharing.
+ * Requires that no other service listens on a port, because the operating system would let workers share the port with
+ * that service. If the system selects the port, this process keeps the port until the workers listen, and resets
+ * connections to this port. The first listener of a shared port must allow sharing.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

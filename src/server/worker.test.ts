@@ -42,7 +42,7 @@ it("returns undefined after the timeout", async () => {
   expect(near.listenerCount("message")).toBe(0);
 });
 
-it("returns undefined at once if the channel is closed", async () => {
+it("returns undefined immediately if the channel is closed", async () => {
   const [near] = channel(new Error("closed"));
   expect(await requestData(near, "own metrics", 10_000)).toBeUndefined();
 });
