@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { ALGORITHM } from "./rules.ts";
 import { jwkOf, type PublicKey } from "./signing.ts";
 
-/** How long published documents may be cached, in seconds. */
+/** The time for which published documents may be cached, in seconds. */
 export const DOCUMENT_MAX_AGE_S = 600;
 
 export interface PublishedDocument {
@@ -22,8 +22,8 @@ export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string 
 }
 
 /**
- * The issuer has no OAuth flow. But some clients refuse a document without response types, so the document has the
- * response type `id_token`, like the document of Kubernetes.
+ * Returns the OpenID Connect discovery document of an issuer. The issuer has no OAuth flow, but some clients refuse a
+ * document without response types. So the document has the response type `id_token`, like the document of Kubernetes.
  */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({

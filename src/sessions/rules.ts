@@ -1,5 +1,5 @@
-// The rules for viewer sessions. The service and the TypeScript client share these rules, so this file uses no platform
-// API. test/fixtures/viewer-sessions.json has a case for each rule.
+// The rules for viewer sessions. This file uses no platform API, because the service and the TypeScript client share
+// the file. test/fixtures/viewer-sessions.json has a case for each rule.
 
 /** The maximum length of a session. A session must fit into a header, and all servers accept headers of 8 KiB. */
 export const MAX_SESSION_LENGTH = 8192;
@@ -73,8 +73,8 @@ export function readSession(session: string): UnverifiedSession | undefined {
 }
 
 /**
- * Checks the types of all claims, because the key may be stolen. Returns undefined if the service never creates such
- * claims.
+ * Checks the types of all claims, because an attacker with a stolen key could sign any claims. Returns undefined for
+ * claims that the service never creates.
  */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;

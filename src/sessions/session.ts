@@ -24,7 +24,7 @@ export class SessionRefused extends Error {
   }
 }
 
-/** The start of every session, and of no other token: `{"` in base64url. */
+/** The prefix of every session: `{"` in base64url. No other token has this prefix. */
 const PREFIX = "eyJ";
 
 const KEY_ID = /^[\w-]{22}$/;
@@ -33,7 +33,9 @@ export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** The header of the last session, and the dot after the header. All sessions of a key have the same header. */
+/**
+ * The header that `isSession` parsed last, with the dot after the header. All sessions of a key have the same header.
+ */
 let lastHeader = PREFIX;
 
 /** Returns whether a text has the header of a session. The session may be invalid. */

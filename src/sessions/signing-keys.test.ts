@@ -78,7 +78,7 @@ it("signs with the keys of another worker that changed the keys at the same time
   expect((await keys.signing(ENVIRONMENT)).kid).toBe(others[0]?.kid);
 });
 
-it("publishes cached keys after any number of guesses, and new keys at once", async () => {
+it("publishes cached keys after any number of guesses, and publishes new keys immediately", async () => {
   const absent = store.set;
   const late = { name: "late", tag: undefined };
   expect(await keys.published(late, () => {})).toEqual([]);

@@ -8,7 +8,7 @@ import { nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
 import { jwkOf, newKeyPair } from "./signing.ts";
 
-/** The maximum age of cached keys at use, in milliseconds. */
+/** The maximum age of cached keys when they are used, in milliseconds. */
 const FRESH_MS = 120_000;
 
 const MAX_KNOWN = 10_000;
@@ -39,7 +39,7 @@ class KnownKeys {
 
   /** @throws RecordUnreadable if the active key cannot be decrypted */
   signing() {
-    // Use the clock of the store, like the code that changes keys.
+    // Use the clock of the store, because changes of keys use this clock too.
     const now = this.set.now + (performance.now() - this.readAt);
     const { key } = statesOf(this.set.keys, now).find(({ state }) => state === "active") ?? {};
     if (!key) throw new TypeError("an environment has no signing key");
@@ -55,7 +55,7 @@ class KnownKeys {
 
 interface Published {
   readonly reading: Promise<SigningKeySet>;
-  /** Undefined during the read. */
+  /** Undefined until `reading` resolves. */
   set: SigningKeySet | undefined;
   readAt: number;
 }
@@ -75,7 +75,7 @@ interface SigningKeysDeps {
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
-  /** Reads in flight. A change of keys removes these reads, because their results may be outdated. */
+  /** Reads in flight. A change of keys removes the reads from this map, because their results may be outdated. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
   /** The keys of environments for which this process only publishes keys. */
   readonly #published = new Map<string, Published>();
@@ -138,7 +138,7 @@ export class SigningKeys {
     return publishedOf(await (isFresh ? published.reading : this.#readPublished(environment)));
   }
 
-  /** All waiting callers share one read. */
+  /** Reads the published keys. All waiting callers share one read. */
   #readPublished(environment: EnvironmentName): Promise<SigningKeySet> {
     const path = environmentPath(environment);
     const reading = this.#deps.store.readByName(environment);
@@ -160,7 +160,7 @@ export class SigningKeys {
   }
 
   /**
-   * Activates the next key, at once or as soon as the key has been published for long enough. Creates keys if none
+   * Activates the next key, immediately or as soon as the key has been published for long enough. Creates keys if none
    * exist.
    *
    * @param how `replace`: the old keys must not be used any more
@@ -195,7 +195,10 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys, and makes a change that is due. The first session of an environment creates its keys. */
+  /**
+   * Reads the keys, and makes a change that is due. Does not create the first keys, because the first session creates
+   * them.
+   */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;

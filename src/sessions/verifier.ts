@@ -20,8 +20,8 @@ export const MAX_VERIFIED = 4096;
 const MAX_CACHED_LENGTH = 2048;
 
 /**
- * Verifies each signature once, and caches the result by the digest of the session, because a page sends the same
- * session many times. Every call checks the time and the key.
+ * Verifies each signature once, because a page sends the same session many times. The digest of the session is the key
+ * of the cache. Every call checks the time and the key.
  */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();

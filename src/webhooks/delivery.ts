@@ -27,7 +27,8 @@ const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
 /**
- * The time before the end of a lease in which no delivery begins, in milliseconds: the delivery timeout, plus a margin.
+ * The time before the expiry of a lease in which no attempt begins, in milliseconds. An attempt can take the delivery
+ * timeout.
  */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
@@ -63,7 +64,7 @@ export class Delivery {
   private readonly sender: Sender;
   /** Undefined without the lease. */
   private target: WebhookTarget | undefined;
-  /** A time before the start of the lease, from `performance.now()`. */
+  /** The time of the request for the lease, from `performance.now()`. The lease starts later. */
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
@@ -87,7 +88,7 @@ export class Delivery {
       }
     } finally {
       this.sender.close();
-      // Release the lease, and keep the position.
+      // Release the lease, and leave the position unchanged.
       const position = this.target?.webhook;
       if (position) await store.settle(this.claim, { from: position, to: position, release: true }).catch(() => {});
     }
@@ -106,7 +107,7 @@ export class Delivery {
   }
 
   /**
-   * Sends the events of a page with the types of the webhook, and moves the cursor to the end of the page. Stops if
+   * Sends the events of a page that have a type of the webhook, and moves the cursor to the end of the page. Stops if
    * another call moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
@@ -133,9 +134,10 @@ export class Delivery {
     await this.settle({ from, to: { cursor, cursorTime: undefined }, attempt, release: this.rules.isOver() });
   }
 
-  /** @throws Error if the lease ends too early, or the worker stops */
+  /** @throws Error if the lease would expire before the timeout of the attempt, or if the worker stops */
   private async send(target: WebhookTarget, event: SentEvent): Promise<Attempt> {
-    if (performance.now() - this.leased > LEASE_MS - LEASE_RESERVE_MS) throw new Error("the lease ends too early");
+    if (performance.now() - this.leased > LEASE_MS - LEASE_RESERVE_MS)
+      throw new Error("the lease expires before an attempt could time out");
     const { aborted: signal } = this.rules;
     const result = await sendEvent(this.sender, this.claim.environment, target, { event, signal });
     const retryMs = retryDelayMs(target.webhook.failedAttempts, this.deps.times?.retryMs);
@@ -153,7 +155,10 @@ export class Delivery {
   }
 }
 
-/** Returns whether the service sends the events of a webhook. With an unreadable secret, each attempt fails. */
+/**
+ * Returns whether the service sends the events of a webhook. A webhook with an unreadable secret is also on, but each
+ * attempt fails.
+ */
 function isOn({ webhook: { state } }: WebhookTarget): boolean {
   return state === "enabled" || state === "unreadable";
 }

@@ -57,13 +57,13 @@ interface EngineDeps extends DeliveryDeps {
 
 export interface DeliveryObserver {
   attempted(outcome: DeliveryOutcome): void;
-  /** The secret of a webhook cannot be decrypted. */
+  /** Called if the secret of a webhook cannot be decrypted. */
   unreadable(environment: Environment, id: string): void;
-  /** The expiry time of an API token is unknown, because the record of the token is damaged. */
+  /** Called if the expiry time of an API token is unknown, because the record of the token is damaged. */
   unreadableApiToken(environment: Environment, id: string): void;
-  /** The webhook is now disabled, after three days of failures. */
+  /** Called after the service has disabled a webhook, because its deliveries failed for three days. */
   disabled(environment: Environment, id: string): void;
-  /** Events were removed before the webhook received them. */
+  /** Called if events were removed before their delivery to the webhook. */
   missed(environment: Environment, id: string): void;
 }
 
@@ -77,7 +77,9 @@ export interface Lag {
 interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
-  /** The time of the event that failed, or the time of the first poll that found the webhook at this cursor. */
+  /**
+   * The time of the event whose delivery failed, or the time of the first poll that found the webhook at this cursor.
+   */
   readonly since: number;
   readonly now: number;
 }
@@ -88,7 +90,7 @@ export class DeliveryEngine {
   private readonly closing = new AbortController();
   /** Aborts the attempts in flight. */
   private readonly aborted = new AbortController();
-  /** The ids of the webhooks in delivery, and whether the last attempt failed. */
+  /** By id of a webhook in delivery: whether the last attempt before this delivery failed. */
   private readonly active = new Map<string, boolean>();
   private readonly running = new Set<Promise<void>>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
@@ -96,7 +98,7 @@ export class DeliveryEngine {
 
   constructor(deps: EngineDeps) {
     this.deps = deps;
-    // Every delivery in flight adds a listener.
+    // Every delivery in flight adds a listener, and Node would warn of more than 10 listeners.
     setMaxListeners(0, this.aborted.signal);
   }
 

@@ -12,12 +12,12 @@ export const MISSED_TYPE = "webhook.events_missed";
 
 export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
 
-/** The id is the same for each attempt and each webhook. */
+/** Returns the id of the message of an event. The id is the same for each attempt and each webhook. */
 function messageIdOf({ number }: Pick<Environment, "number">, { id }: Pick<SentEvent, "id">): string {
   return `msg_${number}_${id}`;
 }
 
-/** The body contains ids and names of fields, but no values and no tokens. */
+/** Returns the body of a message: with ids and the names of fields, but without values and tokens. */
 function payloadOf(environment: Environment, event: SentEvent): string {
   const { id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields = [] } = event;
   return JSON.stringify({
@@ -35,7 +35,7 @@ function payloadOf(environment: Environment, event: SentEvent): string {
   });
 }
 
-/** Rejects only with the reason of `signal`, if the signal aborts. */
+/** Sends an event to a webhook. Rejects only if `signal` aborts, with the reason of the signal. */
 export async function sendEvent(
   sender: Sender,
   environment: Environment,

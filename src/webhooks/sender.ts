@@ -9,7 +9,9 @@ import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
 /** The maximum size of the body of a response, in bytes. The service closes the connection after a longer body. */
 export const MAX_ANSWER_BYTES = 4096;
 
-/** The maximum duration of the body of a response, in milliseconds. Then the service closes the connection. */
+/**
+ * The maximum duration of the body of a response, in milliseconds. After this time, the service closes the connection.
+ */
 const BODY_MS = 1000;
 
 const MAX_HEADER_BYTES = 8192;
@@ -41,7 +43,7 @@ export interface SendResult {
 }
 
 export interface SenderOptions {
-  /** The networks that are allowed, although the networks are not public. */
+  /** The non-public networks to which the sender may connect. */
   readonly allowed: readonly Network[];
   /** Default: queries DNS without the thread pool of Node, because names that never resolve would block the pool. */
   readonly resolve?: Resolve | undefined;
@@ -49,7 +51,7 @@ export interface SenderOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** A failure before the response, or without a response. */
+/** A failure with a known outcome, before a response arrived. */
 class SendFailure extends Error {
   readonly outcome: DeliveryOutcome;
   constructor(outcome: DeliveryOutcome) {
@@ -83,7 +85,7 @@ export class Sender {
     this.agents = { "http:": new http.Agent(options), "https:": new https.Agent(options) };
   }
 
-  /** Rejects only with the reason of `signal`, if the signal aborts. */
+  /** Sends a message. Rejects only if `signal` aborts, with the reason of the signal. */
   async send(message: Message, signal?: AbortSignal): Promise<SendResult> {
     signal?.throwIfAborted();
     const started = performance.now();
@@ -121,7 +123,7 @@ export class Sender {
   private async statusOf(message: Message, limit: Limit): Promise<number> {
     const addresses = await this.addressesOf(new URL(message.url).hostname);
     return this.request(message, addresses, limit).catch((error: unknown) => {
-      // The endpoint may have closed the reused connection at the same time, so send the request again.
+      // The endpoint may have closed the idle connection just before this request, so send the request again.
       const isStale = (error as { isReused?: boolean }).isReused === true;
       if (!isStale) throw error;
       return this.request(message, addresses, limit);

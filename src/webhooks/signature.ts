@@ -10,7 +10,7 @@ export interface Signable {
   readonly body: string;
 }
 
-/** Returns headers by Standard Webhooks (https://www.standardwebhooks.com), with one signature per secret. */
+/** Returns the headers of Standard Webhooks (https://www.standardwebhooks.com), with one signature per secret. */
 export function signedHeaders(message: Signable, secrets: readonly string[]): { readonly [name: string]: string } {
   return {
     "webhook-id": message.id,
