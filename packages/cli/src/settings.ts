@@ -102,7 +102,7 @@ export class Settings {
     };
   }
 
-  /** Returns the TLS settings from the options and the environment variables, otherwise from the profile. */
+  /** Returns each TLS setting from its option, its environment variable or the profile, in this order of precedence. */
   tlsFiles(profile?: Profile) {
     return {
       caFile: this.#given("caFile", "UGS_CA_FILE").text ?? profile?.caFile,

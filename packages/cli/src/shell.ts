@@ -17,7 +17,7 @@ interface TerminalSize {
 
 /** The error of a command that SIGINT (Ctrl-C) or SIGTERM interrupts. */
 export class Interrupted extends Error {
-  /** 128 plus the number of the signal, by convention. */
+  /** The exit code: 128 plus the number of the signal, by convention. */
   readonly exitCode: number;
 
   constructor(signal: "SIGINT" | "SIGTERM" = "SIGINT") {

@@ -13,7 +13,7 @@ import { jsonLinesIn, linesIn } from "./support/ugs.ts";
 describe("ugs import", () => {
   const server = sharedServer();
 
-  it("imports only the groups that a file had at the start, and reports that the file has grown", async () => {
+  it("imports only the groups that a file has when the import starts, and reports that the file has grown", async () => {
     const { gate, folder, run, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 20));
     const held = hold(gate, "ImportUserGroups", 1);

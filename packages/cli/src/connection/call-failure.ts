@@ -140,7 +140,10 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
   });
 }
 
-/** Codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns one of these statuses may have forwarded the call. */
+/**
+ * The Connect codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns one of these statuses may have
+ * forwarded the call.
+ */
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**

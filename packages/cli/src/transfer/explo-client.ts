@@ -29,7 +29,7 @@ const TIMEOUT_MS = 120_000;
 
 /**
  * The first `BURST` requests have no pause between them. Later requests are `PACE_MS` apart. The hosted service allows
- * 180 requests per minute and address, and other programs at the address need a part of them.
+ * 180 requests per minute and address, and other programs at the address need a part of these requests.
  */
 const BURST = 30;
 const PACE_MS = 500;
