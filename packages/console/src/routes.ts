@@ -1,7 +1,10 @@
 import { computed, signal } from "@preact/signals";
 import { leave, leaving } from "./parts/unsaved.ts";
 
-/** The parameters of a page, such as the id of a user group. The address contains them, so they must not be secret. */
+/**
+ * The parameters of a page, such as the id of a user group. The address contains the parameters, so a parameter must
+ * not be secret.
+ */
 export type Params = { readonly [name: string]: string };
 
 export interface Route {

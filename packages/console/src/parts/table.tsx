@@ -17,7 +17,7 @@ const WHOLE = 200;
 /** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
 const BEYOND = 20;
 
-/** The minimum width of a long table, in pixels. In a narrower place, the table scrolls. */
+/** The minimum width of a long table, in pixels. If less width is available, the table scrolls. */
 const MIN_WIDTH = 1152;
 
 /** Returns the rows to render, according to the scroll position. */
@@ -58,7 +58,7 @@ function useRowsInSight(count: number) {
   return { body, head, widths, isLong, start: from, end, before: from * rowHeight, after: (count - end) * rowHeight };
 }
 
-/** Makes the browser show the whole text of a cell on hover if the cell is too narrow for it. */
+/** If a cell is too narrow for its text, makes the browser show the whole text on hover. */
 function showWhole({ target }: { readonly target: EventTarget | null }): void {
   const cell = (target as Element).closest<HTMLElement>("td, th");
   if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
@@ -159,8 +159,8 @@ export function ListTable<T>({
 }
 
 /**
- * A button that reads the next items. The items are also read when the button comes near the visible part of the page, unless
- * the last read failed.
+ * Shows a button that reads the next items. When the button comes near the visible part of the page, the items are read
+ * without a click, unless the last read failed.
  */
 function MoreButton({
   isBusy,

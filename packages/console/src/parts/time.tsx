@@ -10,7 +10,7 @@ setInterval(() => {
 }, 10_000);
 
 /**
- * Shows a relative time. The exact time appears on hover, and screen readers read it.
+ * Shows a relative time. The exact time appears on hover, and screen readers read the exact time.
  *
  * @param isExact whether to show both times
  */

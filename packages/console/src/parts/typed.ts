@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 /**
- * Holds the texts of fields whose initial texts are in the URL. Another URL resets the texts.
+ * Holds the texts of fields whose initial texts are in the URL. If the URL changes, the texts are reset.
  *
  * @param given the value in the URL: a text, or texts by name
  */

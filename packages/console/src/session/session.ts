@@ -30,7 +30,7 @@ export const isAskingAgain = signal(false);
 
 let sessions = 0;
 
-/** Aborts a sign-in in progress, and later the calls of its session. */
+/** Aborts a sign-in in progress. After the sign-in, aborts the calls of the session. */
 let ending = new AbortController();
 
 /** The maximum time without activity, in milliseconds. */
