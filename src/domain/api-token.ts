@@ -157,7 +157,7 @@ export interface ApiTokenStore {
 /** The minimum time between two stored uses of an API token, in milliseconds. */
 export const USE_INTERVAL_MS = 60_000;
 
-/** Receives the revocations and changes of API tokens by all workers, so that caches can drop these API tokens. */
+/** Receives the revocations and changes of API tokens from all workers. Caches can then drop these API tokens. */
 export interface RevocationListener {
   environmentDeleted(environment: Environment): void;
   /** Called after the API token with this digest was revoked or changed. Must ignore a text that is not a digest. */

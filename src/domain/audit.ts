@@ -1,7 +1,7 @@
 import type { Role } from "./role.ts";
 
 /**
- * The author of a change, and details of its call. Audit events contain these values, so no value may be secret. Only
+ * The author of a change, and details of the call. Audit events contain these values, so no value may be secret. Only
  * changes read the values, so a value can be a getter.
  */
 export interface ChangeBy {
@@ -18,7 +18,7 @@ export interface ChangeBy {
   readonly peer: string;
 }
 
-/** The author of the environments in `API_TOKENS`, which the service creates when it starts. */
+/** The author of the environments that the service creates at its start for `API_TOKENS`. */
 export const AT_START: ChangeBy = {
   actorId: "service",
   actorName: "the service at its start",
@@ -28,7 +28,10 @@ export const AT_START: ChangeBy = {
   peer: "",
 };
 
-/** An event of the audit trail: a change, or an export of tokens. The event contains no values of fields. */
+/**
+ * An event of the audit trail: a change, or an export of tokens. The event contains the names of changed fields, but
+ * not their values.
+ */
 export interface AuditEvent extends ChangeBy {
   /** The id, which is unique within the environment and higher than the ids of earlier events. */
   readonly id: string;
@@ -54,7 +57,7 @@ export interface AuditedApiToken {
 }
 
 export interface ExportedUserGroups {
-  /** The required prefix of the exported ids. */
+  /** The export contains only ids with this prefix. */
   readonly prefix: string;
   readonly count: number;
 }

@@ -32,7 +32,9 @@ export interface Origin {
   readonly forwardedFor: string | null;
 }
 
-/** Returns the key by which failures and resources of a client are counted: the IPv4 address, or the IPv6 /64. */
+/**
+ * Returns the key under which the service counts a client's failures and resources: the IPv4 address, or the IPv6 /64.
+ */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
   return address ? keyOf(address) : "unknown";

@@ -57,7 +57,7 @@ export function isEnvironmentKey(text: string): boolean {
   return parseEnvironmentPath(path) !== undefined && /^\d{1,7}$/.test(number) && more.length === 0;
 }
 
-/** The number of possible environment numbers, including 0, which is never used. */
+/** Environment numbers are below this number. The number 0 is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
 /**

@@ -67,7 +67,7 @@ export class TokenNotFound extends failure("NotFound", "TOKEN_NOT_FOUND", {
       : "no user group of the environment has this token: it was rotated or revoked, or belongs to another environment",
 }) {}
 
-/** The group is suspended, so viewers must not see it. */
+/** The group is suspended, so viewers must not see the data of the group. */
 export class UserGroupSuspended extends failure("FailedPrecondition", "USER_GROUP_SUSPENDED", {
   text: "the user group is suspended; show suspension_message to the viewer. An operator can end the suspension with ResumeUserGroup, or with a later expire_time",
 }) {

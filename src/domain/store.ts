@@ -61,7 +61,7 @@ export interface UserGroupStore {
   ): Promise<UserGroup>;
 
   /**
-   * Replaces the token of a group atomically. If several callers rotate the same token at the same time, one call
+   * Replaces the token of a group atomically. If several callers rotate the same token at the same time, only one call
    * succeeds. The former token stays valid for its grace period. A token that was already in its grace period is
    * revoked immediately. Within 24 hours, a retry with the same request id returns the current group with the token of
    * the first call. The retry writes no event.
@@ -197,7 +197,7 @@ export interface EnvironmentStore {
   /**
    * Creates an environment. If an environment with the same name was deleted, the new environment has another number,
    * and no data of the deleted environment. If a creation is interrupted, the next look-up of the environment completes
-   * it.
+   * the creation.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted
    */

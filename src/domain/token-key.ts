@@ -57,7 +57,7 @@ export interface TokenKeyStore {
    * the key, for at most a few seconds.
    *
    * @param since no process may have encrypted with the key after, or shortly before, this time
-   * @throws TokenKeyInUse if a process did so, if data needs the key, or if the key is the first key of this process
+   * @throws TokenKeyInUse if a process has done so, if data needs the key, or for the first key of this process
    */
   retire(keyId: string, since: number): Promise<void>;
 }

@@ -25,7 +25,7 @@ export interface GroupFields {
 export const EXPIRED = "EXPIRED";
 
 export interface Suspension {
-  /** The reason, for operators, or `EXPIRED`. */
+  /** The reason that operators see, or `EXPIRED`. */
   readonly reason: string;
   /** The message for the viewer's page. */
   readonly message: string;

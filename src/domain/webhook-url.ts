@@ -34,7 +34,8 @@ export function loopbackAddresses(host: string): readonly string[] | undefined {
 }
 
 /**
- * Parses and normalizes the URL of a webhook. The scheme must be `https`, or `http` for a loopback host in `allowed`.
+ * Parses and normalizes the URL of a webhook. The scheme must be `https`, or `http` for a loopback host with an address
+ * in `allowed`.
  *
  * @throws WebhookUrlRefused
  */

@@ -82,7 +82,7 @@ export interface Delivery {
   readonly time: number;
   readonly eventId: string;
   readonly eventType: string;
-  /** The number of the attempt for the event, from 1. */
+  /** The number of this attempt to deliver the event, from 1. */
   readonly attempt: number;
   readonly outcome: DeliveryOutcome;
   /** The HTTP status of the response. Undefined without a response. */
@@ -164,7 +164,7 @@ export interface Settlement {
   readonly to: DeliveryPosition;
   /** The attempt. Undefined if no event was sent. */
   readonly attempt?: Attempt | undefined;
-  /** Whether the call releases the lease. After a failed attempt, the call always releases the lease. */
+  /** Whether the call releases the lease. A call with a failed attempt always releases the lease. */
   readonly release: boolean;
 }
 
