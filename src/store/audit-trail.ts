@@ -24,10 +24,13 @@ import { READ_EVENTS } from "./scripts.ts";
 
 const READ_FOR_FILTER = 4000;
 
-/** The maximum number of events that one script reads for the feed. The script then takes 1.2 ms. */
+/** The maximum number of events that one script reads for the feed. A script that reads this number takes 1.2 ms. */
 const MAX_FEED_EVENTS = 250;
 
-/** The maximum number of days that one script reads for the feed. Without events, the script then takes 0.6 ms. */
+/**
+ * The maximum number of days that one script reads for the feed. Without events, a script that reads this number takes
+ * 0.6 ms.
+ */
 const MAX_FEED_DAYS = 200;
 
 const DAYS_AT_ONCE = 8;
@@ -62,7 +65,7 @@ interface DayRange {
 }
 
 export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore & EventStore {
-  /** Reads the newest events of a day. `isWhole`: whether these are all events of the range. */
+  /** Reads the newest events of a day. `isWhole`: whether the result contains all events of the range. */
   const readDay = async (number: number, { day, oldest, end, count }: DayRange) => {
     const range = [`(${end}-0`, String(oldest), "COUNT", count] as const;
     const reads = STREAMS.map((stream) =>

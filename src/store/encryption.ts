@@ -52,8 +52,8 @@ export function digest(text: string): string {
  * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters, one byte in hexadecimal,
  * select one of the 256 hashes of the index.
  *
- * Redis stores no other part of the token unencrypted. An attacker with a million digests needs 2^108 tries to find one
- * of the tokens. The full SHA-256 would make the record of a group 6 % larger.
+ * Apart from this digest, Redis contains the token only in encrypted form. An attacker with a million digests needs
+ * 2^108 tries to find one of the tokens. The full SHA-256 would make the record of a group 6 % larger.
  */
 export function tokenDigest(token: string): string {
   const bytes = hash("sha256", token, "buffer");
@@ -98,7 +98,7 @@ export class TokenCipher {
     return (this.#ring[0] as RingKey).id;
   }
 
-  /** The ids for scripts: one string, with a comma before and after each id. Ids contain no commas. */
+  /** The ids of the keys, for scripts: one string, with a comma before and after each id. Ids contain no commas. */
   get keyIdList(): string {
     return this.#keyIdList;
   }

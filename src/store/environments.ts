@@ -25,8 +25,8 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
- * The number of an environment depends on its name. The digest of name, tag and attempt gives the candidates for the
- * number. The creation of the record claims the first free candidate. A deleted environment keeps its record and its
+ * The number of an environment depends on its name. The candidates for the number are digests of the name, the tag and
+ * a counter. The creation of the record claims the first free candidate. A deleted environment keeps its record and its
  * number forever. Each walk over the candidates of a name therefore reads the same numbers. The walk finds the only
  * environment that has this name and is not deleted.
  *
@@ -53,7 +53,7 @@ interface Stored {
 }
 
 interface Candidates {
-  /** The environments in the order of their creation. All environments are deleted, except possibly the last. */
+  /** The environments in the order of their creation. All environments except possibly the last are deleted. */
   readonly own: readonly Stored[];
   /** The number for the next environment with the name. Undefined if the last environment is not deleted. */
   readonly free: number | undefined;
@@ -97,7 +97,7 @@ export function redisEnvironments({
       const reads = numbers.map(readRecord);
       await Promise.allSettled(reads);
       for (const [i, number] of numbers.entries()) {
-        // Candidates after the result do not matter, even if their shard is down.
+        // The loop ends at the result, and ignores errors of later candidates.
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
@@ -249,7 +249,7 @@ export function redisEnvironments({
   };
 }
 
-/** Returns the candidate of a path for an attempt, counted from 0. */
+/** Returns a candidate for the number of the environment with this path. Attempts count from 0. */
 export function candidateOf(path: string, attempt: number): number {
   const hash = createHash("sha256").update(`${attempt}\0${path}`).digest().readUInt32BE();
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));

@@ -51,7 +51,10 @@ interface IdentityDeps {
   /** The number of the layout of this release. */
   readonly layout: string;
   readonly isCluster: boolean;
-  /** Receives the reason when this process begins to refuse the data, and undefined when it uses the data again. */
+  /**
+   * Receives the reason when this process begins to refuse the data, and undefined when this process uses the data
+   * again.
+   */
   readonly onChange: (fault: string | undefined) => void;
 }
 
@@ -105,7 +108,11 @@ export class StoreIdentity implements DataCheck {
     return first?.value ?? layout;
   }
 
-  /** Writes the time to Redis, without a wait for replicas, which would delay changes. @throws StoreUnavailable */
+  /**
+   * Writes the time to Redis. The write does not wait for replicas, because such a wait would delay changes.
+   *
+   * @throws StoreUnavailable
+   */
   async noteTime(): Promise<void> {
     if (this.#fault !== undefined) return;
     const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { format: FORMAT_KEY, time: TIME_KEY });
@@ -178,7 +185,7 @@ export class StoreIdentity implements DataCheck {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // Since the last read, an operator has accepted this data: the same data, or a replacement of the data that this
+    // Since the last read, an operator has accepted this data, which is unchanged or replaces the data that this
     // process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);

@@ -9,7 +9,7 @@ export function recordFromAnswer(answer: readonly string[], start = 2): StoredRe
   return record;
 }
 
-/** Returns whether a record has no fields, because its key does not exist. */
+/** Returns whether a record has no fields. A record without fields has no key in Redis. */
 export function isEmpty(record: StoredRecord): boolean {
   for (const _ in record) return false;
   return true;

@@ -54,7 +54,7 @@ export const RESOLVE_SESSION = defineScript("read", resolveSession, {
   args: "viewer",
 });
 
-/** `contains` must be empty, because the script otherwise reads further keys. */
+/** `contains` must be empty. Otherwise, the script reads further keys. */
 export const LIST_IDS = defineScript("read", listIds, {
   keys: "ids",
   args: "from idPrefix count contains",
@@ -181,7 +181,7 @@ const rotation = {
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
 
-/** The same script as `ROTATE_TOKEN`. Runs even if Redis' memory is full, because it revokes a leaked token. */
+/** The same script as `ROTATE_TOKEN`. Runs even if Redis' memory is full, because the script revokes a leaked token. */
 export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
 
 export const END_SESSIONS = environmentScript(endSessions, {

@@ -29,8 +29,8 @@ export interface FeedListener extends RevocationListener {
 }
 
 /**
- * Reports the API tokens that any worker revokes, through a separate connection that subscribes at a random primary.
- * Each new subscription calls `missed`, because Redis does not store messages.
+ * Reports the API tokens that any worker revokes. A separate connection subscribes at a random primary. Each new
+ * subscription calls `missed`, because Redis does not store messages.
  *
  * @returns a function that ends the subscription
  */

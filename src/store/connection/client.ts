@@ -43,7 +43,7 @@ export interface StoreClientOptions {
 
 /** Checks whether the data in Redis has the identity that this process has stored. */
 export interface DataCheck {
-  /** Returns the error with which changes are refused. Returns undefined if changes are accepted. */
+  /** Returns the error with which this process refuses changes. Returns undefined if this process accepts changes. */
   refusal(): StoreUnavailable | undefined;
   /** Checks the identity of the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
@@ -55,7 +55,7 @@ export interface DataCheck {
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may start the change. The remaining share is for the answer. */
+/** The share of a call's remaining time in which Redis may start the change. The time after this is for the answer. */
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
@@ -272,8 +272,8 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   }
 
   /**
-   * Ends the round trip, and reports it to the observers. Returns false if the round trip has already ended, for
-   * example at the timeout.
+   * Ends the round trip, and reports the result to the observers. Returns false if the round trip has already ended,
+   * for example at the timeout.
    */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;

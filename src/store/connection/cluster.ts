@@ -33,7 +33,7 @@ const MAX_WAITING = MAX_CALLS / 8;
 
 const SLOTS_TIMEOUT_MS = 300;
 
-/** The pause before a CLUSTER SLOTS, in milliseconds, so that calls that fail at the same time share one query. */
+/** The pause before a CLUSTER SLOTS query, in milliseconds. Calls that fail at the same time then share one query. */
 const REFRESH_DELAY_MS = 20;
 
 const REFRESH_INTERVAL_MS = 500;

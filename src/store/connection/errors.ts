@@ -58,8 +58,8 @@ const CODES = [
 ];
 
 /**
- * Matches one of these codes, otherwise the first word. Text after a quotation mark may be input, so this text is
- * ignored.
+ * Matches one of these codes or, without such a code, the first word. Text after a quotation mark may be input, so this
+ * text is ignored.
  */
 const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 

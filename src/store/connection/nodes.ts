@@ -61,8 +61,8 @@ export class StoreNode {
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  // The connection for reads never receives READONLY, because it sends no changes. After a demotion, this connection is
-  // therefore replaced together with the connection for changes.
+  // The connection for reads sends no changes, and therefore never receives READONLY. After a demotion, this connection
+  // is therefore replaced together with the connection for changes.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);

@@ -74,15 +74,15 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     if (client.isClosed) throw new StoreUnavailable(new Error("closed"));
   };
   const opened = wait();
-  // `opened` may reject before the caller waits for it.
+  // `opened` may reject before the caller waits for `opened`.
   opened.catch(() => {});
   return { client, opened };
 }
 
 /**
  * Checks that Redis accepts a password on every ready connection. After a refusal, the connection stays usable. Nodes
- * without a ready connection are skipped, because they may refuse even the former password. A silent node delays the
- * check only until `dropWhenSilent` closes its connection.
+ * without a ready connection are skipped, because such nodes may refuse even the former password. A silent node delays
+ * the check only until `dropWhenSilent` closes its connection.
  *
  * @throws StoreMisconfigured if Redis refuses the password; StoreUnavailable if Redis does not answer
  */

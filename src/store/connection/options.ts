@@ -31,7 +31,7 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 /**
  * Returns the ioredis options of a connection that reconnects after each loss.
  *
- * The connector of ioredis listens only for the first error of a connection (5.11.1). An untrusted certificate causes a
+ * The connector of ioredis (5.11.1) listens for only the first error of a connection. An untrusted certificate causes a
  * second error, the TLS alert of the host. Without a listener, the second error would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
@@ -178,7 +178,10 @@ export class Sentinels {
       : new Error(text);
   }
 
-  /** Moves the first Sentinel to the end: it did not answer, or returned a Redis that is not the master. */
+  /**
+   * Moves the first Sentinel to the end of the order. Called if this Sentinel did not answer or returned a wrong
+   * master.
+   */
   tryNextFirst(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }

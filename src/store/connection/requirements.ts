@@ -57,7 +57,7 @@ interface RequirementOptions {
 }
 
 /**
- * Checks that Redis has a supported version, and that its user may run every command of the service.
+ * Checks that Redis has a supported version, and that the Redis user may run every command of the service.
  *
  * @throws StoreMisconfigured if the version is too old or a right is missing; the error of ioredis if Redis does not
  *   answer

@@ -282,9 +282,7 @@ export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/**
- * The names of the changed fields, as in the proto files, and the hash fields to set (field, value, …) and to remove.
- */
+/** The changed fields: the names in the proto files, and the hash fields to set (field, value, …) and to remove. */
 export interface ChangedFields {
   readonly names: string[];
   readonly set: string[];

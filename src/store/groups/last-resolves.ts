@@ -15,7 +15,7 @@ const WRITE_AFTER_MS = 60_000;
  */
 const MAX_NOTES = 5000;
 
-/** The maximum number of groups of one script, which takes Redis less than a millisecond. */
+/** The maximum number of groups per script. Such a script takes Redis less than a millisecond. */
 const BATCH = 100;
 
 /** The last resolve of a group. `args` are arguments of `NOTE_RESOLVES`. */

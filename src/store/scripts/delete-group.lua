@@ -1,6 +1,6 @@
 -- Deletes a group, its index entries, and the notes on its revoked sessions. If `etag` is not empty, the group must
--- have this etag. The results of request ids stay until they expire: they contain the team id, which no other group
--- gets.
+-- have this etag. The results of request ids stay until their expiry. No later group gets such a result, because the
+-- result contains the team id.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target

@@ -1,4 +1,5 @@
--- Replaces the signing keys with the extra arguments if their version is `expectedVersion` (empty if no keys exist).
+-- Replaces the signing keys with the extra arguments if the stored keys have the version `expectedVersion` (empty if no
+-- keys exist).
 -- Returns `changed` or `done`, and the stored hash.
 local found = redis.call('HGETALL', signingKeys)
 local present = redis.call('HGET', signingKeys, 'version') or ''

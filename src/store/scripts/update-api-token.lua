@@ -1,5 +1,5 @@
 -- Changes an API token. An empty `displayName` keeps the name. `same` as `expireTime` keeps the expiry time, and an
--- empty `expireTime` removes it.
+-- empty `expireTime` removes the expiry time.
 -- Returns `ApiTokenNotFound`; `unreadable`; or `same` or `done`, the digests of the secrets, and the record.
 -- include: api-tokens
 local record, changed = recordOf(apiToken), {}

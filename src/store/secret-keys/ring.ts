@@ -5,7 +5,7 @@ import { TOKEN_KEYS_KEY } from "../keys.ts";
 import { recordFromAnswer, type StoredRecord } from "../records.ts";
 import { NOTE_KEY_USE } from "../scripts.ts";
 
-/** The interval at which a process records the key with which it encrypts, in milliseconds. */
+/** The interval at which a process records the use of its encryption key, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
 
 /** Returns a value that identifies a key, but does not reveal the key. */

@@ -8,10 +8,10 @@ import { newsMessage, signingKeysKey } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
 import { READ, REPLACE_FIELDS, SET_SIGNING_KEYS } from "../scripts.ts";
 
-/** Field with the version of the keys. All other fields are keys. */
+/** The field that contains the version of the keys. All other fields of the hash are keys. */
 const VERSION = "version";
 
-/** The keys that sign viewer sessions, in Redis. `TOKEN_KEYS` encrypts their private keys. */
+/** Creates the store of signing keys, whose private keys are encrypted with `TOKEN_KEYS`. */
 export function redisSigningKeys({
   client,
   cipher,
@@ -80,8 +80,8 @@ export function redisSigningKeys({
      * Encrypts the private keys of an environment with the first key of the ring. If another call changes the keys at
      * the same time, this call writes nothing. A later call must then encrypt the private keys.
      *
-     * @returns `uses`: for each private key, the id of the key that encrypted it before this call. `failed`: the ids of
-     *   private keys that cannot be decrypted
+     * @returns `uses`: for each private key, the id of the key that encrypted this private key before the call.
+     *   `failed`: the ids of private keys that cannot be decrypted
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
       const { keys, version } = await read(environment);

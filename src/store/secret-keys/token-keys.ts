@@ -22,7 +22,10 @@ import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
-/** The time in which a process may use a key without a record, in milliseconds: two attempts to record may fail. */
+/**
+ * The maximum time for which a process uses a key without a record of the use, in milliseconds. Two attempts to record
+ * the use may fail.
+ */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
 const READ_AT_ONCE = 250;
@@ -110,8 +113,8 @@ export class RedisTokenKeys implements TokenKeyStore {
   /**
    * Retires keys that the ring lacks, if no environment needs these keys.
    *
-   * @throws StoreMisconfigured if an environment or another worker still uses such a key, or if the search takes too
-   *   long; the errors of `list`
+   * @throws StoreMisconfigured if an environment or another worker uses such a key, or if the search is too slow; the
+   *   errors of `list`
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;

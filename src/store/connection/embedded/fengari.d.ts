@@ -1,4 +1,7 @@
-/** Types for the used part of fengari, which has no types: the C functions of Lua 5.3 on a state or a thread. */
+/**
+ * Types for the used part of fengari, which has no types. The functions are the C functions of Lua 5.3 on a state or a
+ * thread.
+ */
 declare module "fengari" {
   interface LuaState {
     readonly l_G: unknown;

@@ -21,8 +21,8 @@ local function digestsOf(record)
   return digests
 end
 
--- Returns whether an API token may create or rotate API tokens: the API token exists, and no pause of a revocation is
--- in progress. Returns true for an empty id, because the caller is then not an API token in Redis.
+-- Returns whether an API token may create or rotate API tokens: it exists, and no pause of a revocation is in progress.
+-- Returns true for an empty id, because the caller is then not an API token in Redis.
 local function mayIssue(id)
   if id == '' then return true end
   return redis.call('EXISTS', keyOf(id)) == 1 and (tonumber(redis.call('HGET', environment, 'issue_time') or '0') or 0) <= now
