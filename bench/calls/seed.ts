@@ -9,7 +9,7 @@ export interface Seeded {
   readonly reference: Answer;
 }
 
-/** Creates the groups through the service, and stores the service's answer to each call as the reference. */
+/** Creates the groups through the service. Returns the service's answer to each call as the reference. */
 export async function seed(
   { start, store }: Stage<OneNode>,
   row: Row,

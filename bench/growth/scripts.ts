@@ -25,9 +25,7 @@ const RECORDED_MICROS = 50;
 
 const MAX_RECORDED = 100_000;
 
-/**
- * Measures the longest scripts with Redis' SLOWLOG. The deletion of the environment at the end takes some seconds.
- */
+/** Measures the longest scripts with Redis' SLOWLOG. At the end, deletes the environment, which takes some seconds. */
 export async function measureScripts(
   deps: GroupDeps & { client: StoreClient },
   redis: Redis,

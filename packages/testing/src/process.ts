@@ -121,7 +121,7 @@ export function descendants(pid: number): number[] {
   return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
-/** Waits until a process has exited, even if it is still a zombie. */
+/** Waits until a process has exited. A zombie counts as exited. */
 export async function waitUntilGone(pid: number): Promise<void> {
   await waitFor(`process ${pid} has exited`, () => !isRunning(pid));
 }

@@ -21,7 +21,7 @@ export async function waitFor<T>(
   }
 }
 
-/** Waits for a fixed time. Prefer `waitFor` if the test can check a condition. */
+/** Waits for a fixed time. If the test can check a condition, use `waitFor` instead. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
