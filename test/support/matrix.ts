@@ -7,7 +7,7 @@ import type { TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The part of the matrix that the run tests. `isInRun` explains the parts. */
+    /** The part of the matrix that this run tests. For the parts, see `isInRun`. */
     matrixShare: "one client a protocol" | "the rest";
   }
 }

@@ -18,9 +18,9 @@ cp "$3" "$2/requirements.txt"`;
 
 /**
  * Returns the folder of the programs in a Python virtual environment. Creates the environment on first use, and again
- * if its requirements have changed.
+ * after a change of the requirements.
  *
- * @param name name of its folder in `node_modules/.cache/`
+ * @param name name of the environment's folder in `node_modules/.cache/`
  * @param requirements path of the requirements file
  * @param tests subject and verb for the message about skipped tests
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"

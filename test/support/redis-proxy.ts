@@ -16,7 +16,10 @@ export interface RedisProxy {
   holdFrom(text: string): void;
   /** Breaks the connection instead of forwarding the `nth` response of a script. Redis receives all requests. */
   cutReply(nth: number): void;
-  /** Connects new clients to another port, like a failover behind a host name. Open connections do not change. */
+  /**
+   * Connects new clients to another port, like a failover behind a host name. Open connections stay connected to the
+   * old port.
+   */
   switchTo(port: number): void;
   close(): Promise<void>;
 }

@@ -20,7 +20,10 @@ export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, nam
   return (await listedNumbers(redis, name))[0] ?? 0;
 }
 
-/** Returns all numbers of a name. If a worker ended between two steps of a deletion, a name has several numbers. */
+/**
+ * Returns the numbers of all listed environments with this name. If a worker exited between two steps of a deletion,
+ * several environments can have the name.
+ */
 export async function listedNumbers(
   redis: Pick<Redis, "zrangebylex">,
   name: EnvironmentName,

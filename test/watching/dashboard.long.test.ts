@@ -46,7 +46,9 @@ const RISEN = [
   ...["API tokens in use", "Certificates", "Token keys"],
 ];
 
-/** On a slow machine, Prometheus 2 may evaluate a rule twice with the same timestamp, and reports this error. */
+/**
+ * The error of Prometheus 2 if it evaluates a rule twice with the same timestamp, which can happen on a slow machine.
+ */
 const EVALUATED_TWICE = "duplicate sample for timestamp";
 
 /** Starts a Prometheus that scrapes the pages every two seconds, and evaluates the repository's rules. */

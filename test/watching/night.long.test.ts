@@ -73,7 +73,7 @@ const NIGHT: readonly Hour[] = [
   },
 ];
 
-/** This alert may fire in every outage, and continues until failed calls are out of its time window. */
+/** This alert may fire in every outage. It continues until its time window contains no failed calls. */
 const CALLS_FAIL = "UserGroupsHighErrorRate";
 
 async function usedMemory(operator: Redis): Promise<string> {

@@ -53,7 +53,7 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
 
 /**
  * Finds acknowledged changes that do not have exactly one event. Retries with the same request id count as one change,
- * unless the group was deleted in between. Resuming a group that is not suspended is not a change.
+ * unless the group was deleted in between. A resume of a group that is not suspended is not a change.
  */
 function changeFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const changes = calls.filter(({ method, answer }) =>

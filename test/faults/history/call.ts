@@ -40,7 +40,10 @@ export type Answer =
       readonly seen?: never;
     };
 
-/** A call to a worker, or the part of a call that concerns one group. All times are in milliseconds of one clock. */
+/**
+ * A call to a worker, or the part of a call that concerns one group. All times are in milliseconds and from the same
+ * clock.
+ */
 export interface Call {
   /**
    * Request id in the audit trail, unique per group. An import of several groups counts as one call per group, with the
@@ -50,7 +53,7 @@ export interface Call {
   readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import" | "suspend" | "resume";
   readonly worker: string;
   readonly environment: string;
-  /** The requested group, or the group whose token the caller presented. The format is that of `groupOf`. */
+  /** The requested group, or the group whose token the caller presented, in the format of `groupOf`. */
   readonly group: string;
   /** Token that the caller presented. Undefined if the call contains the id of the group. */
   readonly token?: string | undefined;

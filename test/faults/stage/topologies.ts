@@ -110,7 +110,7 @@ const STARTERS: {
  */
 const BUSY = /^(loading|rdb_bgsave_in_progress|aof_rewrite_(in_progress|scheduled)|aof_pending_bio_fsync):[^0]/m;
 
-/** Waits until no running node saves, loads or rewrites its data. */
+/** Waits until no running node is saving, loading or rewriting its data. */
 export async function idle(nodes: readonly TestRedis[]): Promise<void> {
   await waitFor("Redis is idle", async () => {
     const running = nodes.filter((node) => node.isRunning());

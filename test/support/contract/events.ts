@@ -217,7 +217,7 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
         "the event is too old",
         async () => (await read(environment, BEGINNING, 10, audit)).events.length === 0,
       );
-      // The position was still the end of the feed, so the reader has missed no event.
+      // No event has followed the position of the cursor, so the reader has missed no event.
       const quiet = (await read(environment, cursor, 10, audit)).next;
       expect(quiet.id).toBe(first.id);
       await update(environment, "x", audit);

@@ -6,7 +6,7 @@ import { type ContractContext, contents, eventsOf, newEnvironment, newGroup } fr
 
 export function lastResolveContract({ store, admin, redis, client, withGroup }: ContractContext): void {
   const today = () => Math.floor(Date.now() / 86_400_000);
-  /** Resolves a group and notes the day, as ViewerService does. */
+  /** Resolves a group and notes the day of the resolve, as ViewerService does. */
   const resolve = async (notes: LastResolves, environment: Environment, token: string) =>
     notes.note(environment, await store().resolve(environment, token));
   const dayOf = async (environment: Environment, id = "a") => (await admin().lookUp(environment, id)).lastResolveDay;

@@ -222,7 +222,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       }
     });
 
-    it("does not resume an expired group, even if it expires during the import", async () => {
+    it("does not resume a group that has expired, or that expires during the import", async () => {
       const { environment } = await withGroup();
       await store().update(environment, "a", { expireTime: 1 });
       const row = { ...newGroup("a", { name: "N", expireTime: Date.now() + HOUR_MS }), token: undefined };

@@ -127,7 +127,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       const { environment, apiToken, key } = await create();
       const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
       await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
-      // The list entries belong to no tokens, so the entries do not count.
+      // These entries of the list belong to no tokens, so they do not count.
       const second = await create({}, environment);
       expect(Object.keys(await entries(environment)).length).toBe(2);
       // A token with two valid secrets counts once.
