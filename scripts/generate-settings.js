@@ -31,8 +31,8 @@ const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
 
 /**
- * Settings that the values of the chart may not contain: settings that the chart itself sets, and credentials, which
- * belong in a Secret.
+ * Settings that the values of the chart may not contain. The chart itself sets some of them. The others are
+ * credentials, which belong in a Secret.
  */
 const NOT_IN_VALUES = new Set([
   ...["HOST", "PORT", "METRICS_PORT", "SHUTDOWN_TIMEOUT", "SHUTDOWN_DELAY", "REDIS_URL", "MIN_REPLICAS_ACK"],

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies the names of the Go modules and of the Terraform provider from release.json to all files that contain these
-# names. A fork sets the names in release.json, and then runs `npm run generate:clients`, which runs this script.
+# Copies the names of Go modules and of the Terraform provider from release.json to all files with these names. A fork
+# sets the names in release.json, and then runs `npm run generate:clients`, which runs this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

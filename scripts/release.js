@@ -76,7 +76,7 @@ function packNpm(key, directory, name) {
   if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
   writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
   cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
-  // In the README of the service, the name also stands for the image and other objects, so this README keeps the name.
+  // The README of the service keeps the name, because the name there also stands for the image and other objects.
   const readme =
     key === "service"
       ? withLinks(read("README.md"), "", name, name)

@@ -41,7 +41,7 @@ interface Rules {
   readonly isVisible: boolean;
 }
 
-/** A rule of a message: exactly one of the fields is set or, unless `isRequired`, at most one. */
+/** A rule of a message. If `isRequired` is true, exactly one of the fields is set, otherwise at most one. */
 export interface Choice {
   readonly fields: readonly DescField[];
   readonly isRequired: boolean;
@@ -164,7 +164,7 @@ function textKeywords(rules: StringRules, where: string): JsonSchema {
 }
 
 /**
- * Returns whether the rules of a field accept the default of the field: an empty string or list, zero, the first enum
+ * Returns whether the rules of a field accept the default value: an empty string or list, zero, or the first enum
  * value.
  */
 export function allows({ fieldKind }: DescField, { field: rules }: Rules): boolean {

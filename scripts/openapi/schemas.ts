@@ -128,7 +128,7 @@ export class Schemas {
   }
 }
 
-/** Returns the keyword of a oneof: exactly one of its fields is set or, unless the oneof is required, at most one. */
+/** Returns the keyword of a oneof. If the oneof is required, exactly one field is set, otherwise at most one. */
 function choiceOf(oneof: DescOneof): JsonSchema {
   const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
   return choice(

@@ -7,9 +7,7 @@ const OTHER_TYPES = {
   "webhook.events_missed": "Events were removed before their delivery. Read all groups again.",
 } as const;
 
-/**
- * By the first part of an event type: the field with the id of the changed resource, and the description of this field.
- */
+/** The field with the id of the changed resource, and its description. The key is the first part of the event type. */
 const RESOURCES: { readonly [part: string]: readonly [field: string, description: string] } = {
   user_group: ["user_group_id", "Id of the user group."],
   viewer_sessions: ["user_group_id", "Id of the user group to which the sessions belong."],
