@@ -307,8 +307,7 @@ const UNCHECKED = [
 ] as const;
 
 /**
- * Invalid values. Each value contains a text that no message contains otherwise, so that a test detects a message that
- * quotes the value.
+ * Invalid values. Each value has a part that is not in the text of any message, so that a test detects a quoted value.
  */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],

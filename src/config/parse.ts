@@ -78,8 +78,8 @@ function entriesOf(text: string): string[] {
 const MAX_FAULTS = 20;
 
 /**
- * Parses each entry of a list. The error contains the positions of up to `MAX_FAULTS` invalid entries, but not the
- * entries, because an entry may be a secret.
+ * Parses each entry of a list. The error contains the positions of up to `MAX_FAULTS` invalid entries. The error does
+ * not quote entries, because they may be secret.
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   if (text === "") return [];

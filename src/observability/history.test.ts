@@ -116,7 +116,7 @@ describe("a history", () => {
     expect(reasonsAt(SLOT + 360)).toBe(1400);
   });
 
-  it("searches for unused columns once per interval, for any number of values that need a column", () => {
+  it("searches for unused columns only once per interval, even if many values need a column", () => {
     const history = new History();
     const many = (name: string) =>
       Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${COLUMN.error}${name}${i}`, 1]));

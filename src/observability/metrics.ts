@@ -373,10 +373,7 @@ interface HistogramOptions {
   readonly buckets: readonly number[];
 }
 
-/**
- * The observations of one set of label values: the sum of the values, and the counts per bucket and above the last
- * bound.
- */
+/** The observations of one set of label values: the sum, and the counts per bucket and above the last bound. */
 export class Observations {
   readonly labels: Labels;
   readonly counts: number[];

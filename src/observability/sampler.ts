@@ -19,9 +19,7 @@ type Values = { [column: string]: number };
 
 class EnvironmentCount {
   readonly scope: string;
-  /**
-   * The number of calls in each bucket, followed by the number above the last bound and the number without a duration.
-   */
+  /** The numbers of calls: in each bucket, above the last bound, and without a duration, in this order. */
   readonly counts = new Array<number>(DURATION_BUCKETS.length + 2).fill(0);
   readonly errors = new Map<string, number>();
 

@@ -147,8 +147,7 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     return limitedError(name, by);
   };
 
-  // Failures are counted after the lookup, so that guesses of one caller do not block other callers at the same
-  // address.
+  // Count failures after the lookup, so that guesses of a caller do not block other callers at the address.
   const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
     const by = rateLimiters.failures?.take(call.clientKey);
     return by ? limited("address", by) : unauthenticatedError(reason);

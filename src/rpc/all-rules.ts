@@ -24,9 +24,9 @@ import { callError } from "./errors.ts";
 import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
- * Creates a function that checks requests against the rules of protovalidate, and against the rules `json`, `no_token`
- * and `visible` of this service. The function also checks the limits of durations and times, which the binary format
- * does not enforce. For an invalid request, the function throws ConnectError InvalidArgument.
+ * Creates a function that checks requests by the rules of protovalidate, and by this service's rules `json`, `no_token`
+ * and `visible`. The function also checks the limits of durations and times, which the binary format does not enforce.
+ * For an invalid request, the function throws ConnectError InvalidArgument.
  */
 export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
   const validator = createValidator({ regexMatch });

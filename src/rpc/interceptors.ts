@@ -109,8 +109,8 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
 }
 
 /**
- * Loads protovalidate. A worker calls this function after it has begun to listen, because loading would take a quarter
- * of the start time.
+ * Loads protovalidate. A worker calls this function after the worker has begun to listen. Earlier loading would take a
+ * quarter of the start time.
  */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");

@@ -54,8 +54,8 @@ export interface AdminDeps {
 export type AdminRpcs = ServiceImpl<typeof AdminService>;
 
 /**
- * Returns the environment of a call of AdminService: the environment of the API token or, for `ADMIN_TOKEN`, the
- * environment in the request.
+ * Returns the environment of a call of AdminService. With an API token, this is the environment of the token. With
+ * `ADMIN_TOKEN`, this is the environment in the request.
  *
  * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound; errors of the store
  */
@@ -99,8 +99,8 @@ export interface PageOf {
 export type Scope = readonly string[];
 
 /**
- * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the key of the last item of
- * the previous page, after the digest of the scope, if any.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token contains the digest of the scope (if
+ * any), followed by the key of the last item on the previous page.
  *
  * @param isKey returns whether a string can be a key of the list
  * @throws InvalidPageToken
