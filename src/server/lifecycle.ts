@@ -79,7 +79,7 @@ export class Lifecycle {
 }
 
 /**
- * Waits for a closer for at most `ms` or, if `ms` is 0 or less, one turn of the event loop.
+ * Waits for a closer, for at most `ms`. If `ms` is 0 or less, waits for one turn of the event loop.
  *
  * @throws Error after this time; the error of the closer
  */

@@ -73,7 +73,7 @@ const REFUSED =
 const STATIC_ID_DIGITS = 10;
 
 /**
- * Returns the API tokens of the settings. A token without a name gets a digest of the token as its id, so that the id
+ * Returns the API tokens of the settings. The id of a token without a name is a digest of the token. The id therefore
  * does not depend on the order of the tokens. The digest is keyed. With a plain digest, readers of the log could check
  * guesses of a weak token.
  *

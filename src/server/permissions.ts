@@ -49,8 +49,9 @@ export async function requireRunPermission(): Promise<void> {
 }
 
 /**
- * Returns the Deno flags of a worker: the permissions of `deno.json`, the unlimited permissions of this process, and
- * the files of settings. A process cannot query its own limited permissions.
+ * Returns the Deno flags of a worker. They grant the permissions of `deno.json`, the unlimited permissions of this
+ * process, and reading the files of settings. Limited permissions are not passed on, because a process cannot query
+ * them.
  */
 export async function workerFlags(files: readonly string[]): Promise<string[]> {
   const flags = ["--no-prompt", "-P"];

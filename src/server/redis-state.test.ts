@@ -22,7 +22,7 @@ function clientOf(nodes: { readonly [name: string]: readonly (readonly string[])
   return { each } as unknown as Pick<StoreClient, "each">;
 }
 
-it("finds data of this service behind any number of other keys", async () => {
+it("finds data of this service after any number of other keys", async () => {
   const others = Array.from({ length: 50 }, () => []);
   expect(await holdsData(clientOf({ one: [...others, ["ug:env:a"]] }))).toBe(true);
   expect(await holdsData(clientOf({ one: [[]], two: [...others, ["ug:env:a"]] }))).toBe(true);

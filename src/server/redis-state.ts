@@ -45,10 +45,10 @@ interface RedisStateDeps {
 }
 
 /**
- * Checks and restores the data that this process needs in Redis: the layout number, the check values of `TOKEN_KEYS`,
- * and the environments of `API_TOKENS`. A shard that is down does not prevent the start: the process checks the data of
- * this shard when the shard answers. If Redis loses the data, the process writes the data again. So the service still
- * detects wrong keys, and an environment keeps its number.
+ * Checks and restores the data that this process needs in Redis. This is the layout number, the check values of
+ * `TOKEN_KEYS`, and the environments of `API_TOKENS`. A shard that is down does not prevent the start. The process
+ * checks the data of such a shard when the shard answers. If Redis loses the data, the process writes the data again.
+ * So the service still detects wrong keys, and an environment keeps its number.
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
@@ -74,8 +74,8 @@ export class RedisState {
     const { client, config, identity, logger } = this.#deps;
     if (!identity) return;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
-    // The service must not use data with another layout or other keys, so the start waits until the check is done. The
-    // start does not wait in a Cluster, where one shard may be down.
+    // The start waits for the check, because the service must not use data with another layout or other keys. The start
+    // does not wait in a Cluster, where one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
@@ -102,10 +102,7 @@ export class RedisState {
     return found;
   }
 
-  /**
-   * During the start: returns the environment as `use` does, or undefined if the environment was deleted or its shard
-   * is down.
-   */
+  /** Calls `use` during the start. Returns undefined if the environment was deleted, or if its shard is down. */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);

@@ -55,8 +55,8 @@ export function watchFiles(
 }
 
 /**
- * Requires that the keys in `next` can replace the keys in `ring`. Workers replace their rings at different times, and
- * in the meantime each worker must decrypt the tokens of the other workers.
+ * Requires that the keys in `next` can replace the keys in `ring`. Workers replace their rings at different times.
+ * Until all workers have replaced their rings, each worker must decrypt the tokens of the others.
  *
  * @param redis undefined for the embedded store, where any key may have encrypted tokens
  * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`

@@ -8,15 +8,15 @@ import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire"
 
 /*
  * V8 collects the old generation when its size has grown by this percentage. Calls that wait for Redis are promoted to
- * the old generation and soon become garbage there. A lower value saves memory, but V8 collects more often, and each
- * collection delays calls: at 30, collections determine the p99 latency. Deno reads V8 flags from its command line
- * instead.
+ * the old generation and soon become garbage there. With a lower value, V8 uses less memory, but collects more often,
+ * and each collection delays calls. At 30, collections determine the p99 latency. Deno reads V8 flags from its command
+ * line instead.
  */
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=100");
 
 /*
- * Removes the accessor `__proto__`, so that `__proto__` is an ordinary key. The maps and JSON objects of callers then
- * keep this key, and an assignment to this key cannot change a prototype. Deno has no such accessor.
+ * Removes the accessor `__proto__`, so that `__proto__` is an ordinary key. Maps and JSON objects of callers then keep
+ * this key. An assignment to this key cannot change a prototype. Deno has no such accessor.
  */
 // biome-ignore lint/suspicious/noProto: removing the accessor is the purpose
 delete (Object.prototype as { __proto__?: unknown }).__proto__;

@@ -68,7 +68,7 @@ it("a rotation activates the standby key and publishes a new key", () => {
   expect(next).toEqual({ kept: [keys[0], { ...keys[1], activeTime: NOW }], made: [NOW + LIFETIME_MS] });
 });
 
-it("a rotation waits until the standby key has been published for long enough, even if the rotation is repeated", () => {
+it("a rotation, even a repeated one, waits until the standby key has been published for long enough", () => {
   const keys = [key("a", NOW - 1000, NOW - 1000), key("b", NOW + LIFETIME_MS, NOW - 1000)];
   const next = nextKeySet(keys, NOW, "rotate");
   const waiting = { ...keys[1], activeTime: NOW - 1000 + PUBLISHED_MS };

@@ -37,7 +37,7 @@ export const KEPT_MS = 70 * 60_000;
 /** Returns the states of the published keys at a time, in the order in which they sign. */
 export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number): KeyAt<Key>[] {
   const sorted = [...keys].sort((one, other) => one.activeTime - other.activeTime || (one.kid < other.kid ? -1 : 1));
-  // The first key signs even if its `activeTime` is in the future, because the clock of this process may be behind.
+  // The first key signs even before its `activeTime`, because the clock of this process may be behind.
   const active = Math.max(
     0,
     sorted.findLastIndex(({ activeTime }) => activeTime <= now),

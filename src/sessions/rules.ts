@@ -1,5 +1,5 @@
-// The rules for viewer sessions. This file uses no platform API, because the service and the TypeScript client share
-// the file. test/fixtures/viewer-sessions.json has a case for each rule.
+// The rules for viewer sessions. The service and the TypeScript client share this file, so the file uses no platform
+// API. test/fixtures/viewer-sessions.json has a case for each rule.
 
 /** The maximum length of a session. A session must fit into a header, and all servers accept headers of 8 KiB. */
 export const MAX_SESSION_LENGTH = 8192;

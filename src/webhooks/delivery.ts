@@ -107,8 +107,8 @@ export class Delivery {
   }
 
   /**
-   * Sends the events of a page that have a type of the webhook, and moves the cursor to the end of the page. Stops if
-   * another call moves the cursor.
+   * Sends those events of a page whose types the webhook has selected. Moves the cursor to the end of the page. Stops
+   * if another call moves the cursor.
    */
   private async sendPage({ events, next, hasMore }: EventPage): Promise<void> {
     for (const event of events) {

@@ -19,9 +19,9 @@ import { MISSED_TYPE } from "./payload.ts";
 
 /*
  * A change writes no data for webhooks. Each worker polls for webhooks whose cursor is older than the last event of
- * their environment. The worker claims the lease of such a webhook, reads the events after the cursor, and sends the
- * events one by one. After each event, the worker moves the cursor, which also extends the lease. After a failure,
- * the worker releases the lease. After the backoff, any worker can claim the lease again.
+ * their environment. The worker claims the lease of such a webhook. Then the worker reads the events after the cursor,
+ * and sends them one by one. After each event, the worker moves the cursor, which also extends the lease. After a
+ * failure, the worker releases the lease. After the backoff, any worker can claim the lease again.
  */
 
 /** The minimum time between two polls, in milliseconds. */
@@ -78,7 +78,7 @@ interface Candidate {
   readonly environment: Environment;
   readonly webhook: DueWebhook;
   /**
-   * The time of the event whose delivery failed, or the time of the first poll that found the webhook at this cursor.
+   * The time of the event whose delivery failed. Without a failure: the time of the first poll that found this cursor.
    */
   readonly since: number;
   readonly now: number;
