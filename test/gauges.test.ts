@@ -89,7 +89,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
 describeWithRedis.each(RUNTIMES)("gauges of Redis memory on %s", (runtime) => {
   const [USED, MAX] = ["ugs_redis_memory_used_bytes", "ugs_redis_memory_max_bytes"];
 
-  it("report each Redis node, or only the fullest node without its name if the metrics are public", async () => {
+  it("report each Redis node; if the metrics are public, report only the fullest node, without its name", async () => {
     const redis = await newRedis(["--maxmemory", "100mb"]);
     const env = { ...ADMIN_ENV, METRICS_PORT: "0" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });

@@ -5,7 +5,7 @@ import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 
 describeWithRedis("the day of the last resolve of a group", () => {
-  it("is recorded by each worker when a viewer is resolved, but not for operators, and survives a restart", async () => {
+  it("is recorded by each worker that resolves a viewer, not by lookups of operators, and survives a restart", async () => {
     const env = { ...ADMIN_ENV, WORKERS: "2" };
     const server = await newServer({ redisUrl, env });
     const { groups, viewers } = grpcClients(server);

@@ -95,7 +95,7 @@ describeWithRedis.each(RUNTIMES)("error codes of a Cluster with the prefix ERR, 
     await groups.updateUserGroup({ userGroupId: "moves", name: "moved" });
   });
 
-  it("report that a change was not made", async () => {
+  it("lead to the outcome not_made for a change that the Cluster refuses", async () => {
     const cluster = await newPrefixingCluster(1000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);

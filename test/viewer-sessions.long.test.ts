@@ -21,8 +21,8 @@ const AUDIENCE = "https://dashboards.example.com";
 const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
 
 /**
- * Time between the rotation and the use of the next key, in milliseconds. Workers use the clock of the store, and
- * receive no message at that time.
+ * Time between the rotation and the use of the next key, in milliseconds. Each worker determines this
+ * time by the clock of the store, and receives no message.
  */
 const AHEAD_MS = 4000;
 

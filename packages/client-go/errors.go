@@ -11,7 +11,7 @@ import (
 // The domain in the ErrorInfo of the service. Proxies send errors with other domains.
 const errorDomain = "user-group-service"
 
-// The header with the request id, which the log of the service contains.
+// The header with the request id. The log of the service contains this id.
 const requestIDHeader = "X-Request-Id"
 
 // ReasonOf returns the reason of an error, such as USER_GROUP_NOT_FOUND. docs/api.md lists the reasons. The reason is

@@ -18,7 +18,7 @@ interface Usage {
 /**
  * Limits the uses of each key. A call does not wait for Redis. The process decides by its own count, and adds its uses
  * to the count in Redis in the background. A single worker never exceeds the limit. Several workers together may exceed
- * the limit by the uses during a round trip. While Redis fails, each worker continues from the last total.
+ * the limit by the uses during a round trip. While Redis fails, each worker adds its uses to the last count from Redis.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;

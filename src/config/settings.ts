@@ -122,7 +122,7 @@ export const SETTINGS = {
   AUTH_FAILURE_LIMIT: [
     "authFailureLimit",
     parse.rateLimit,
-    "maximum rate of failed authentications per address (IPv6: per /64 network), or `off`. Further failures get status 429. Cached valid tokens are exempt. Other valid tokens may get 429, and succeed a second later",
+    "maximum rate of failed authentications per address (IPv6: per /64 network), or `off`. Further failures get status 429. Valid tokens are exempt",
     "60/1m",
   ],
   PUBLIC_URL: [

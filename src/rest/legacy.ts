@@ -50,7 +50,7 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/** Fields that change the id of a group or the view of a viewer. This service does not support these fields. */
+/** Fields that change the id or the parent of a group. This service does not support these fields. */
 const REFUSED = {
   new_provided_id:
     "must be absent: the id of a group cannot change; create a group with the new id, and delete this group",

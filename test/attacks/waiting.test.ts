@@ -93,7 +93,7 @@ describeAttacks("6,400 calls at once", [
     http2.wire.push(Buffer.concat(streams.map(reset)));
     const again = begin(http2);
     await complete(http2, again);
-    // The service may close a connection with so many resets.
+    // After so many stream resets, the service may have closed the connection.
     await answered(http2, again);
   }),
 ]);

@@ -30,7 +30,7 @@ export type ResolveViewerRequest = Message<"usergroup.v1.ResolveViewerRequest"> 
   token: string;
 
   /**
-   * Required audience of a viewer session. For a session with another audience, the call fails with NOT_FOUND. The call
+   * The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND. The call
    * ignores this field for user group tokens. Default: any audience.
    *
    * @generated from field: string audience = 2;

@@ -32,7 +32,7 @@ export interface EndpointMethod {
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
 
-/** The call of the endpoint's RPC. Do not detach the methods from the object. */
+/** Calls the RPC of the endpoint. Do not detach the methods from the object. */
 export interface EndpointCall {
   /**
    * Passes a message through the interceptors to the RPC. Call this method once. Rejects with an error of the

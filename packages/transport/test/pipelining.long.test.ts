@@ -94,7 +94,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect(raw.received().length).toBeGreaterThan(12 * MIB);
   });
 
-  it("take little memory while the client does not read answers", async () => {
+  it("take little memory while the client does not read the responses", async () => {
     await memory();
     const before = await memory();
     for (let i = 0; i < 20; i++) {

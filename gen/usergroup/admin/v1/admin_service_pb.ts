@@ -1706,7 +1706,7 @@ export const ReencryptUserGroupTokensRequestSchema: GenMessage<ReencryptUserGrou
  */
 export type ReencryptUserGroupTokensResponse = Message<"usergroup.admin.v1.ReencryptUserGroupTokensResponse"> & {
   /**
-   * Number of processed tokens, by the key that encrypted each token before this call.
+   * Number of processed tokens per key. Each token counts for the key that encrypted the token before this call.
    *
    * @generated from field: repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
    */

@@ -152,7 +152,7 @@ export const MetricsSampleSchema: GenMessage<MetricsSample> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_metrics, 2);
 
 /**
- * The state of the service at the end of ten seconds, and the work of the service in these ten seconds.
+ * A sample of ten seconds: the state of the service at the end, and the work of the service in the ten seconds.
  *
  * @generated from message usergroup.admin.v1.ServiceSample
  */

@@ -28,7 +28,7 @@ export type TokenKey = Message<"usergroup.admin.v1.TokenKey"> & {
   id: string;
 
   /**
-   * True if the worker that responds encrypts with this key, the first key in the TOKEN_KEYS of this worker.
+   * True if this key is the first key in TOKEN_KEYS of the worker that responds. A worker encrypts with its first key.
    *
    * @generated from field: bool primary = 2;
    */

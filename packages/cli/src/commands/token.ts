@@ -30,7 +30,7 @@ export const tokenCommands = commandGroup("API tokens", {
     fields: {
       display_name: new FieldOption(
         "--name <text>",
-        "a name for people, such as the back end that will use it",
+        "the display name, such as the back end that will use it",
       ).makeOptionMandatory(),
       role: new FieldOption("--role <role>", "the permissions of the API token").makeOptionMandatory(),
       expire_time: new FieldOption(
@@ -53,7 +53,7 @@ export const tokenCommands = commandGroup("API tokens", {
   }),
   update: rpcCommand(updateApiToken, "change the name or the expiry time of an API token", {
     fields: {
-      display_name: new FieldOption("--name <text>", "a name for people"),
+      display_name: new FieldOption("--name <text>", "the display name"),
       expire_time: new FieldOption("--expires <when>", "a time, a date, a duration from now such as 90d, or `never`"),
     },
   }),

@@ -24,7 +24,7 @@ export const webhookCommands = commandGroup("webhooks", {
     {
       fields: {
         url: "<url>",
-        display_name: new FieldOption("--name <text>", "a name for people").makeOptionMandatory(),
+        display_name: new FieldOption("--name <text>", "the display name").makeOptionMandatory(),
         event_types: new FieldOption("--events <type...>", `${EVENTS}; default: all`),
       },
       secret: ({ webhook: created, secret }) => ({
@@ -48,7 +48,7 @@ export const webhookCommands = commandGroup("webhooks", {
     fields: {
       // The global option `--url` is the URL of the service.
       url: new FieldOption("--to <url>", "the https URL that receives the events"),
-      display_name: new FieldOption("--name <text>", "a name for people"),
+      display_name: new FieldOption("--name <text>", "the display name"),
       event_types: new FieldOption("--events <type...>", EVENTS),
     },
   }),

@@ -51,7 +51,7 @@ export class StateFile<T extends State> {
       if (value === undefined || value === binding[name]) continue;
       throw usageFailure(
         `${this.path} belongs to an unfinished transfer ${DIFFERENCES[name](value)}`,
-        `give --restart to start again${binding.input === undefined ? "" : ": no group is imported twice"}`,
+        `give --restart to start again${binding.input === undefined ? "" : "; a restarted import creates no group twice"}`,
       );
     }
     await this.#write();

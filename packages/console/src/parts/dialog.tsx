@@ -36,7 +36,7 @@ export function Dialog({
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();
-    // Clears the announcement of the page, so that the region of the dialog does not repeat it.
+    // Without this call, the live region of the dialog would repeat the announcement of the page.
     announce("");
     return () => {
       isShown.current = false;

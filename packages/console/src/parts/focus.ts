@@ -7,7 +7,7 @@ export function focusHeading(): void {
 }
 
 /**
- * Returns the focus to an element. If the element does not exist, or is removed later, the heading of the page gets the focus.
+ * Moves the focus back to an element. If the element does not exist, or is removed later, the heading of the page gets the focus.
  */
 export function giveFocusBack(element: Element | null): void {
   // The body was focused, because some browsers do not focus a clicked button.

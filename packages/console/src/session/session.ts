@@ -70,7 +70,7 @@ export async function signIn(token: string): Promise<void> {
  *
  * @param because the reason, shown on the sign-in page
  */
-export function signOut(because = "You are signed out. The token is forgotten."): void {
+export function signOut(because = "You are signed out. The console no longer stores the token."): void {
   ending.abort();
   typedToken.value = "";
   isAskingAgain.value = false;
@@ -86,7 +86,7 @@ let lastAct = Date.now();
 
 function requireActs(): void {
   if (Date.now() - lastAct >= IDLE_MS)
-    signOut("You were signed out after 15 minutes without activity. The token is forgotten.");
+    signOut("You were signed out after 15 minutes without activity. The console no longer stores the token.");
 }
 
 /** Ends the session after `IDLE_MS` without activity, or when the user leaves the page. */

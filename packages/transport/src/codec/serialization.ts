@@ -21,7 +21,7 @@ export interface Serialization {
   /** Decodes the most frequent messages. If the result is undefined, call `parse`. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
-  /** Encodes a message after `headroom` uninitialized bytes. A returned string is sent as UTF-8. */
+  /** Encodes a message. In a returned buffer, `headroom` unused bytes precede the message. A returned string is sent as UTF-8. */
   readonly serialize: (message: Message, headroom: number) => Buffer | string;
 }
 

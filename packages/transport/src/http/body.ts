@@ -7,7 +7,7 @@ const MIN_BUFFER_BYTES = 4096;
 /**
  * Appends a chunk to the arrived part of a body. The returned bytes are in one buffer.
  *
- * @param isCopy whether `append` or `copyOf` returned `body`. Only the buffer of such a body may have free capacity
+ * @param isCopy whether `append` or `copyOf` returned `body`. If so, the bytes after `body` in its buffer are free
  */
 export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;

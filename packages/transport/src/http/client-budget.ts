@@ -52,8 +52,8 @@ const SEARCHED = 32;
  * A budget that all clients share. Each client is charged for its holdings.
  *
  * If a charge would exceed the budget, the largest client (with the most units) loses a holding. The client loses an
- * idle holding or, if none is idle, the oldest. Exception: if the charged client would become at least as large as the
- * largest client, the charged client loses an idle holding. If the charged client has no idle holding, the charge is
+ * idle holding or, if none is idle, the oldest. Exception: after the
+ * charge, the charged client would be at least as large as the largest client. Then the charged client loses an idle holding. If the charged client has no idle holding, the charge is
  * refused. A small client is therefore never refused because of other clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.

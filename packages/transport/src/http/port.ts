@@ -77,7 +77,7 @@ const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
  */
 const BACKLOG = 4096;
 
-/** The default silence after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
+/** The default idle time after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
 const QUIET_MS = 1000;
 
 const HTTP2_OPTIONS = {

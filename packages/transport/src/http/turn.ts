@@ -1,4 +1,4 @@
-/** A body or a response that is charged if it is unfinished after its turn of the event loop. */
+/** A body or a response. If it is unfinished at the end of the next turn of the event loop, its client is charged. */
 export interface Unfinished {
   /** The number of times that the entry was added in this turn and the previous turn. */
   turns: number;

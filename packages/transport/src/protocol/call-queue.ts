@@ -134,7 +134,7 @@ export class CallQueue {
   #resumed = 0;
   #isScheduled = false;
   #turnBegan = 0;
-  /** The number of calls in flight. The owner of each call updates this number. */
+  /** The number of calls in flight. `Admission` and `Call` update this number. */
   inFlight = 0;
 
   constructor(options: CallQueueOptions = {}) {

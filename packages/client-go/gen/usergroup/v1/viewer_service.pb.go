@@ -28,7 +28,7 @@ type ResolveViewerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A user group token or a viewer session.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Required audience of a viewer session. For a session with another audience, the call fails with NOT_FOUND. The call
+	// The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND. The call
 	// ignores this field for user group tokens. Default: any audience.
 	Audience      string `protobuf:"bytes,2,opt,name=audience,proto3" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields

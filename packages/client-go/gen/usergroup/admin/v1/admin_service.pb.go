@@ -3188,7 +3188,7 @@ func (x *ReencryptUserGroupTokensRequest) GetValidateOnly() bool {
 
 type ReencryptUserGroupTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of processed tokens, by the key that encrypted each token before this call.
+	// Number of processed tokens per key. Each token counts for the key that encrypted the token before this call.
 	TokenKeyUses []*TokenKeyUse `protobuf:"bytes,1,rep,name=token_key_uses,json=tokenKeyUses,proto3" json:"token_key_uses,omitempty"`
 	// Number of tokens that this call encrypted with the first key.
 	ReencryptedCount int64 `protobuf:"varint,2,opt,name=reencrypted_count,json=reencryptedCount,proto3" json:"reencrypted_count,omitempty"`

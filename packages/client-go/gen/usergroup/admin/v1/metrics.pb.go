@@ -254,7 +254,7 @@ func (x *MetricsSample) GetService() *ServiceSample {
 	return nil
 }
 
-// The state of the service at the end of ten seconds, and the work of the service in these ten seconds.
+// A sample of ten seconds: the state of the service at the end, and the work of the service in the ten seconds.
 type ServiceSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of workers whose values this sample contains.

@@ -27,7 +27,7 @@ type TokenKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the key.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// True if the worker that responds encrypts with this key, the first key in the TOKEN_KEYS of this worker.
+	// True if this key is the first key in TOKEN_KEYS of the worker that responds. A worker encrypts with its first key.
 	Primary bool `protobuf:"varint,2,opt,name=primary,proto3" json:"primary,omitempty"`
 	// True if the worker that responds has this key. Without this key, the worker cannot decrypt tokens that need the
 	// key.

@@ -42,7 +42,7 @@ class ResolveViewerRequest(Message[_ResolveViewerRequestFields]):
             string token = 1;
             ```
         audience:
-            Required audience of a viewer session. For a session with another audience, the call fails with NOT_FOUND. The call
+            The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND. The call
             ignores this field for user group tokens. Default: any audience.
 
             ```proto

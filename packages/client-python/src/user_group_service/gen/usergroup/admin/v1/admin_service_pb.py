@@ -2287,7 +2287,7 @@ class ReencryptUserGroupTokensResponse(Message[_ReencryptUserGroupTokensResponse
 
     Attributes:
         token_key_uses:
-            Number of processed tokens, by the key that encrypted each token before this call.
+            Number of processed tokens per key. Each token counts for the key that encrypted the token before this call.
 
             ```proto
             repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;

@@ -206,7 +206,7 @@ _ServiceSampleFields: TypeAlias = Literal["workers", "calls_in_flight", "queue_l
 
 class ServiceSample(Message[_ServiceSampleFields]):
     """
-    The state of the service at the end of ten seconds, and the work of the service in these ten seconds.
+    A sample of ten seconds: the state of the service at the end, and the work of the service in the ten seconds.
 
     ```proto
     message usergroup.admin.v1.ServiceSample

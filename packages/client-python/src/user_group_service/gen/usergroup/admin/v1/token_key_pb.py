@@ -38,7 +38,7 @@ class TokenKey(Message[_TokenKeyFields]):
             string id = 1;
             ```
         primary:
-            True if the worker that responds encrypts with this key, the first key in the TOKEN_KEYS of this worker.
+            True if this key is the first key in TOKEN_KEYS of the worker that responds. A worker encrypts with its first key.
 
             ```proto
             bool primary = 2;
