@@ -73,7 +73,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await refusedWith(server.tokens.customer, "role manage, which may not use the console");
     await signIn(ADMIN_TOKEN);
     await press("button", "Sign out");
-    await page.getByText("You are signed out. The token is forgotten.").waitFor();
+    await page.getByText("You are signed out. The console no longer stores the token.").waitFor();
     await expectNowhere(page, ADMIN_TOKEN);
     await signIn(await adminToken());
     await says("You are signed in.");

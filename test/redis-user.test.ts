@@ -81,7 +81,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
         expect(warning).toMatchObject({
           level: "warn",
           msg: expect.stringMatching(
-            /changed signing keys.* within API_TOKEN_CACHE.*ACL SETUSER NAME &ug:revoked \+subscribe \+publish$/,
+            /API_TOKEN_CACHE has passed.*replaced signing keys.*ACL SETUSER NAME &ug:revoked \+subscribe \+publish$/,
           ),
         });
       }

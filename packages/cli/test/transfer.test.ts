@@ -289,7 +289,7 @@ describe("ugs import", () => {
     expect([changed.code, changed.stderr]).toEqual([
       2,
       expect.stringMatching(
-        /of another version of the file\n {2}give --restart to start again: no group is imported twice/,
+        /of another version of the file\n {2}give --restart to start again; a restarted import creates no group twice/,
       ),
     ]);
     expect(await counts(["import", file, "--restart"])).toMatchObject({ created: 1, unchanged: 1 });
