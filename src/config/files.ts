@@ -30,7 +30,7 @@ const MAX_WAIT = 30;
 
 interface Rejected {
   readonly contents: string;
-  /** The contents and the error in one text, so that each pair is reported once. */
+  /** Identifies the contents and the error in the log, so that the same error of the same contents is logged once. */
   readonly report: string;
   /** The number of reads between the last attempt and the next attempt. */
   readonly reads: number;

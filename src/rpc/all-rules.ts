@@ -45,7 +45,7 @@ interface Found {
   readonly isCredential: IsCredential;
 }
 
-/** A fault of a value. The id is stable. The message contains the remedy. */
+/** The reason why a value is invalid. The id is stable. The message contains the remedy. */
 interface Fault {
   readonly id: string;
   readonly message: string;

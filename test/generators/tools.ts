@@ -7,7 +7,7 @@ import { pythonPrograms } from "../support/python.ts";
 
 const FOLDER = join(ROOT, "test/generators");
 
-/** Shell script that replaces the folder $1 and runs the script $3 in the new folder, unless $1 has the key $2. */
+/** Shell script. If the folder $1 does not have the key $2, replaces the folder and runs the script $3 in it. */
 const INSTALL = `
 if [ "$(cat "$1/key" 2>/dev/null)" = "$2" ]; then exit; fi
 rm -rf "$1"
@@ -21,7 +21,7 @@ printf %s "$2" >key`;
  * Runs an installation script, unless the script has already run with this key.
  *
  * @param name name of the folder in `node_modules/.cache/generators/`
- * @param key versions of the installed programs
+ * @param key the versions of the installed programs, which identify the installation
  * @param script shell script, which runs in the folder
  * @returns the folder
  */

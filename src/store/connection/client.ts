@@ -404,8 +404,8 @@ export interface TimedCall {
  * Expires calls at their timeouts. All calls have the same timeout, so the calls expire in the order of their starts.
  * One list and one timer are therefore enough.
  *
- * A `Set` would also keep the order. But discarded tables of a `Set` reference calls, and V8 promotes these calls with
- * the tables to the old generation. This promotion doubled the garbage to collect.
+ * A `Set` would also keep the order. But V8 often replaces the table of a `Set`. The old tables still
+ * reference their calls, so calls that had ended stayed in memory. This doubled the garbage to collect.
  *
  * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
  */

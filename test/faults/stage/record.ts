@@ -41,7 +41,7 @@ export interface Answered {
 /**
  * Makes a call, and records its start, its end and its outcome.
  *
- * @param call receives the request header with the id of the call
+ * @param call makes the call, with the options for its request id
  */
 export async function record(requested: Asked, call: (options: CallOptions) => Promise<Answered>): Promise<Call> {
   const [made] = await recordAll([requested], async (options) => [answerOf(await call(options))]);

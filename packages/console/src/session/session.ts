@@ -68,7 +68,7 @@ export async function signIn(token: string): Promise<void> {
 /**
  * Ends the session or a sign-in in progress. Drops all shown data and all tokens, even the text in the token field.
  *
- * @param because the reason, shown on the sign-in page
+ * @param because the reason of the sign-out, which the sign-in page shows
  */
 export function signOut(because = "You are signed out. The console no longer stores the token."): void {
   ending.abort();

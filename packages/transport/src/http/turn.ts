@@ -7,8 +7,8 @@ export interface Unfinished {
 }
 
 /**
- * The bodies and responses that were added in this turn of the event loop and in the previous turn. An entry is charged
- * if it is unfinished at the end of the turn after its own turn. Nearly all entries finish earlier. A request is added
+ * The bodies and responses that were added in this turn of the event loop and in the previous turn. If an
+ * entry is unfinished at the end of the next turn, its client is charged. Nearly all entries finish earlier. A request is added
  * once for its body and once for its response. If both entries are in the list, the request is checked only once.
  */
 export class Turn {

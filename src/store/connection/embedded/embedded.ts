@@ -153,7 +153,7 @@ function streamsOf(redis: Redis) {
       const wanted = events.filter((event) => versionOf(event) >= first && versionOf(event) <= last);
       return wanted.slice(0, Number(count)).map(entryOf);
     },
-    /** @param end a parenthesis and an id. The result contains only events before this id */
+    /** @param end `(` and an id. The result contains only events before this id */
     async xrevrange(key: string, end: string, start: string, _count: "COUNT", count: number) {
       const [first, limit] = [versionOf(start), versionOf(end.slice(1))];
       const events = await redis.lrange(key, 0, -1);
