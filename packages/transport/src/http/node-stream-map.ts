@@ -31,8 +31,11 @@ class OpenStreams implements Streams {
   delete(id: number): boolean {
     const index = this.#ids.indexOf(id);
     if (index < 0) return false;
-    this.#ids.splice(index, 1);
-    this.#streams.splice(index, 1);
+    // The last stream takes the place of the deleted stream. `splice` would create garbage.
+    const [lastId, lastStream] = [this.#ids.pop() as number, this.#streams.pop() as ServerHttp2Stream];
+    if (index === this.#ids.length) return true;
+    this.#ids[index] = lastId;
+    this.#streams[index] = lastStream;
     return true;
   }
 
