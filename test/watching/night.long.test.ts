@@ -111,12 +111,11 @@ async function watch(servers: readonly TestServer[]) {
     return Number(result[0]?.value[1] ?? 0) / servers.length;
   };
   return {
-    /** Returns the firing alerts whose severity is `page`. With `pending`, also returns pending alerts. */
-    async pages(...others: "pending"[]): Promise<readonly string[]> {
+    /** Returns the alerts in the given states whose severity is `page`. */
+    async pages(states: readonly string[] = ["firing"]): Promise<readonly string[]> {
       const { alerts } = (await ask("alerts")) as {
         alerts: { state: string; labels: { alertname: string; severity: string } }[];
       };
-      const states: readonly string[] = ["firing", ...others];
       const selected = alerts.filter(({ state, labels }) => states.includes(state) && labels.severity === "page");
       return [...new Set(selected.map(({ labels }) => labels.alertname))].sort();
     },
@@ -183,7 +182,7 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     const calls = call(servers);
     const quiet = () =>
       waitFor("no alert is pending or firing", async () => {
-        return (await isScraped()) && (await pages("pending")).every((alert) => alert === CALLS_FAIL);
+        return (await isScraped()) && (await pages(["firing", "pending"])).every((alert) => alert === CALLS_FAIL);
       });
     const timeline: string[] = [];
     const seen = new Set<string>();

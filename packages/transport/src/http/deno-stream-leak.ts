@@ -1,4 +1,5 @@
 import type { ServerHttp2Stream } from "node:http2";
+import { privateValue } from "./private-value.ts";
 
 interface ShutdownRequest {
   oncomplete(status: number): void;
@@ -27,8 +28,7 @@ let isDone = !("Deno" in globalThis);
 export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   if (isDone) return;
   isDone = true;
-  const symbol = Object.getOwnPropertySymbols(stream).find(({ description }) => description === "kHandle");
-  const handle = symbol && (stream as unknown as { [symbol: symbol]: StreamHandle })[symbol];
+  const handle = privateValue(stream, "kHandle") as StreamHandle | undefined;
   const handles = handle && (Object.getPrototypeOf(handle) as StreamHandle);
   // Another version of Deno may have other internals.
   if (typeof handles?.shutdown !== "function") return;

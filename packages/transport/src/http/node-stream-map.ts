@@ -1,4 +1,5 @@
 import type { ServerHttp2Session, ServerHttp2Stream } from "node:http2";
+import { privateValue } from "./private-value.ts";
 
 /** The methods of a `Map` that node:http2 calls. */
 interface Streams {
@@ -32,10 +33,10 @@ class OpenStreams implements Streams {
     const index = this.#ids.indexOf(id);
     if (index < 0) return false;
     // The last stream takes the place of the deleted stream. `splice` would create garbage.
-    const [lastId, lastStream] = [this.#ids.pop() as number, this.#streams.pop() as ServerHttp2Stream];
-    if (index === this.#ids.length) return true;
-    this.#ids[index] = lastId;
-    this.#streams[index] = lastStream;
+    this.#ids[index] = this.#ids.at(-1) as number;
+    this.#streams[index] = this.#streams.at(-1) as ServerHttp2Stream;
+    this.#ids.pop();
+    this.#streams.pop();
     return true;
   }
 
@@ -59,8 +60,7 @@ class OpenStreams implements Streams {
  * @param session a session without streams
  */
 export function replaceStreamMap(session: ServerHttp2Session): void {
-  const symbol = Object.getOwnPropertySymbols(session).find(({ description }) => description === "state");
-  const state = symbol && (session as unknown as { [symbol: symbol]: { streams?: Streams } })[symbol];
+  const state = privateValue(session, "state") as { streams?: Streams } | undefined;
   // Another version of a runtime may have other internals.
   if (typeof state?.streams?.get === "function") state.streams = new OpenStreams();
 }

@@ -296,8 +296,8 @@ export class CallQueue {
       this.#end(oldest, group, line, oldest.lateCause);
       next = line.calls.pop();
     }
-    endTurnOf(group.lines, line, line.calls.length === 0);
-    endTurnOf(this.#groups, group, group.lines.size === 0);
+    passTurn(group.lines, line, line.calls.length === 0);
+    passTurn(this.#groups, group, group.lines.size === 0);
     if (!next) return;
     const cause = now > next.until ? next.lateCause : undefined;
     if (!cause && !next.request.isDisconnected) this.#begin();
@@ -331,10 +331,10 @@ export class CallQueue {
 }
 
 /**
- * Moves a caller or group to the end of the map; removes an empty one. A `Map` copies itself after a few moves, so a
- * single entry stays in its place.
+ * Moves a caller or a group to the end of the map. An entry without waiting calls is removed. A single entry stays in
+ * its place, because a `Map` copies itself after a few moves.
  */
-function endTurnOf<Value extends { readonly key: string }>(
+function passTurn<Value extends { readonly key: string }>(
   map: Map<string, Value>,
   value: Value,
   isEmpty: boolean,

@@ -13,6 +13,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { type Duplex, Writable } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import type { Runtime } from "@user-group-service/testing/runtime";
+import { privateValue } from "../../src/http/private-value.ts";
 
 interface Certificate {
   readonly cert: string;
@@ -265,9 +266,7 @@ export const INTERNALS: readonly Internal[] = [
     holds: async () => {
       const { stream, close } = await openedStream();
       const { session } = stream;
-      const symbol =
-        session && Object.getOwnPropertySymbols(session).find(({ description }) => description === "state");
-      const state = symbol && (session as unknown as { [symbol: symbol]: { streams?: Map<unknown, unknown> } })[symbol];
+      const state = session && (privateValue(session, "state") as { streams?: Map<unknown, unknown> } | undefined);
       const isThere = state?.streams?.get(stream.id) === stream;
       close();
       return isThere;
@@ -292,8 +291,7 @@ export const INTERNALS: readonly Internal[] = [
     runtime: "deno",
     holds: async () => {
       const { stream, close } = await openedStream();
-      const symbol = Object.getOwnPropertySymbols(stream).find(({ description }) => description === "kHandle");
-      const handle = symbol && (stream as unknown as { [symbol: symbol]: object })[symbol];
+      const handle = privateValue(stream, "kHandle") as object | undefined;
       const isThere = typeof (handle && Object.getPrototypeOf(handle).shutdown) === "function";
       close();
       return isThere;
