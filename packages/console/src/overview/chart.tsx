@@ -31,7 +31,7 @@ interface ChartProps extends ChartFrame {
 }
 
 /**
- * Shows a line chart, and a legend with the values under the pointer. On request, shows a table with the same numbers.
+ * Shows a line chart, and a legend with the values under the pointer. A button shows a table of means by minute.
  */
 export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
   const [isTable, setTable] = useState(false);
@@ -60,7 +60,7 @@ export function Chart({ title, about, none = "None.", ...chart }: ChartProps) {
             items={minutesOf(ends, lines)}
             keyOf={({ end }) => String(end)}
             columns={[
-              { name: "Minute to (UTC)", isHeading: true, of: ({ end }) => clockText(end).slice(0, 5) },
+              { name: "Minute ending at (UTC)", isHeading: true, of: ({ end }) => clockText(end).slice(0, 5) },
               ...lines.map(({ name }, i) => ({
                 name,
                 of: ({ means }: ReturnType<typeof minutesOf>[number]) => valueText(means[i], textOf),
@@ -129,7 +129,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
             if (width === 0) return;
             const [from, to] = [self.posToVal(left, "x"), self.posToVal(left + width, "x")];
             self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-            // uPlot reports the selection to all charts that share a cursor.
+            // uPlot selects this period in all charts that share the cursor, so each chart calls this hook.
             latest.current.onPeriod(widened(from, to));
           },
         ],

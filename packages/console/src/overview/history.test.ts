@@ -62,7 +62,7 @@ describe("the lines of a chart", () => {
     sample(3, { calls: 5, errors: { B: 20 }, p99: 12.5 }),
   ];
 
-  it("contain rates, durations with gaps, and one line for each reason", () => {
+  it("show rates per second, gaps for missing durations, and each error reason separately", () => {
     expect(rateLine("calls", samples, ({ calls }) => calls).values).toEqual([2, 0, 0.5]);
     expect(durationLine("p99", samples, ({ p99 }) => p99).values).toEqual([4, null, 12.5]);
     expect(linesByName(samples, ({ errors }) => errors)).toEqual([
@@ -72,7 +72,7 @@ describe("the lines of a chart", () => {
     expect(linesByName(samples, () => undefined)).toEqual([]);
   });
 
-  it("contain one line for the sum of the less frequent names", () => {
+  it("end with one line for the sum of the less frequent names", () => {
     const errors = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`R${i}`, 90 - i * 10]));
     const lines = linesByName([sample(1, { errors })], (each) => each.errors);
     expect(lines.map(({ name }) => name)).toEqual(["R0", "R1", "R2", "R3", "R4", "4 others"]);

@@ -6,9 +6,9 @@ import { exactMs } from "../../../operator/src/times.ts";
 const HOUR_MS = 3_600_000;
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
-/** The maximum number of lines of a chart with one line per name. The last line may be the sum of the remaining names. */
+/** The maximum number of lines of `linesByName`. With more names, the last line is the sum of the rarest names. */
 const MAX_SERIES = 6;
-/** The time during which the service may still add calls to a sample, in milliseconds. */
+/** The time after the end of a sample in which the service may still add calls to the sample, in milliseconds. */
 export const OPEN_MS = 30_000;
 
 /** The samples of the last hour, and their sums by method and environment. */
@@ -64,9 +64,7 @@ export function msOf(duration: Duration | undefined): number | null {
   return duration ? exactMs(duration) : null;
 }
 
-/**
- * Creates a line of rates per second for each of the most frequent names. A last line has the sum of the other names.
- */
+/** Creates a line of rates per second for each of the most frequent names, such as error reasons. */
 export function linesByName(
   samples: readonly MetricsSample[],
   countsOf: (sample: MetricsSample) => { readonly [name: string]: number } | undefined,
@@ -115,7 +113,7 @@ export interface Minute {
 }
 
 /**
- * Returns the means of lines by minute, the latest minute first.
+ * Returns one row for each minute, the latest minute first. A row contains the mean of each line in this minute.
  *
  * @param ends the end of each sample, in milliseconds since 1970
  */

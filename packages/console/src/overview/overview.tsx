@@ -36,7 +36,7 @@ export function OverviewPage({ params }: { readonly params: Params }) {
   const { isRoot, caller } = useSession();
   const { [METHOD_PARAM]: method, [OF_PARAM]: of } = isRoot ? params : {};
   const environment = method === undefined && of !== undefined ? parseEnvironmentName(of) : undefined;
-  // The fields keep the names while the page loads another selection, so that the focused field is not removed.
+  // `Selected` is created again for each selection. The options of the select field stay, because they are stored here.
   const [names, setNames] = useState<Hour>();
   const own = caller.environment && formatEnvironmentName(caller.environment);
   const what = method ?? (environment ? of : own);
@@ -125,7 +125,7 @@ function Choice({ method, of, hour }: { readonly method?: string; readonly of?: 
   );
 }
 
-/** Returns the sorted names with the chosen name, because the chosen name may have no calls. */
+/** Sorts the names. Adds the chosen name, because a name without calls is not in `names`. */
 function namesWith(names: readonly string[] = [], chosen: string | undefined): string[] {
   return [...new Set([...names, ...(chosen === undefined ? [] : [chosen])])].sort();
 }
@@ -171,7 +171,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
         ))}
         <span class="small">
           {period
-            ? `${clockRange(period)}. Double-click a chart, or choose Last hour, to show all.`
+            ? `${clockRange(period)}. Double-click a chart, or choose Last hour, to show the whole hour.`
             : "Drag over a chart to zoom."}
         </span>
       </fieldset>
@@ -180,7 +180,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
         <Chart
           {...frame}
           title="Durations"
-          about="Median and 99th percentile of unary calls, at most 2.5 s."
+          about="Median and 99th percentile of unary calls. Values above 2.5 s appear as 2.5 s."
           lines={lines.durations}
           textOf={msText}
         />
@@ -212,7 +212,7 @@ function Charts({ hour: { samples }, isOfAll }: { readonly hour: Hour; readonly 
             <Chart
               {...frame}
               title="Redis durations"
-              about="Median and 99th percentile of round trips, at most 2.5 s."
+              about="Median and 99th percentile of round trips. Values above 2.5 s appear as 2.5 s."
               lines={lines.redisDurations}
               textOf={msText}
             />

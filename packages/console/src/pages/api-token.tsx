@@ -27,7 +27,7 @@ interface Acting {
 export function ApiTokenPage({ params }: { readonly params: Params }) {
   const id = params["id"] ?? "";
   const { admin, caller, environment, env } = useSession();
-  // The API has no call that reads one API token by its id.
+  // The API has no call that reads one API token by its id, so the page reads all API tokens.
   const answer = useAnswer(`token ${id}`, (signal) => readApiTokens(admin, { environment }, signal));
   const { again } = answer;
   const apiToken = answer.value?.find((each) => each.id === id);

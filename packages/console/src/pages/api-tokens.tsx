@@ -193,7 +193,7 @@ function Lookup() {
       <Form label="Look up an API token" submit="Look up" act={lookUp}>
         <TextField
           label="An API token, or its id"
-          hint="Finds the API token to which a leaked text belongs. API tokens of the settings are found as well. The text is neither logged nor stored."
+          hint="Paste a leaked secret to find its API token, even an API token of the settings. The service neither logs nor stores the secret."
           type="password"
           value={text}
           onValue={setText}
@@ -219,8 +219,8 @@ function Found({ found }: { readonly found: LookupApiTokenResponse }) {
         </p>
       ) : (
         <p class="note">
-          Remove this API token from the settings of the service. The service reloads a settings file; a variable needs
-          a restart.
+          Remove this API token from the settings of the service. The service reloads a settings file. If you change an
+          environment variable, restart the service.
         </p>
       )}
       {apiToken && <LeakNote role={apiToken.role} env={env} />}

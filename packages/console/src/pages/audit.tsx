@@ -28,7 +28,7 @@ const FILTERS = {
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },
   method: { field: "method", label: "Method", hint: "The RPC, such as UpdateUserGroup." },
   since: { field: "start_time", label: "Since", hint: "A time, a date, or a duration ago such as 1h." },
-  until: { field: "end_time", label: "Until", hint: "As for Since. Not used while following." },
+  until: { field: "end_time", label: "Until", hint: "A time, as for Since. Not used while following." },
 } as const;
 
 type FilterName = keyof typeof FILTERS;
@@ -124,7 +124,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** The number of past events that are shown before the new events. */
+/** The number of past events that the page shows when the user starts to follow. */
 const FIRST = 10;
 
 /** The maximum number of shown events. While a page is hidden, hundreds of thousands of events may arrive. */

@@ -36,7 +36,7 @@ export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown
   return Object.fromEntries(FIELDS.map((field) => [field.localName, parseField(field, texts[field.name] ?? "")]));
 }
 
-/** Returns the options of `ugs` for the fields that have a text. A placeholder replaces a text that is not valid yet. */
+/** Returns the options of `ugs` for all non-empty fields. A placeholder replaces a text that is not valid yet. */
 export function optionsFor(texts: GroupTexts, names = FIELD_NAMES): CommandProps["options"] {
   const chosen = FIELDS.filter(({ name }) => names.includes(name) && texts[name]?.trim());
   return Object.fromEntries(
@@ -108,8 +108,7 @@ const JSON_HINT = (
 );
 
 /**
- * Shows the children. With `ADMIN_TOKEN`, shows a note in their place: the action needs an API token of the
- * environment.
+ * Shows the children. With `ADMIN_TOKEN`, shows a note instead: the action needs an API token of the environment.
  *
  * @param what the action, such as `create a user group`
  */

@@ -56,7 +56,7 @@ function Ending({ params }: { readonly params: Params }) {
         <div class="columns">
           <TextField
             label="User group"
-            hint="Its id."
+            hint="The id of the user group."
             value={group}
             onValue={setGroup}
             maxLength={limitOf(AdminService.method.revokeViewerSessions, "user_group_id")}
@@ -120,7 +120,7 @@ function Rotate({ again }: { readonly again: () => void }) {
   const rotating = useAction(async () => {
     await admin.rotateSigningKey({ environment });
     again();
-    return "Rotated. The next key starts to sign 15 minutes after its publication. No session is revoked.";
+    return "Rotated the signing keys. The next key starts to sign 15 minutes after its publication. No session is revoked.";
   });
   const end = async () => {
     await admin.rotateSigningKey({ environment, endSessions: true });

@@ -21,7 +21,7 @@ import { CreateWebhook } from "./webhooks.tsx";
 /** The pause between two checks of the steps, in milliseconds. */
 const CHECK_MS = 2000;
 
-/** The resources of an environment that complete a step. */
+/** The state of the resources that the steps create. */
 interface Progress {
   readonly environment: string | undefined;
   readonly tokens: number;
@@ -164,7 +164,7 @@ export function StartPage() {
   );
 }
 
-/** @param done the text that replaces `waiting` after the step is done; empty before */
+/** @param done the text that replaces `waiting` after the step is done. Until then, empty or false */
 function Step({
   title,
   done,
@@ -216,7 +216,7 @@ export function Invitation() {
       <div class="card-heading">
         <div>
           <h2>Get started</h2>
-          <p>This service has no user group yet. Five steps lead to the first user group.</p>
+          <p>This service has no user group yet. Five steps lead to the first user group and webhook.</p>
         </div>
         <a class="button main" href={hrefOf("start", { env: value.env })}>
           Show the steps

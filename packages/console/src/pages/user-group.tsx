@@ -254,7 +254,7 @@ const UNTIL = "Resume it at";
 
 const NO_SUSPENSION = { reason: "", message: "", until: "" };
 
-/** Suspends a user group, changes its suspension, or ends it. */
+/** Suspends a user group, changes its suspension, or resumes the group. */
 function Suspend({ group, again }: Acting) {
   const { admin, environment, env } = useSession();
   const [texts, setTexts] = useState(NO_SUSPENSION);
@@ -296,7 +296,12 @@ function Suspend({ group, again }: Acting) {
           {...field("reason")}
           maxLength={limit("reason")}
         />
-        <TextField label="Message" hint="For the page." {...field("message")} maxLength={limit("message")} />
+        <TextField
+          label="Message"
+          hint="The page can show this message to viewers."
+          {...field("message")}
+          maxLength={limit("message")}
+        />
         <TextField
           label={UNTIL}
           hint="A time, a date, or a duration from now such as 7d. Empty: until somebody resumes the group."

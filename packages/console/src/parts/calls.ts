@@ -17,10 +17,8 @@ export interface Answer<T> {
 const UNREAD = { value: undefined, error: undefined, isBusy: true };
 
 /**
- * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the old
- * value stays, so that a form does not lose the typed text.
- *
- * @param ask sends the request
+ * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the
+ * old value stays, so that a form does not lose the typed text.
  */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [state, setState] = useState<Omit<Answer<T>, "again"> & { readonly of: string }>();
@@ -40,7 +38,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
       if (!signal.aborted) change({ error, isBusy: false });
     }
   };
-  // A component may call `again` long after the render that created it.
+  // A component may keep an old `again`, which must use the `key` and the `ask` of the latest render.
   const latest = useRef(read);
   latest.current = read;
   useEffect(() => {
@@ -116,7 +114,7 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 
 /**
  * Reads the beginning of a list when the page is shown, and again when `key` changes. `more` reads the next items and
- * announces the number of items.
+ * announces the number of shown items.
  *
  * @param noun the name of an item, such as `user group`
  */

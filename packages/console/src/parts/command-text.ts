@@ -3,7 +3,7 @@ import { quoted } from "../../../operator/src/input.ts";
 export interface CommandProps {
   /** The words of the command, such as `group rotate`. */
   readonly command: string;
-  /** The options by name. The texts of an array repeat the option. Empty and false values are omitted. */
+  /** The options by name. An array repeats the option for each text. Empty and false values are omitted. */
   readonly options?: { readonly [name: string]: string | boolean | readonly string[] | undefined };
   readonly args?: readonly (string | undefined)[];
   /** The value of `--env`. Undefined to use the environment of the token. */
@@ -22,7 +22,7 @@ export function commandText({ command, options = {}, args = [], env }: CommandPr
       // Without `=`, commander would read the arguments as values of the option.
       return typeof value === "string" ? [`--${name}`, value] : value.map((each) => `--${name}=${each}`);
     }),
-    // An argument, such as an id, may begin with `-`.
+    // After `--`, an argument that begins with `-`, such as an id, is not read as an option.
     ...(given.some((arg) => arg.startsWith("-")) ? ["--"] : []),
     ...given,
   ];

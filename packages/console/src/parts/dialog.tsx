@@ -130,7 +130,7 @@ export function ChangeDialog({
   );
 }
 
-/** @param children receives a function that closes the dialog, and returns the dialog */
+/** Shows a button that opens a dialog. @param children creates the dialog. The argument closes the dialog */
 export function DialogButton({
   label,
   icon: Icon,
@@ -154,7 +154,7 @@ export function DialogButton({
   );
 }
 
-/** Shows a button that opens a `ChangeDialog` without fields. */
+/** Shows a button that opens a `ChangeDialog`. @param onClose runs after the dialog has closed */
 export function ChangeButton({
   label,
   icon,

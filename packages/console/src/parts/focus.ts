@@ -10,7 +10,7 @@ export function focusHeading(): void {
  * Moves the focus back to an element. If the element does not exist, or is removed later, the heading of the page gets the focus.
  */
 export function giveFocusBack(element: Element | null): void {
-  // The body was focused, because some browsers do not focus a clicked button.
+  // If the body had the focus, do nothing. Some browsers do not focus a clicked button.
   if (element === document.body || !(element instanceof HTMLElement)) return;
   if (!element.isConnected) {
     focusHeading();

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { jsonTokens } from "./json.tsx";
 
-it("jsonTokens distinguishes keys, texts and values, and keeps every character", () => {
+it("jsonTokens distinguishes keys, strings and other values, and keeps every character", () => {
   const json = JSON.stringify({ 'a "key"': "te\\xt: 1", n: -1.5e3, list: [true, null, "x"] }, null, 2);
   const tokens = jsonTokens(json);
   expect(tokens.map(({ text }) => text).join("")).toBe(json);

@@ -1,4 +1,4 @@
-/** Matches a key, a text, or a number or keyword, each in its own group. */
+/** The first group matches a key, the second group a string, the third group a number or a keyword. */
 const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*\b|\btrue\b|\bfalse\b|\bnull\b)/;
 
 const CLASSES = ["key", "text", "value"];

@@ -13,7 +13,7 @@ export function capitalized(label: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
-/** Shows the facts of an API message. */
+/** Shows the fields of an API message, with their labels. */
 export function MessageFacts<S extends DescMessage>({
   schema,
   message,

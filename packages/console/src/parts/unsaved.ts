@@ -20,7 +20,7 @@ export function useUnsaved(isUnsaved: boolean): void {
   }, [isUnsaved]);
 }
 
-/** Leaves the page. If the page has unsaved text, the user must confirm first. @param act leaves the page */
+/** Runs `act`, which leaves the page. If the page has unsaved text, the user must confirm first. */
 export function leave(act: () => void): void {
   if (unsaved.size === 0) act();
   else leaving.value = act;

@@ -23,19 +23,16 @@ it("the search finds an environment on the last page of the list", async () => {
 it.each([
   [20, false],
   [21, true],
-])(
-  "the search reads at most 20 pages of names, so with %i pages the result is incomplete: %s",
-  async (pages, isCut) => {
-    const transport = createRouterTransport(({ rpc }) => {
-      rpc(AdminService.method.lookupUserGroup, () => ({ userGroup: { providedId: "acme" } }));
-      rpc(AdminService.method.listUserGroups, ({ nameContains, pageToken }) => {
-        const next = Number(pageToken) + 1;
-        return { nextPageToken: nameContains !== "" && next < pages ? String(next) : "" };
-      });
+])("findGroups reads at most 20 pages of names: with %i pages, isCut is %s", async (pages, isCut) => {
+  const transport = createRouterTransport(({ rpc }) => {
+    rpc(AdminService.method.lookupUserGroup, () => ({ userGroup: { providedId: "acme" } }));
+    rpc(AdminService.method.listUserGroups, ({ nameContains, pageToken }) => {
+      const next = Number(pageToken) + 1;
+      return { nextPageToken: nameContains !== "" && next < pages ? String(next) : "" };
     });
-    const request = { environment: create(EnvironmentNameSchema, { name: "customer" }), text: "acme" };
-    const found = await findGroups(createClient(AdminService, transport), request, new AbortController().signal);
-    expect(found.groups.map(({ providedId }) => providedId)).toEqual(["acme"]);
-    expect(found.isCut).toBe(isCut);
-  },
-);
+  });
+  const request = { environment: create(EnvironmentNameSchema, { name: "customer" }), text: "acme" };
+  const found = await findGroups(createClient(AdminService, transport), request, new AbortController().signal);
+  expect(found.groups.map(({ providedId }) => providedId)).toEqual(["acme"]);
+  expect(found.isCut).toBe(isCut);
+});

@@ -7,7 +7,7 @@ import type { Session } from "../session/session.ts";
 
 const MAX_RESULTS = 10;
 
-/** The maximum number of calls for one text. Pages that are filtered by name may be empty. */
+/** The maximum number of pages that a search by name reads. Pages that are filtered by name may be empty. */
 const MAX_PAGES = 20;
 
 /** The pause before a search, in milliseconds. If the user types again during the pause, the search does not start. */

@@ -21,7 +21,7 @@ import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
 /**
- * Whether the key `/` opens the search. Speech input may press this key by mistake, so the user can turn it off (WCAG 2.1.4).
+ * Whether the key `/` opens the search. Speech input may press `/` by mistake, so the user can disable it (WCAG 2.1.4).
  */
 const hasSlashKey = signal(true);
 
@@ -51,7 +51,7 @@ interface Target {
   readonly content: ComponentChildren;
 }
 
-/** Finds user groups of the environment, environments and pages in a dialog. */
+/** Shows a dialog that finds pages, environments, and user groups of the current environment. */
 export function Search() {
   const { admin, isRoot, environment, env } = useSession();
   const isOfAll = searching.value === "everything";
@@ -82,7 +82,7 @@ export function Search() {
     })),
     ...environmentsWith(all.value ?? [], wanted).map((each) => {
       const name = formatEnvironmentName(each);
-      // The result opens the list of the current page for the found environment.
+      // The result opens the current page in the found environment. A page about one resource opens the user groups.
       const shown = isOfEnvironment && link !== undefined && path !== undefined ? path : "groups";
       return { href: hrefOf(shown, { env: name }), icon: Building2, content: <>Environment {name}</> };
     }),
@@ -165,7 +165,9 @@ export function Search() {
       )}
       <p class="small" role="status">
         {isBusy ? "Searching …" : countText(targets.length, "result")}
-        {!isBusy && groups.value?.isCut && ". Not all names were searched: filter the list of user groups by name."}
+        {!isBusy &&
+          groups.value?.isCut &&
+          ". Not all names were searched. To search all names, run ugs group list --name-contains TEXT."}
       </p>
       {isOfAll && (
         <CheckField

@@ -11,7 +11,7 @@ function answered(code: Code, reason: string, { outcome, retryAfter }: { outcome
   return error;
 }
 
-it("failureOf reports that a temporarily refused call changed nothing, and the time of the next try", () => {
+it("failureOf reports that a temporarily refused call changed nothing, and when to try again", () => {
   const limited = answered(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "12" });
   expect(failureOf(limited)).toMatchObject({
     message: "it says why",

@@ -73,7 +73,7 @@ function laterHint(error: ConnectError): string {
   return `Nothing was done, and your input is still here. ${againText(error)}`;
 }
 
-/** Formats the time of a retry according to `Retry-After`. */
+/** Advises when to try again, according to `Retry-After`. */
 function againText({ metadata }: ConnectError): string {
   const seconds = metadata.get("retry-after") ?? "";
   return /^\d{1,6}$/.test(seconds) && seconds !== "0"

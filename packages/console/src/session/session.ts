@@ -95,7 +95,7 @@ export function watchActs(): void {
     addEventListener(
       type,
       () => {
-        // After the machine wakes up, this event may arrive before the timer runs.
+        // Check first: after the machine wakes up, this event may arrive before the timer runs.
         requireActs();
         lastAct = Date.now();
       },

@@ -18,7 +18,7 @@ function webhook(values: { readonly state: State; readonly failedAttempts?: numb
   return create(WebhookSchema, { ...values, deliveredTime: time(2), ...(failureStartTime && { failureStartTime }) });
 }
 
-it("only a disabled or failing webhook has undelivered events", () => {
+it("undeliveredSince returns a time only for a disabled or failing webhook", () => {
   const working = webhook({ state: State.ENABLED });
   expect([stateText(working), undeliveredSince(working)]).toEqual(["enabled", undefined]);
   for (const [each, text] of [
@@ -30,7 +30,7 @@ it("only a disabled or failing webhook has undelivered events", () => {
     expect([stateText(each), undeliveredSince(each)]).toEqual([text, time(2)]);
 });
 
-it("the result of a failed test contains advice for every outcome", () => {
+it("testText contains advice for every reason why the test message was not delivered", () => {
   const duration = durationFromMs(12);
   expect(testText({ outcome: Outcome.DELIVERED, httpStatus: 204, duration })).toBe(
     "Delivered the test: the endpoint answered 204 after 12 ms.",
@@ -47,12 +47,12 @@ it("the result of a failed test contains advice for every outcome", () => {
   expect(testText(later)).toMatch(/failed.*See the documentation of webhooks\.$/);
 });
 
-it("the text of an attempt contains the HTTP status if the endpoint responded", () => {
+it("outcomeText contains the HTTP status if the endpoint responded", () => {
   expect(outcomeText({ outcome: Outcome.DELIVERED, httpStatus: 200 })).toBe("delivered, 200");
   expect(outcomeText({ outcome: Outcome.TIMEOUT, httpStatus: 0 })).toBe("no answer within 10 seconds");
 });
 
-it("the text of a redelivery distinguishes delivered events from undelivered events", () => {
+it("redeliveryText contains 'again' only if the events were delivered before", () => {
   const enabled = webhook({ state: State.ENABLED });
   expect(redeliveryText(enabled, time(2))).toBe("The events since 1970-01-01 02:00:00Z are delivered again, in order.");
   expect(redeliveryText(enabled, time(5))).toBe("The events since 1970-01-01 02:00:00Z are delivered, in order.");

@@ -61,7 +61,7 @@ export function outcomeText({ outcome, httpStatus }: Attempted): string {
   return outcome === Outcome.DELIVERED ? `delivered,${status}` : `${FAILURES[outcome]?.[0] ?? "failed"}${status}`;
 }
 
-/** Describes the result of a test. If the test failed, the text contains advice. */
+/** Describes the result of TestWebhook. If the message was not delivered, the text contains advice. */
 export function testText(result: Attempted): string {
   const { outcome, httpStatus, duration } = result;
   if (outcome === Outcome.DELIVERED)
