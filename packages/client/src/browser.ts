@@ -5,7 +5,7 @@ const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
 
-/** Maximum pause after the first failed renewal. The maximum doubles with each failure, up to `MAX_PAUSE_MS`. */
+/** Half of the maximum pause after the first failure. The maximum doubles with each failure, up to `MAX_PAUSE_MS`. */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
 
@@ -313,7 +313,7 @@ async function read(
  * wrong.
  *
  * @param time `Date` of the response, in milliseconds since 1970; NaN if unknown
- * @throws ViewerSessionUnavailable if the text is not a session, or if the session has expired
+ * @throws ViewerSessionUnavailable if `session` is not a viewer session, has expired, or lasts more than an hour
  */
 function lifeOf(session: string, time: number): number {
   let life = 0;
@@ -329,7 +329,7 @@ function lifeOf(session: string, time: number): number {
   if (!(life > 0)) throw new ViewerSessionUnavailable("the session that the back end returned is not a viewer session");
   if (life > MAX_LIFE_S)
     throw new ViewerSessionUnavailable(
-      `the back end returned a session of ${life} seconds, which is too long: exp and iat must be in seconds`,
+      `the back end returned a session that lasts ${life} s, more than ${MAX_LIFE_S} s: exp and iat must be in seconds`,
     );
   if (end * 1000 <= time)
     throw new ViewerSessionUnavailable(

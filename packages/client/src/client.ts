@@ -19,7 +19,7 @@ export const DEFAULT_TIMEOUT_MS = 10_000;
 /** If all connections are in use, further calls wait for a free connection. */
 const MAX_CONNECTIONS = 100;
 
-/** Maximum size of a response, in bytes. A page of groups has a few MiB. */
+/** Maximum size of a response, in bytes. The largest responses, pages of user groups, have a few MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /** Options of a client. */
@@ -122,7 +122,7 @@ function unanswered(failure: ConnectError, url: URL): ConnectError {
     const [words, hint] = wordsOfFault(found, { url, hints: TLS_HINTS });
     return withText(`the User Group Service cannot be reached at ${url.href}: ${words}; ${hint}`, Code.Unavailable);
   }
-  // Node reports a broken connection with this code.
+  // connect-node reports a broken connection with this code.
   if (failure.code === Code.Aborted) return withText(failure.rawMessage, Code.Unavailable);
   if (failure.code !== Code.Unimplemented) return failure;
   return withText(

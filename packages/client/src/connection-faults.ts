@@ -69,32 +69,32 @@ export function wordsOfFault(
 ): readonly [words: string, hint: string] {
   const { protocol, host, hostname } = url;
   const orTls = (otherwise: string) =>
-    protocol === "http:" ? `if it speaks TLS, write https://; otherwise ${otherwise}` : otherwise;
+    protocol === "http:" ? `if the server speaks TLS, write https://; otherwise ${otherwise}` : otherwise;
   switch (fault) {
     case "refused":
       return [`nothing listens at ${host}`, "check the URL, and whether the service runs"];
     case "unknown-host":
       return [`the name ${hostname} cannot be resolved`, "check the URL and DNS"];
     case "unreachable":
-      return [`the network cannot reach it (${code})`, "check the URL, the network and its firewalls"];
+      return [`the network cannot reach ${host} (${code})`, "check the URL, the network and its firewalls"];
     case "reset":
-      return ["it closed the connection before it responded", orTls("try again")];
+      return ["the server closed the connection before it responded", orTls("try again")];
     case "not-http":
-      return ["its response is not HTTP", orTls("check the port")];
+      return ["the response is not HTTP", orTls("check the port")];
     case "not-tls":
-      return ["it does not speak TLS", "if it has no TLS, write http://; otherwise check the port"];
+      return ["the server does not speak TLS", "if the server has no TLS, write http://; otherwise check the port"];
     case "tls":
       return wordsOfTlsFault(code, hints);
   }
 }
 
 function wordsOfTlsFault(code: string, hints: TlsHints): readonly [words: string, hint: string] {
-  if (/ALTNAME_INVALID/.test(code)) return ["its certificate has another name", hints.otherName];
-  if (/CERT_HAS_EXPIRED/.test(code)) return ["its certificate has expired", "ask its operator to renew it"];
-  if (/CERT_NOT_YET_VALID/.test(code)) return ["its certificate is not yet valid", "check the clocks of both machines"];
+  if (/ALTNAME_INVALID/.test(code)) return ["the certificate has another name", hints.otherName];
+  if (/CERT_HAS_EXPIRED/.test(code)) return ["the certificate has expired", "ask the operator to renew it"];
+  if (/CERT_NOT_YET_VALID/.test(code)) return ["the certificate is not yet valid", "check the clocks of both machines"];
   if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|UNKNOWN_CA|BAD_CERTIFICATE/.test(code))
-    return ["it requires a client certificate", hints.clientCertificate];
+    return ["the server requires a client certificate", hints.clientCertificate];
   if (/^(SELF_SIGNED|DEPTH_ZERO|UNABLE_TO)/.test(code))
-    return ["its certificate is signed by an untrusted CA", hints.authority];
+    return ["the certificate is signed by an untrusted CA", hints.authority];
   return [`TLS failed (${code})`, "check the URL"];
 }

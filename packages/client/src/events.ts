@@ -13,7 +13,7 @@ import { failureDetails, retryAfterMs } from "./failure.ts";
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
-/** The service sends a response at least every 15 seconds. Without a response for this time, the connection is lost. */
+/** If no response arrives within this time, the connection is lost: the service sends one at least every 15 seconds. */
 const SILENCE_MS = 60_000;
 
 const TEMPORARY: ReadonlySet<Code> = new Set([

@@ -3,8 +3,6 @@ import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
  * Sets a request id for each call without an id. Adds a request id to each error: the id that the service logs.
- *
- * @param newId returns a new id
  */
 export function withRequestIds(newId: () => string): Interceptor {
   return (next) => async (request) => {

@@ -80,7 +80,7 @@ async function triesOf(
   return { tries, left };
 }
 
-it("does not repeat methods that return a new secret each time, or that fail the second time", () => {
+it("isRepeatable returns false for methods that return a new secret each time, or that fail the second time", () => {
   const methods = [UserGroupService, ViewerService, AdminService].flatMap(({ methods }) => methods);
   const once = methods.filter((method) => !isRepeatable(method)).map(({ name }) => name);
   expect(once).toEqual([
@@ -112,7 +112,7 @@ it.each([
   ["the service is overloaded", serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAfter: "0" })],
   ["there is no connection", nodeError("ECONNREFUSED", Code.Unavailable)],
   ["the network is unreachable", nodeError("EHOSTUNREACH", Code.Internal)],
-])("repeats all calls if %s", async (_, error) => {
+])("retrying repeats all calls if %s", async (_, error) => {
   for (const call of ["get", "update", "rotate"] as const) expect((await triesOf(error, call)).tries).toBe(4);
 });
 
@@ -124,7 +124,7 @@ it.each([
   ["the connection is dead", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
   ["the network fails during the call", nodeError("EHOSTUNREACH", Code.Internal, "read")],
   ["the connection closed while the client wrote the request", nodeError("EPIPE", Code.Internal, "write")],
-])("repeats only calls that are safe to repeat if %s", async (_, error) => {
+])("retrying repeats only calls that are safe to repeat if %s", async (_, error) => {
   for (const call of ["get", "resolve", "rotate with a request id"] as const)
     expect((await triesOf(error, call)).tries, call).toBe(4);
   for (const call of ["update", "rotate"] as const) expect((await triesOf(error, call)).tries, call).toBe(1);
@@ -136,23 +136,23 @@ it.each([
   ["a full environment", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
   ["an untrusted certificate", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
   ["an exceeded deadline", new ConnectError("late", Code.DeadlineExceeded)],
-])("does not repeat a call that fails with %s", async (_, error) => {
+])("retrying does not repeat a call that fails with %s", async (_, error) => {
   for (const call of ["get", "rotate with a request id"] as const) expect((await triesOf(error, call)).tries).toBe(1);
 });
 
-it("returns the error of the service if Retry-After is longer than the remaining time", async () => {
+it("retrying throws the error of the service if Retry-After is longer than the remaining time", async () => {
   const error = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "7" });
   expect((await triesOf(error, "get", 5000)).tries).toBe(1);
   expect(pauses).toEqual([]);
 });
 
-it("does not repeat a call without a deadline if Retry-After is longer than the client's own limit", async () => {
+it("retrying does not repeat a call without a deadline if Retry-After is longer than ten seconds", async () => {
   const year = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: String(365 * 86_400) });
   // 0 means no deadline.
   expect((await triesOf(year, "get", 0)).tries).toBe(1);
 });
 
-it("sends the remaining time to the service, and repeats until the deadline", async () => {
+it("retrying repeats a call until its deadline, and sends the remaining time with each attempt", async () => {
   const error = serviceError(Code.Unavailable, "UNAVAILABLE");
   const { left } = await triesOf(error, "get", 4000, Number.POSITIVE_INFINITY);
   expect(pauses).toEqual([125, 250, 500, 1000, 1000, 1000]);
@@ -163,7 +163,7 @@ it("sends the remaining time to the service, and repeats until the deadline", as
   expect(pauses).toEqual([187.5, 375, 750, 1500, 1500, 1500]);
 });
 
-it("after ten seconds, stops repeating a call that has no deadline", async () => {
+it("retrying stops after ten seconds if the call has no deadline", async () => {
   const { tries, left } = await triesOf(
     serviceError(Code.Unavailable, "UNAVAILABLE"),
     "get",

@@ -73,7 +73,7 @@ function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number |
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;
     case Code.Aborted:
-      // Node reports a broken connection with this code.
+      // connect-node reports a broken connection with this code.
       return mayRepeat && !details ? pauseMs : undefined;
     default:
       return undefined;

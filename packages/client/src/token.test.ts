@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
-/** Returns the headers that a service with the token `known` receives, and the code of a failed call. */
+/** Calls a service that accepts only the token `known`. Returns the received headers, and the code of a failed call. */
 async function presented(source: TokenSource, known: string): Promise<(string | null)[]> {
   const seen: (string | null)[] = [];
   const transport = createRouterTransport(
@@ -24,11 +24,11 @@ async function presented(source: TokenSource, known: string): Promise<(string | 
   return seen;
 }
 
-it("sends a token without surrounding white space", async () => {
+it("the client sends an API token without surrounding white space", async () => {
   expect(await presented(" good\n", "good")).toEqual(["Token good"]);
 });
 
-it("calls the token function for each call, and once more after the service rejects the token", async () => {
+it("the client calls the token function for each call, and once more after the service rejects the token", async () => {
   const calls: (string | undefined)[] = [];
   const source: TokenSource = async ({ refused }) => {
     calls.push(refused);
@@ -39,17 +39,17 @@ it("calls the token function for each call, and once more after the service reje
   expect(calls).toEqual([undefined, "old", undefined, "old"]);
 });
 
-it("does not repeat a call with the rejected token", async () => {
+it("the client does not repeat a call with the rejected token", async () => {
   expect(await presented(() => "old", "new")).toEqual(["Token old", "Unauthenticated"]);
   expect(await presented("old", "new")).toEqual(["Token old", "Unauthenticated"]);
 });
 
-it.each(["", " \n", "two words", undefined])("rejects the token %j, and does not quote the token", async (token) => {
+it.each(["", " \n", "two words", undefined])("presentingToken rejects %j, and does not quote it", async (token) => {
   expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
   expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
 });
 
-it("ends a call at its deadline if the token function hangs, and aborts the signal of the function", async () => {
+it("a call ends at its deadline if the token function hangs, and the signal of the function is aborted", async () => {
   const signals: AbortSignal[] = [];
   const hanging: TokenSource = ({ signal }) => {
     signals.push(signal);

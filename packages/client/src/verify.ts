@@ -21,7 +21,7 @@ import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-fau
 /** Time for which keys are cached, in milliseconds, as in the `Cache-Control` of the service. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** Minimum pause between two reads because of unknown keys, in milliseconds. */
+/** If sessions have unknown keys, the minimum pause between two reads of the published keys, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
 const FAILURE_PAUSE_MS = 1000;
@@ -74,9 +74,9 @@ export interface VerifyOptions {
 export interface VerifiedViewerSession {
   /** Unique id of the session: the claim `jti`. */
   readonly id: string;
-  /** The environment: `iss`. */
+  /** URL of the environment: the claim `iss`. */
   readonly issuer: string;
-  /** The audience: `aud`. */
+  /** The audience: the claim `aud`. */
   readonly audience: string;
   /** Id of the user group: the claim `sub`. */
   readonly userGroupId: string;
@@ -88,11 +88,11 @@ export interface VerifiedViewerSession {
   readonly origin: string | undefined;
   /** Properties of the group, chosen by `property_keys` of CreateViewerSession. */
   readonly properties: { readonly [key: string]: unknown };
-  /** Additional claims: `ext`. */
+  /** Additional claims: the claim `ext`. */
   readonly claims: { readonly [name: string]: unknown };
   /** Time of the creation of the session: the claim `iat`. */
   readonly createTime: Date;
-  /** Expiry time: `exp`. */
+  /** Expiry time: the claim `exp`. */
   readonly expireTime: Date;
 }
 
@@ -138,7 +138,7 @@ export async function verifyViewerSession(session: string, options: VerifyOption
 function readWhole(session: unknown): UnverifiedSession {
   if (typeof session === "object" && session !== null)
     throw refused("malformed", "it is an object, not a string: await it, and use its field session");
-  if (typeof session !== "string" || session === "") throw refused("malformed", "there is none");
+  if (typeof session !== "string" || session === "") throw refused("malformed", "it is empty or not a string");
   if (session.length > MAX_SESSION_LENGTH)
     throw refused("malformed", `it is longer than ${MAX_SESSION_LENGTH} characters`);
   const read = readSession(session);
@@ -200,7 +200,7 @@ function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   const published = createRemoteJWKSet(new URL(url), {
     cacheMaxAge: KEYS_MAX_AGE_MS,
     cooldownDuration: KEYS_COOLDOWN_MS,
-    // The time limit includes the body.
+    // This time limit includes reading the body of the response.
     timeoutDuration: timeoutMs,
     [customFetch]: fetchKeys,
   });
@@ -265,7 +265,7 @@ function whyUnread(error: unknown, keysUrl: string): string {
   return `${why}; check that this process can reach the URL, or set keysUrl`;
 }
 
-/** `fetch` reads the keys, with the CA certificates from the environment variables of Node. */
+/** `fetch` reads the keys. `fetch` takes CA certificates only from the environment variables of Node. */
 const TLS_HINTS: TlsHints = {
   otherName: "set keysUrl to a URL with the name of the certificate",
   clientCertificate: "set keysUrl to a URL that requires no client certificate",

@@ -112,7 +112,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     expect(requests).toBe(2);
   });
 
-  it("reports stale if a renewal fails, retries with growing pauses, and reports failed at the expiry", async () => {
+  it("is 'stale' after a failed renewal, retries with growing pauses, and is 'failed' when the session expires", async () => {
     await run("start", "stale");
     await reported("ready");
     answer = status(503);
@@ -140,7 +140,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     await reported("ready", sessionOf(next));
   });
 
-  it("sends no more requests after 401 until get is called or the tab becomes visible", async () => {
+  it("sends no more requests after a 401 response until get is called or the tab becomes visible", async () => {
     answer = status(401);
     await run("start", "refused");
     expect(await reported("failed")).toMatchObject({ error: expect.stringMatching(/HTTP 401$/) });

@@ -41,7 +41,7 @@ it.each([
   ["an error", 400, undefined],
   ["a compressed answer", 200, "gzip"],
   ["a compressed error", 400, "gzip"],
-])("rejects %s without an end after 64 MiB", async (_, status, coding) => {
+])("the client rejects %s of more than 64 MiB", async (_, status, coding) => {
   const zeros = Buffer.alloc(1024 * 1024);
   const chunk = coding ? gzipSync(zeros) : zeros;
   let sent = 0;
@@ -49,7 +49,7 @@ it.each([
     const type = status === 200 ? "application/proto" : "application/json";
     res.writeHead(status, { "content-type": type, ...(coding && { "content-encoding": coding }) });
     const more = () => {
-      // Send a decompression bomb: the compressed data is short.
+      // A decompression bomb ends after 300 chunks of 1 MiB, because its compressed data is short.
       if (coding && sent === 300) return void res.end();
       sent += 1;
       res.write(chunk, (error) => error ?? setImmediate(more));

@@ -57,7 +57,7 @@ describe("the client", () => {
     expect(await root.admin.getCaller({})).toMatchObject({ role: "root" });
   });
 
-  it("returns the message for the page of a suspended group, which can be empty", async () => {
+  it("returns the suspension message of a suspended group, even an empty message", async () => {
     const { admin } = newClient({ url: server.url, token: ADMIN_TOKEN });
     const { userGroups, viewers } = newClient({ url: server.url, token: server.tokens.customer });
     const userGroupId = newId();
@@ -140,7 +140,7 @@ describe("the client", () => {
   });
 });
 
-it("repeats a rotation with the same request id if the response is lost, and the service rotates once", async () => {
+it("if a response is lost, the client repeats a rotation with the same request id, and the service rotates once", async () => {
   const server = await newServer({ env: ADMIN_ENV });
   const ids: (string | undefined)[] = [];
   // Forwards all requests, and closes the connection instead of sending the response of the first rotation.
@@ -167,7 +167,7 @@ it("repeats a rotation with the same request id if the response is lost, and the
   expect(auditEvents.filter(({ userGroupId }) => userGroupId === id)).toHaveLength(2);
 });
 
-describe("an unreachable service", () => {
+describe("a wrong URL or TLS option", () => {
   const certificates = forSuite(makeCertificates, removeCertificates);
   const whyNot = async (options: Partial<ClientOptions>) => {
     const { userGroups } = newClient({ url: "", token: "anything-at-all", retry: false, ...options });
@@ -190,7 +190,7 @@ describe("an unreachable service", () => {
       createServer(() => {}),
       "https",
     );
-    expect(await whyNot({ url: plainUrl })).toContain("if it has no TLS, write http://");
+    expect(await whyNot({ url: plainUrl })).toContain("if the server has no TLS, write http://");
     const named = createSecureServer({ cert: certificates.client.cert, key: certificates.client.key });
     const namedUrl = await newListener(named, "https");
     expect(await whyNot({ url: namedUrl, tls: { ca: ca.cert } })).toMatch(
@@ -256,7 +256,7 @@ describe("a response that breaks off", () => {
   });
 });
 
-it("waits for a service that starts", async () => {
+it("the client repeats a call until the service has started", async () => {
   const port = await freePort();
   const service = createServer((_, res) => void res.writeHead(200, { "content-type": "application/proto" }).end());
   closeLater(() => service.close());
@@ -269,7 +269,7 @@ it("waits for a service that starts", async () => {
   expect(tries).toBeGreaterThan(1);
 });
 
-it("ends a call at its deadline", async () => {
+it("the client ends a call at its deadline", async () => {
   const url = await newListener(createServer(() => {}));
   const late = await failureOf(
     newClient({ url, token: "anything-at-all", timeoutMs: 200 }).userGroups.getUserGroup({ userGroupId: "acme" }),
@@ -285,6 +285,6 @@ it.each([
   "ftp://groups.example.com",
   "https://me:secret@groups.example.com",
   "https://groups.example.com/?a=b",
-])("rejects the URL %j", (url) => {
+])("the client rejects the URL %j", (url) => {
   expect(() => createUserGroupServiceClient({ url, token: "anything-at-all" })).toThrow(/^url must (?!.*secret)/);
 });

@@ -15,7 +15,7 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
-/** Runtimes without the modules of Node. The values are the conditions in `exports` and the format of the bundle. */
+/** Runtimes without the modules of Node, and the conditions that each runtime uses in `exports`. */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
   "Next's middleware": ["edge-light", "worker", "browser"],
@@ -47,7 +47,7 @@ describe("the package, installed", () => {
     } catch (error) {
       return (error as { stdout: string }).stdout;
     }
-    throw new Error(`it did not fail: ${command}`);
+    throw new Error(`the command did not fail: ${command}`);
   };
 
   const server = sharedServer();
@@ -98,7 +98,7 @@ describe("the package, installed", () => {
     return outputFiles[0]?.text ?? "";
   }
 
-  it("verifies in a Worker", async () => {
+  it("verifies viewer sessions in a Worker", async () => {
     write("bundle.mjs", await bundled('export { default } from "./worker.mjs";', "Workers"));
     const port = await freePort();
     write(
@@ -131,7 +131,7 @@ describe("the package, installed", () => {
     expect(many).toEqual(many.map(() => VERIFIED));
   });
 
-  it("verifies in Next's middleware", async () => {
+  it("verifies viewer sessions in Next's middleware", async () => {
     write("bundle.js", await bundled('export * from "./middleware.mjs";', "Next's middleware", "bundle"));
     write(
       "edge.mjs",
@@ -149,7 +149,7 @@ describe("the package, installed", () => {
     expect(run(`"${process.execPath}" edge.mjs`, { SESSION: session })).toBe('[401,401,"passes"]\n');
   });
 
-  it("verifies in Deno", async () => {
+  it("verifies viewer sessions in Deno", async () => {
     write(
       "deno.mjs",
       `import worker from "./worker.mjs";
@@ -164,7 +164,7 @@ describe("the package, installed", () => {
   describeWithChromium("in Chromium", () => {
     const browser = suiteBrowser();
 
-    it("verifies in a page", async () => {
+    it("verifies viewer sessions in a page", async () => {
       const script = await bundled(
         'import { viewerOf } from "./viewer.mjs"; Object.assign(window, { viewerOf });',
         "browsers",

@@ -170,7 +170,7 @@ describe("the package, installed", () => {
       });
 
     it.each(["server.mjs", "fastify.mjs"])(
-      "shows the properties of the viewer with %s, and receives no token",
+      "with the back end %s, shows the viewer and the properties, and receives no token",
       async (file) => {
         const { url } = await startHost(file);
         const { page, answers } = await openPage(url);
@@ -200,7 +200,7 @@ describe("the package, installed", () => {
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("shows data until a revocation takes effect: immediately if the host calls the service, at expiry if the host verifies", async () => {
+    it("shows no data after a revocation: at once if the back end calls the service, else when the session expires", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;
@@ -232,7 +232,7 @@ describe("the package, installed", () => {
       write("revoke.mjs", files.get("revoke.mjs")?.replace(environment, own) ?? "");
       run(`UGS_URL=${service.url} ADMIN_TOKEN=${ADMIN_TOKEN} "${process.execPath}" revoke.mjs`);
 
-      // The host rejects the first request after the revocation, and the back end creates no new session.
+      // The back end rejects the first request after the revocation, and creates no new session.
       await pages.asks.page.clock.runFor(5000);
       await shows(pages.asks.page, "#data", /HTTP 401/);
       await shows(pages.asks.page, "#state", /^failed: .*HTTP 401/);

@@ -135,7 +135,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(1);
   });
 
-  it("fail with SessionKeysError if the keys cannot be read", async () => {
+  it("cause a SessionKeysError if the keys cannot be read", async () => {
     const broken = createServer((req, res) => {
       const [, status] = /^\/(\d{3})$/.exec(req.url ?? "") ?? [];
       if (status !== undefined) res.writeHead(Number(status)).end();
@@ -153,7 +153,7 @@ describe("viewer sessions", () => {
     }
   });
 
-  it("cause one read of the keys per second if their issuer fails, and are accepted with cached keys", async () => {
+  it("cause at most one read of the keys per second if the issuer fails, and are accepted if the keys are cached", async () => {
     const { pathname } = new URL(`${options.issuer}/.well-known/jwks.json`);
     let isAway = true;
     let reads = 0;
@@ -180,7 +180,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(3);
   });
 
-  it("are accepted as soon as their key is published, with one read of the keys per second", async () => {
+  it("are accepted within a second after their key is published, because the keys are read at most once a second", async () => {
     const [first, second] = [newKey("1"), newKey("2")];
     let published = [first];
     let reads = 0;
@@ -204,7 +204,7 @@ describe("viewer sessions", () => {
     expect(reads).toBe(2);
   });
 
-  it("fail after timeoutMs if their issuer is slow, and do not wait if their key is cached", async () => {
+  it("cause a SessionKeysError after timeoutMs if the issuer is slow, and are accepted at once if the key is cached", async () => {
     const { privateKey, jwk } = newKey("1");
     let isDripping = false;
     const keys = createServer((_, res) => {
@@ -231,7 +231,7 @@ describe("viewer sessions", () => {
     expect(await waiting).toBeInstanceOf(SessionKeysError);
   });
 
-  it("fail if the response with keys is endless", async () => {
+  it("cause an error if the response with the keys is endless", async () => {
     const endless = createServer((_, res) => {
       const write = () => {
         while (!res.destroyed && res.write(" ".repeat(65_536)));
@@ -263,7 +263,7 @@ describe("viewer sessions", () => {
     expect(await why(session)).toContain("120 s");
   });
 
-  it("are rejected if no issuer or audience is set", async () => {
+  it("are rejected if the options contain no issuer or no audience", async () => {
     for (const wrong of [
       { issuer: "" },
       { issuer: [] },
