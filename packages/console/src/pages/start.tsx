@@ -26,7 +26,7 @@ interface Progress {
   readonly environment: string | undefined;
   readonly tokens: number;
   readonly isTokenUsed: boolean;
-  /** The id of any user group. */
+  /** The id of a user group. Undefined if no user group exists. */
   readonly group: string | undefined;
   /** Whether the environment has signing keys. The first viewer session creates the keys. */
   readonly hasSession: boolean;

@@ -148,7 +148,7 @@ interface Acting {
 
 /**
  * Changes the fields. A field shows the stored value until the user types in the field. If another user changes the
- * stored value in the meantime, the form shows a warning before it replaces the new value.
+ * stored value in the meantime, the first attempt to save only shows a warning.
  */
 function Change({ group, again, onClose }: Acting & Closable) {
   const { userGroups } = useSession();

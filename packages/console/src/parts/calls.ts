@@ -85,7 +85,7 @@ export function useAction(act: () => Promise<string | undefined>): Action {
 
 /** The part of a list that the page has read. */
 export interface List<T> {
-  /** Undefined before the first page. */
+  /** Undefined until the first page has been read. */
   readonly items: readonly T[] | undefined;
   readonly isBusy: boolean;
   readonly error: unknown;
