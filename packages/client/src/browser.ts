@@ -182,7 +182,7 @@ class Source implements ViewerSessionSource {
   };
 
   #refreshQuietly(): void {
-    // `state` reports the error.
+    // Ignore the error here, because `state` reports the error.
     this.#refresh().catch(() => {});
   }
 

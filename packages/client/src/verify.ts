@@ -166,7 +166,7 @@ async function keyOf(
   }
 }
 
-/** @throws ViewerSessionError */
+/** @throws ViewerSessionError if another key signed the session */
 async function verifySignature(session: string, key: CryptoKey): Promise<void> {
   try {
     await compactVerify(session, key, { algorithms: [ALGORITHM] });
