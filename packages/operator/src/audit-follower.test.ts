@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 function newTrail({ method = "" } = {}) {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];
-  /** The `startTime` of each first-page request for more than one event, in milliseconds. */
+  /** The `startTime` of each request for a first page, in milliseconds. Requests for a single event do not count. */
   const startTimes: unknown[] = [];
   const list: ListAuditEvents = async ({ method = "", startTime, pageSize = 0, pageToken = "" }) => {
     if (pageSize > 1) {
@@ -53,7 +53,7 @@ it("does not read old events again if no new event matches the filter", async ()
   expect(startTimes).toEqual([undefined, 500, 600]);
 });
 
-it("starts with an empty trail, and returns the missing events after a failed read", async () => {
+it("starts with an empty trail, and returns missed events with the next read after a failed read", async () => {
   const { add, failures, next } = newTrail();
   expect(await next()).toEqual([]);
   add(1);

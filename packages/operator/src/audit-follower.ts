@@ -42,7 +42,7 @@ export class AuditFollower {
 
   /**
    * Returns existing events on the first call, and new events on later calls, the newest first. Returns each event
-   * once. After a failure, the next call returns the missing events.
+   * once. If a call fails, the next call also returns the events that the failed call should have returned.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;

@@ -18,7 +18,7 @@ import { durationText, timeText } from "./times.ts";
  * the messages, so a new field needs no change here.
  */
 
-/** Labels of fields whose label differs from their name, by `Message.field` or by the name of the field. */
+/** Labels that differ from the name of the field. A key is `Message.field`, or the name of a field of any message. */
 const LABELS: { readonly [field: string]: string } = {
   "ApiToken.grace_expire_time": "old secret valid until",
   "ApiToken.id": "API token",
@@ -96,9 +96,7 @@ export interface Fact {
   readonly text: string;
 }
 
-/**
- * Returns the fields of a message and of its nested messages as labels and texts. Omits unset fields that have no text.
- */
+/** Returns the labels and texts of a message and its nested messages. Omits unset fields without a text in `UNSET`. */
 export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<S>): Fact[] {
   const rank = ({ name }: DescField) => (NAMING.includes(name) ? NAMING.indexOf(name) : NAMING.length);
   return schema.fields
@@ -132,7 +130,7 @@ export function fieldOf(schema: DescMessage, name: string): DescField {
   return field;
 }
 
-/** Returns the value of a field. Undefined for a field of a oneof if another field is set. */
+/** Returns the value of a field. Undefined if the field belongs to a oneof and another field of the oneof is set. */
 export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];
 }
@@ -188,12 +186,12 @@ export function enumNames(desc: DescEnum): string[] {
   return desc.values.flatMap(({ number }) => enumText(desc, number) ?? []);
 }
 
-/** Returns the enum value with a name, or 0 for an unknown name. */
+/** Returns the enum value that `enumText` formats as `name`, or 0 if no value has this name. */
 export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>, name: string): Value {
   return (desc.values.find(({ number }) => enumText(desc, number) === name)?.number ?? 0) as Value;
 }
 
-/** Returns the maximum length of a text field by the rules in its proto file, in characters. */
+/** Returns the maximum length of a text field, in characters, from the validation rules in `proto/`. */
 export function maxLengthOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
@@ -204,14 +202,14 @@ export function limitOf({ input }: { readonly input: DescMessage }, field: strin
   return maxLengthOf(fieldOf(input, field));
 }
 
-/** Returns the maximum of a duration field by the rules in its proto file, in milliseconds. */
+/** Returns the maximum of a duration field, in milliseconds, from the validation rules in `proto/`. */
 export function maxDurationOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   if (type.case !== "duration" || type.value.lessThan.case !== "lte") return undefined;
   return durationMs(type.value.lessThan.value);
 }
 
-/** Returns whether the rules in the proto file require a field. */
+/** Returns whether the validation rules in `proto/` require a field. */
 export function isRequiredField(field: DescField): boolean {
   return getOption(field, rulesOption).required;
 }

@@ -21,7 +21,7 @@ export function formatField(field: DescField, value: unknown): string {
   const json = JSON.stringify(value, null, 2);
   if (field.fieldKind !== "map") return json;
   const lines = entriesOf(value as { [key: string]: string }).join("\n");
-  // Some maps are ambiguous as lines. For example, the parser would split a key with `=`.
+  // Use JSON if the lines would be parsed as another map. For example, the line of a key `a=b` would set the key `a`.
   return isFormOf(lines, field, value) ? lines : json;
 }
 

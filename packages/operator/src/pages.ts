@@ -9,7 +9,7 @@ export interface Page<T> {
 export const MAX_PAGE_SIZE = 1000;
 
 /**
- * Reads the pages of a list one at a time, when the caller needs the next page.
+ * Reads the pages of a list. Requests each page only when the caller needs it.
  *
  * @param limit the maximum number of items. Undefined for all items
  */
