@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** The numbers of past events that the command shows by default: without `--follow`, and with `--follow`. */
+/** The defaults of `--limit`: without `--follow`, and with `--follow`. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 
@@ -17,12 +17,12 @@ const { input } = AdminService.method.listAuditEvents;
 
 const FIELDS: FieldInputs = {
   user_group_id: new FieldOption("--group <id>", "only events of this user group; the group may be deleted"),
-  actor_id: new FieldOption("--actor <id>", "only changes by the API token with this id, or by `root` or `service`"),
+  actor_id: new FieldOption("--actor <id>", "only changes by this actor: the id of an API token, `root` or `service`"),
   method: new FieldOption("--method <name>", "only changes by this RPC, such as UpdateUserGroup"),
-  start_time: new FieldOption("--since <when>", "only events since a time, a date, or a duration ago such as 1h", {
+  start_time: new FieldOption("--since <when>", "start of the events: a time, a date, or a duration ago such as 1h", {
     sign: -1,
   }),
-  end_time: new FieldOption("--until <when>", "only events before a time, a date, or a duration ago", {
+  end_time: new FieldOption("--until <when>", "end of the events: a time, a date, or a duration ago", {
     sign: -1,
   }).conflicts("follow"),
 };
@@ -34,7 +34,7 @@ export const auditCommand: DefineCommand = (audit, shell) => {
     .addOption(new Option("--limit <n>", `at most this many events; default: ${DEFAULT_LIMIT}`).argParser(countOf))
     .option(
       "-f, --follow",
-      `show the last ${DEFAULT_BEFORE} events, or --limit, oldest first, and then each new event`,
+      `show the last ${DEFAULT_BEFORE} events (or as many as --limit), oldest first, and then each new event`,
     );
   runs(audit, shell, async (session, options: Options & { readonly [option: string]: unknown }) => {
     const filter = await requestOf(session, input, inputsOf(input, FIELDS, options));

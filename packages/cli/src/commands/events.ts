@@ -19,7 +19,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
     .addOption(environmentOption())
     .option(
       "--from <where>",
-      "`beginning`, `now`, `snapshot` (all user groups first), or the cursor of a line; default: beginning, or now with --follow",
+      "`beginning`, `now`, `snapshot` (all user groups first), or the cursor of an earlier line; default: beginning, or now with --follow",
     )
     .option("-f, --follow", "wait for new events, and connect again if the connection is lost");
   runs(events, shell, async (session, { env, from, follow = false }: Options & { readonly from?: string }) => {
@@ -34,7 +34,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
       const responses = watchEvents(admin, request, {
         signal,
         onRetry(failure) {
-          // Before the first event, the URL may be wrong, and a retry would not help.
+          // Before the first event, do not retry: the URL may be wrong.
           if (cursor === undefined) throw failure;
           session.out.note(`${failure.message}. Retrying until the service is back.`);
         },

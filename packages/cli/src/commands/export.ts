@@ -5,7 +5,7 @@ import { environmentOption } from "./options.ts";
 
 export const exportCommand: DefineCommand = (command, shell) => {
   command
-    .argument("[file]", "default, or -: standard output")
+    .argument("[file]", "the file to write; `-` (default): standard output")
     .description("export user groups for ugs import; run the same command again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(

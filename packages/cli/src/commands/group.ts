@@ -24,7 +24,7 @@ const FIELDS: FieldInputs = Object.fromEntries(
     const [value, description] = isTimeField(field)
       ? ["<when>", "when to suspend the group: a time, a date, a duration from now such as 14d, or `never`"]
       : field.fieldKind === "map"
-        ? ["<schema=source...>", `the whole ${name} of the group, as entries`]
+        ? ["<schema=source...>", `all entries of the ${name} of the group`]
         : isJsonField(field)
           ? ["<json>", `the ${name} of the group: a JSON object, or a file with a JSON object`]
           : ["<text>", `the ${name} of the group`];
@@ -42,14 +42,14 @@ const REQUEST_ID = new FieldOption(
 /**
  * Returns the token to show.
  *
- * @param done the result of the call, as the first clause of the error, such as `it was created`
+ * @param done the result of the call, as the last clause of the error, such as `the group was created`
  * @throws Failure if the group is suspended
  */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {
   if (!suspension) return token;
-  throw new Failure(`${done}, but the user group ${providedId} is suspended, so its token is not shown`, {
+  throw new Failure(`the user group ${providedId} is suspended, so its token is not shown; ${done}`, {
     exitCode: EXIT.conflict,
-    hint: `after the suspension, run: ugs group create ${quoted(providedId)}`,
+    hint: `to show the token after the suspension, run: ugs group create ${quoted(providedId)}`,
   });
 }
 
@@ -80,7 +80,9 @@ export const groupCommands = commandGroup("user groups", {
       fields: FIELDS,
       part: "user_group",
       secret: ({ userGroup, newUserGroup }, { userGroupId }) => ({
-        token: userGroup ? tokenOf(userGroup, newUserGroup ? "it was created" : "it was not changed") : "",
+        token: userGroup
+          ? tokenOf(userGroup, newUserGroup ? "the group was created" : "the group was not changed")
+          : "",
         sentence: newUserGroup
           ? `Created the user group ${userGroupId}. Its token`
           : `The user group ${userGroupId} exists already and was not changed. Its token`,
@@ -104,7 +106,7 @@ export const groupCommands = commandGroup("user groups", {
         ),
         previous_token_ttl: new FieldOption(
           "--grace <duration>",
-          "how long the old token stays valid, at most 30d; default: the setting of the service",
+          "how long the old token stays valid, at most 30d; default: ROTATION_GRACE of the service",
         ),
         request_id: REQUEST_ID,
       },

@@ -5,7 +5,7 @@ import { environmentOption } from "./options.ts";
 
 export const importCommand: DefineCommand = (command, shell) => {
   command
-    .argument("[file]", "JSON Lines or CSV; standard input: -")
+    .argument("[file]", "a JSON Lines or CSV file; `-`: standard input")
     .description("import user groups with their tokens; run the same command again to continue after an interruption")
     .addOption(environmentOption())
     .addOption(

@@ -22,8 +22,8 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   keys.description("keys of TOKEN_KEYS: generate, check, rotate");
   const generate = keys
     .command("generate")
-    .description("generate a key for TOKEN_KEYS; makes no call")
-    .option("--id <id>", "the id of the key: 1 to 32 letters, digits, '_' or '-'; default: from the date");
+    .description("generate a key for TOKEN_KEYS; does not call the service")
+    .option("--id <id>", "the id of the key: 1 to 32 letters, digits, '_' or '-'; default: date and random digits");
   runs(generate, shell, async (session, { id = newId() }: { readonly id?: string }) => {
     if (!/^[A-Za-z0-9_-]{1,32}$/.test(id)) throw usageFailure("--id must be 1 to 32 letters, digits, '_' or '-'");
     await session.out.line(`${id}:${randomBytes(32).toString("base64")}`);
@@ -45,7 +45,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     if (lacking.length === 0) return;
     throw new Failure(`TOKEN_KEYS lacks keys that user groups need: ${lacking.map(([id]) => id).join(", ")}`, {
       exitCode: EXIT.conflict,
-      hint: "add these keys after the other keys in every worker: without these keys, the service cannot read the groups",
+      hint: "add these keys to TOKEN_KEYS of every worker, after the other keys; until then, the service cannot read the groups",
     });
   });
 
@@ -60,11 +60,11 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     const { looked, reencrypted, failed } = await pass(session, admin, { validateOnly: false });
     const retired: string[] = [];
     const say = async (text: string) => session.out.isJson || (await session.out.line(text));
-    await say(`Read ${looked} user groups, and encrypted ${reencrypted} with ${current}.`);
+    await say(`Read ${looked} user groups, and encrypted ${reencrypted} tokens with the key ${current}.`);
     if (failed.length > 0) {
       const more = failed.length > MAX_FAILED ? ` and ${failed.length - MAX_FAILED} more` : "";
       throw new Failure(
-        `the tokens of some user groups cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
+        `the secrets of these groups, signing keys or webhooks cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
         {
           exitCode: EXIT.conflict,
           hint: "ugs keys check shows missing keys; if none is missing, revoke the tokens of these groups and run this command again",
@@ -98,11 +98,11 @@ interface Pass {
   readonly uses: Map<string, bigint>;
   looked: bigint;
   reencrypted: bigint;
-  /** The groups with undecryptable tokens, each as environment and id. */
+  /** The groups, signing keys and webhooks whose secrets cannot be decrypted, each with its environment. */
   readonly failed: string[];
 }
 
-/** Encrypts the tokens of all environments again. If the pass is interrupted, a new pass continues the work. */
+/** Encrypts the tokens of all environments again. If `validateOnly` is set, only counts the tokens of each key. */
 async function pass(
   session: Session,
   admin: Clients["admin"],
@@ -144,7 +144,7 @@ async function passOver(
       progress.show({ groups: Number(found.looked), fraction: undefined });
     }
   } catch (error) {
-    // The environment was deleted during the pass.
+    // Ignore an environment that was deleted during the pass.
     if (!(error instanceof ConnectError) || reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
   }
 }

@@ -30,7 +30,7 @@ export const metricsCommand = rpcCommand(
       ).conflicts("env"),
       start_time: new FieldOption(
         "--since <when>",
-        "only samples since a time, or a duration ago such as 5m; default: 1h",
+        "start of the samples: a time, or a duration ago such as 5m; default: 1h",
         { sign: -1 },
       ),
     },

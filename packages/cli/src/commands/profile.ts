@@ -23,7 +23,7 @@ export const profileCommands: DefineCommand = (profile, shell) => {
       out.note("There are no profiles. To create one: ugs login --url URL");
   });
 
-  const use = profile.command("use").description("make a profile the current one").argument("<name>");
+  const use = profile.command("use").description("make a profile the current profile").argument("<name>");
   runs(use, shell, async ({ settings, out }, name: string) => {
     if (!(await settings.profiles.read(name)))
       throw usageFailure(`the profile ${name} does not exist`, "run: ugs profile list");

@@ -56,7 +56,7 @@ export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 /** The inputs and outputs of a command for an RPC. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
-  /** Default: only the argument `<id>`, if the request has a field of `SUBJECTS`. */
+  /** The inputs besides `<id>`. The argument `<id>` sets the field of `SUBJECTS`, unless one of these inputs does. */
   readonly fields?: FieldInputs;
   /** Constant fields of the request. Default: none. */
   readonly preset?: { readonly [field: string]: unknown };

@@ -35,7 +35,7 @@ export const signingKeyCommands = commandGroup("keys that sign viewer sessions",
       },
       note: (_, { environment, endSessions }) =>
         endSessions && environment
-          ? `Revoked the viewer sessions of ${formatEnvironmentName(environment)}. A back end that verifies sessions by itself accepts these sessions until it reads the new keys, at most 10 minutes.`
+          ? `Revoked the viewer sessions of ${formatEnvironmentName(environment)}. A back end that verifies sessions by itself accepts these sessions for at most 10 minutes, until it reads the new keys.`
           : undefined,
     },
   ),

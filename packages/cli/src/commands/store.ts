@@ -5,7 +5,7 @@ import { rpcCommand } from "./rpc-command.ts";
 export const storeCommands = commandGroup("the data in Redis", {
   accept: rpcCommand(
     AdminService.method.acceptStoreData,
-    "accept the current data in Redis after a loss, a restore from a backup, or a replacement; needs ADMIN_TOKEN",
+    "accept the current data in Redis after Redis lost data, was restored or was replaced; needs ADMIN_TOKEN",
     {
       confirm: () => ({
         what: "all data in Redis",
@@ -13,7 +13,7 @@ export const storeCommands = commandGroup("the data in Redis", {
         consequence:
           "User groups that Redis has lost are created again with other tokens. If Redis was restored from a backup, tokens that were revoked after the backup are valid again",
       }),
-      done: () => "The service accepts the data in Redis. The other processes of the service follow within a second.",
+      done: () => "The service accepts the data in Redis. Its other processes accept the data within a second.",
     },
   ),
 });

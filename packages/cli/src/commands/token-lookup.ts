@@ -13,8 +13,8 @@ const AT_ONCE = 8;
 const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 
 /**
- * Shows each user group that has a token or viewer session, and a command for the revocation. An imported token may belong to
- * groups in several environments.
+ * Finds the user groups of a token or viewer session, and shows each group with the command that revokes the token or
+ * session. An imported token may belong to groups in several environments.
  *
  * @throws Failure if no group has the token or session
  */

@@ -16,7 +16,7 @@ import { showGroupsOf } from "./token-lookup.ts";
 const { createApiToken, listApiTokens, updateApiToken, rotateApiToken, revokeApiToken, lookupApiToken } =
   AdminService.method;
 
-/** Matches texts that cannot be API tokens: user group tokens, and texts that are too long. */
+/** Matches texts that cannot be API tokens: user group tokens, and texts of more than 512 characters. */
 const NO_API_TOKEN = /^ugt_|^.{513}/s;
 
 /** Describes the tokens that the bearer of an API token could read, and the command that revokes these tokens. */
@@ -30,7 +30,7 @@ export const tokenCommands = commandGroup("API tokens", {
     fields: {
       display_name: new FieldOption(
         "--name <text>",
-        "the display name, such as the back end that will use it",
+        "the display name, such as the name of the back end that uses the token",
       ).makeOptionMandatory(),
       role: new FieldOption("--role <role>", "the permissions of the API token").makeOptionMandatory(),
       expire_time: new FieldOption(

@@ -27,7 +27,7 @@ const SESSIONS = commandGroup("viewer sessions", {
         }),
         ttl: new FieldOption(
           "--ttl <duration>",
-          "lifetime: 60s to 1h, or the maximum that the service sets; default: 10m",
+          "lifetime: from 60s to VIEWER_SESSION_MAX of the service, at most 1h; default: 10m",
         ),
         viewer_id: new FieldOption(
           "--viewer <id>",
@@ -37,7 +37,7 @@ const SESSIONS = commandGroup("viewer sessions", {
         origin: new FieldOption("--origin <origin>", "the origin of the page, such as https://app.example.com"),
         property_keys: new FieldOption(
           "--property <key...>",
-          "properties of the group that the session shows to its bearer; default: none",
+          "properties of the group to include; the bearer of the session can read them; default: none",
         ),
         claims: new FieldOption("--claims <json>", "further claims: a JSON object, or a file with a JSON object"),
       },
@@ -53,7 +53,7 @@ const SESSIONS = commandGroup("viewer sessions", {
     "revoke the viewer sessions of a user group, or of one viewer; the tokens of the group stay valid",
     {
       fields: {
-        // The service treats an empty viewer id as the whole group.
+        // With an empty viewer id, the service would revoke the sessions of the whole group.
         viewer_id: new FieldOption("--viewer <id>", "only this viewer; default: the whole group", { isFilled: true }),
       },
       confirm: ({ userGroupId, viewerId }) => {

@@ -55,7 +55,7 @@ export const webhookCommands = commandGroup("webhooks", {
   enable: rpcCommand(updateWebhook, "enable a webhook; it receives all undelivered events", {
     preset: { enabled: true },
   }),
-  disable: rpcCommand(updateWebhook, "disable a webhook; its events wait", { preset: { enabled: false } }),
+  disable: rpcCommand(updateWebhook, "disable a webhook; its events wait for `enable`", { preset: { enabled: false } }),
   "rotate-secret": rpcCommand(
     rotateWebhookSecret,
     "replace the secret; shows the new secret once, or writes it to the file of --out",
