@@ -41,7 +41,7 @@ function isProfile(of: Option | Argument | undefined, command: Command): boolean
   return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
 }
 
-/** Returns the command, the number of its arguments so far, and the last option if the option needs a value. */
+/** Returns the command of `words`, the number of its arguments, and the option whose value must follow, if any. */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;
   let position = 0;

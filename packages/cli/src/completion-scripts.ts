@@ -1,12 +1,12 @@
 /**
- * The scripts of `ugs completion`, by shell. A script must pass the typed words unexpanded to `ugs complete`, and no
- * word to `eval` or `compgen -W`. `eval` and `compgen -W` expand words, so Tab would run a command such as `$(…)`.
+ * The scripts of `ugs completion`, by shell. A script must pass the typed words unexpanded to `ugs complete`. A script
+ * must not use `eval` or `compgen -W`: both expand words, so Tab would run a command such as `$(…)`.
  */
 export const COMPLETION_SCRIPTS = {
   bash: `# bash completion for ugs
 
 _ugs() {
-  # Bash also splits words at "=" and ":". Two words without a space between them are one word.
+  # Bash also splits words at "=" and ":". The loop joins the parts that have no space between them.
   local line=\${COMP_LINE:0:COMP_POINT} space word i
   local -a words=()
   for ((i = 0; i < COMP_CWORD; i++)); do
@@ -48,12 +48,12 @@ _ugs() {
   if (( $#found )); then
     _describe ugs found
   elif [[ $PREFIX != *[\\$\\\`]* ]]; then
-    # _files would expand these characters.
+    # _files would expand these characters, so Tab could run a command.
     _files
   fi
 }
 
-# Zsh runs this file as the function itself if it is in fpath.
+# If this file is in fpath, zsh runs it as the function _ugs.
 if [[ $funcstack[1] == _ugs ]]; then
   _ugs
 else

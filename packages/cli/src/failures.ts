@@ -50,7 +50,7 @@ export function isNotFound(error: unknown): error is Failure {
   return error instanceof Failure && error.detail.exitCode === EXIT.notFound;
 }
 
-/** Creates the failure for a mistake in the command line, a setting or a file. The command has done nothing. */
+/** Creates the failure for a mistake in the command line, a setting or a file. The exit code is 2. */
 export function usageFailure(message: string, hint?: string): Failure {
   return new Failure(message, { exitCode: EXIT.usage, hint });
 }

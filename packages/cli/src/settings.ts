@@ -29,11 +29,11 @@ export interface Connection {
   readonly serverName: string | undefined;
   /** The timeout of a call, including retries, in milliseconds. */
   readonly timeoutMs: number;
-  /** The environment variable with a proxy that Node does not use. */
+  /** The environment variable that sets a proxy, such as `HTTPS_PROXY`, if Node ignores this variable. */
   readonly unusedProxy: string | undefined;
 }
 
-/** Returns the environment variable with a proxy that Node does not use, or undefined if there is none. */
+/** Returns an environment variable that sets a proxy which Node ignores. Undefined if there is no such variable. */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
   if (isUsed) return undefined;
@@ -122,7 +122,7 @@ export class Settings {
     const name = await this.profileName();
     if (url && (await this.profiles.read(name)))
       throw usageFailure(
-        `the token of the profile ${name} belongs to another service than ${urlText({ url })}, and is not sent there`,
+        `the profile ${name} is for another service, so ugs does not send its token to ${urlText({ url })}`,
         `give --token-file FILE or UGS_TOKEN, or run: ugs login --profile NAME --url ${urlText({ url })}`,
       );
     throw usageFailure("no token is set", "run: ugs login, or give --token-file FILE or UGS_TOKEN");

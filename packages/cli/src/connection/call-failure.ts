@@ -39,11 +39,11 @@ const HINTS: { readonly [reason: string]: string } = {
   USER_GROUP_NOT_FOUND: "ugs group list shows the user groups; ugs whoami shows the environment of the token",
   USER_GROUP_SUSPENDED: "ugs group get ID shows the reason; to end the suspension, run: ugs group resume ID",
   USER_GROUP_EXPIRED: "run: ugs group update ID --expire-time WHEN, or --expire-time never",
-  TOKEN_NOT_FOUND: "if you know the user group, give the id of the group",
+  TOKEN_NOT_FOUND: "if you know the user group, give its id instead of the token",
   EVENT_CURSOR_EXPIRED: "start again with --from snapshot, or with --from beginning for all stored events",
   VIEWER_SESSION_EXPIRED: "ugs viewer session create creates a new session",
   VIEWER_SESSION_ENDED: "if the viewer may still see the group, ugs viewer session create creates a new session",
-  VIEWER_SESSION_TOO_LARGE: "give fewer --property, or shorter --claims",
+  VIEWER_SESSION_TOO_LARGE: "give fewer --property values, or shorter --claims",
   TOO_MANY_ENDED_VIEWERS: "remove --viewer to revoke the sessions of the whole group",
   PUBLIC_URL_MISSING: "ask the operator of the service to set PUBLIC_URL",
   SIGNING_KEYS_CHANGED: "ugs signing-key list shows the new keys; run the command again",
@@ -142,14 +142,14 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
 
 /**
  * The Connect codes of the HTTP statuses 500, 502, 503 and 504. A proxy that returns one of these statuses may have
- * forwarded the call.
+ * forwarded the call, so the outcome of the call is unknown.
  */
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**
  * Explains why a connection failed. Returns undefined if the connection was established.
  *
- * @param unusedProxy the environment variable with a proxy that Node does not use
+ * @param unusedProxy the environment variable that sets a proxy, if Node ignores this variable
  */
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);

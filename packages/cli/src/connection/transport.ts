@@ -15,7 +15,7 @@ export interface TransportOptions {
   readonly signal: AbortSignal;
   /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
-  /** Whether messages are JSON. In binary messages, protobuf-es drops a U+FEFF at the start of a string. Default: no. */
+  /** Whether to send JSON. protobuf-es drops a U+FEFF at the start of a string from binary messages. Default: no. */
   readonly isJson?: boolean;
 }
 
@@ -27,7 +27,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
     httpVersion: "1.1",
     useBinaryFormat: options.isJson !== true,
     defaultTimeoutMs: timeoutMs,
-    // A page of groups has a few MiB at most.
+    // The largest responses are pages of groups, with a few MiB at most.
     readMaxBytes: 64 * 1024 * 1024,
     nodeOptions: {
       ...(ca !== undefined && { ca }),

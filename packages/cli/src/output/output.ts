@@ -9,7 +9,7 @@ import { type Column, Table } from "./table.ts";
 
 export interface Secret {
   readonly token: string;
-  /** A sentence about the change, with the name of the credential at the end, such as `Created the user group a. Its token`. */
+  /** The start of a note, such as `Created the user group a. Its token`. `Output` appends ` is written to FILE.`. */
   readonly sentence: string;
   /** Advice for the case that the credential cannot be written. */
   readonly ifLost: string;
@@ -103,7 +103,7 @@ export class Output {
     return write(this.#shell.stdout, `\u001b[1m${printable(text)}\u001b[0m\n`);
   }
 
-  /** Writes a credential on one line, or with `--json` its message. @throws Failure if the credential cannot be written */
+  /** Writes a credential, or with `--json` the message that contains it. @throws Failure if the write fails */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
     const { token, sentence, ifLost, file } = secret;
     const text = this.isJson ? jsonLine(toJson(schema, message)) : token;
@@ -116,7 +116,7 @@ export class Output {
     this.note(`${sentence}${this.isTerminal ? ":" : " is written to standard output."}`);
     await this.line(text).catch((error: unknown) => {
       const { code = "closed" } = error as { code?: string };
-      throw lostFailure(`standard output rejected it (${code})`, ifLost, error);
+      throw lostFailure(`cannot write to standard output (${code})`, ifLost, error);
     });
     if (this.isTerminal)
       this.note(

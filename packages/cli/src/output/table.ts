@@ -14,7 +14,7 @@ export interface Column<T> {
 /** A column for messages: the name of a field, or a `Column`. */
 export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
 
-/** Returns the columns for messages of a type. The heading of a field is the name of the field. */
+/** Returns the columns for messages of a type. The heading of a field is its label. */
 export function columnsOf<S extends DescMessage>(
   schema: S,
   columns: readonly ColumnOf<S>[],

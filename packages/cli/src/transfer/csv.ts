@@ -22,7 +22,7 @@ type Cells = readonly (string | undefined)[];
 /** The columns of a file. Undefined for an unknown column. */
 type Columns = readonly (string | undefined)[];
 
-/** Reads groups from the lines of a CSV file after the heading. */
+/** Reads groups from the lines that follow the heading of a CSV file. */
 export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: Columns): AsyncGenerator<GroupRecord> {
   const left: Line[] = [];
   const next = async () => left.shift() ?? (await lines.next()).value;
@@ -36,7 +36,7 @@ export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: C
     if (cells) {
       yield { line, raw, content: contentOf(raw.length, () => rowOf(cells, columns)) };
     } else {
-      // A quote that is not closed is most likely in the first line.
+      // A quote that is not closed is most likely in the first line: read the other lines again as records.
       left.unshift(...taken.slice(1));
       const problem = isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV;
       yield { line, raw: isTooLong ? undefined : first.bytes, content: { problem } };
@@ -44,7 +44,7 @@ export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: C
   }
 }
 
-/** Returns the first lines of an export. @param header in JSON */
+/** Returns the first lines of an export. @param header the header as JSON */
 export function csvFirstLines(header: string, hasTokens: boolean): string {
   return `${REMARK}${header}\n${COLUMNS.filter((column) => column !== "token" || hasTokens).join(",")}\n`;
 }

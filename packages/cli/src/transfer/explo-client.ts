@@ -35,7 +35,7 @@ const BURST = 30;
 const PACE_MS = 500;
 
 const MAX_REFUSALS = 30;
-/** The pause after a rate-limit response, in milliseconds: the default, and the maximum. */
+/** The default and the maximum of the pause after a rate-limit response, in milliseconds. */
 const LIMITED_MS = 60_000;
 const MAX_LIMITED_MS = 15 * 60_000;
 
@@ -97,7 +97,7 @@ export class ExploClient {
       const failure = found
         ? failed(found.message, found.hint)
         : failed(`cannot reach ${where}: ${(error as Error).message}`, "try again");
-      // Before the first response, the URL may be wrong, and a retry would not help.
+      // Before the first response, do not retry: the URL may be wrong.
       const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
       return { status: 0, failure, retryMs: isFinal ? undefined : 0 };
     }

@@ -98,7 +98,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
     warnings: () => [
       ...(isSettled || passes < MAX_PASSES
         ? []
-        : ["the list changed during every pass: compare with --verify, or import again later"]),
+        : ["the customer list changed each time that ugs read it: compare with --verify, or import again later"]),
       ...(inherited === 0
         ? []
         : [

@@ -193,7 +193,7 @@ function maxRejectsOf(text: string): number {
   return Number(text);
 }
 
-/** Returns the file of rejected groups. A run that changes nothing writes this file only if an option names it. */
+/** Returns the file of rejected groups. A run that changes nothing writes this file only with `--rejects`. */
 function rejectsFile(
   file: string | undefined,
   { rejects }: ImportFlags,

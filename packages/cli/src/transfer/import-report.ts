@@ -7,7 +7,7 @@ import type { RejectsFile } from "./rejects.ts";
 import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";
 
-/** The number of groups by outcome. `onlyHere` counts the groups that exist only in the service, if the run counts them. */
+/** The number of groups by outcome. With `--verify`, `onlyHere` counts the groups that exist only in the service. */
 export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, suspended: 0, rejected: 0 };
@@ -90,7 +90,7 @@ export async function report(
     );
     const width = Math.max(...rows.map(([number]) => number.length));
     const title = ["imported into", "dry run against", "compared with"][column];
-    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of them by an earlier run` : ""}`);
+    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} groups by an earlier run` : ""}`);
     for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
     if (hasRejects) await out.line(`${rejects.path} has the reasons: correct this file and import it`);
     if ((Object.keys(NO_COUNTS) as Fate[]).every((fate) => counts[fate] === 0))

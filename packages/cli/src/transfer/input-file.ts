@@ -31,8 +31,8 @@ export async function openInputFile(
     const stat = await file.stat();
     if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
-    // A pipe has no position. The import reads only the bytes that the file has when the import opens the file. If the
-    // file grows, the last line may be incomplete.
+    // Read only the bytes that the file has now: the last line of a growing file may be incomplete. A pipe has no
+    // positions.
     const part = stat.isFile() && { start: 0, end: Math.max(0, stat.size - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
     return {

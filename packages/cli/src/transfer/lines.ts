@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 export interface Line {
   /** The line number. The first line has the number 1. */
   readonly number: number;
-  /** The line without its line ending. Empty if the line is too long. */
+  /** The line without its line ending. Empty if the line is longer than `maxBytes`. */
   readonly bytes: Buffer;
   /** The line ending: `\n`, `\r\n`, or empty at the end of the file. */
   readonly ending: string;
@@ -37,7 +37,6 @@ export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: numb
       end = chunk.indexOf(LF, start);
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       length += part.length;
-      // If the line is too long, its content is dropped.
       if (length <= maxBytes + 1) parts.push(part);
       else parts = [];
       if (end !== -1) yield line("\n");

@@ -23,7 +23,7 @@ const { signal } = new AbortController();
 afterEach(() => void vi.restoreAllMocks());
 
 describe("Patience", () => {
-  it("gives up after too long without a success, not counting the delays that the service requests", async () => {
+  it("gives up after `patienceMs` without a success; delays that the service requests do not count", async () => {
     const pauses: [number, string][] = [];
     // Only the pauses take time. Each pause is a little longer than requested, as on a busy machine.
     let now = 0;

@@ -24,7 +24,7 @@ const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEA
 
 export interface PatienceOptions {
   readonly signal: AbortSignal;
-  /** The time after the last success during which calls are retried, in milliseconds. Default: 5 minutes. */
+  /** How long to retry without a success, in milliseconds. Requested delays do not count. Default: 5 minutes. */
   readonly patienceMs?: number | undefined;
   /** Receives the length in milliseconds and the reason of each pause, before the pause. */
   readonly onPause?: (pauseMs: number, reason: string) => void;

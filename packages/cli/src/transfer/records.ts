@@ -45,7 +45,7 @@ export interface ReadOptions {
 /** The maximum length of a record, in bytes: more than the largest group needs with every character escaped. */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
-export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so it is left out here`;
+export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so its content is omitted`;
 
 /**
  * Converts a record to a group, or to the reason of its rejection.

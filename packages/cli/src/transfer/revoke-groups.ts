@@ -27,7 +27,7 @@ const AT_ONCE = 8;
 
 const MAX_NAMED = 10;
 
-/** Revokes the tokens of all selected groups. To continue an interrupted run, pass the time of the interrupted run again. */
+/** Revokes the tokens of all selected groups. To continue an interrupted run, pass its `before` again. */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
   const { prefix = "", grace } = given;
@@ -45,9 +45,9 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
-   * Returns whether a group has a valid token that may be older than the time. The service does not store the creation
-   * time of a token in its grace period. A grace period that ends within `grace` from now does not count, because an
-   * interrupted run may have started it.
+   * Returns whether a group has a valid token that may be older than `before`. A token in its grace period counts as
+   * older, because the service does not store its creation time. A grace period that ends within `grace` from now does
+   * not count, because an interrupted run may have started it.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||

@@ -49,7 +49,7 @@ export interface Sending {
  * because a repeated import of a group changes nothing.
  *
  * @returns the results in the order of the groups
- * @throws ConnectError if the service rejects the whole request, or is unavailable for too long
+ * @throws ConnectError if the service rejects the whole request, or is unavailable for longer than `patienceMs`
  * @throws Failure if a response lacks results
  */
 export async function sendGroups(groups: readonly ImportedUserGroup[], sending: Sending): Promise<GroupResult[]> {
@@ -95,7 +95,7 @@ async function sendOnce(
   if (answer.results.length !== userGroups.length)
     throw new Failure(`the service returned ${answer.results.length} results for ${userGroups.length} groups`, {
       exitCode: EXIT.failed,
-      hint: "ask the operator whether the service has another version than this ugs, or a proxy alters its responses",
+      hint: "ask the operator whether the service has another version than this ugs, or whether a proxy alters the responses",
     });
   let again: ImportResult["failure"];
   for (const [i, group] of userGroups.entries()) {

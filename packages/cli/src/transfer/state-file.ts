@@ -31,7 +31,7 @@ export class StateFile<T extends State> {
   readonly #run = randomUUID();
   #state: T | undefined;
 
-  /** @param sync flushes the other files of the transfer to disk. Runs before each write of the state */
+  /** @param sync flushes the other files of the transfer to disk. `note` calls `sync` before it writes the state */
   constructor(path: string, sync: () => Promise<void>) {
     this.path = path;
     this.#sync = sync;

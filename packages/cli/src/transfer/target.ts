@@ -14,7 +14,7 @@ import { Progress } from "./progress.ts";
 
 /** A task that needs many calls, such as an import. */
 export interface Task {
-  /** A client whose calls make one attempt. A failed call throws a ConnectError. `Patience` retries them. */
+  /** A client that does not retry: a failed call throws a ConnectError. Wrap its calls in `patiently` to retry them. */
   readonly admin: Client<typeof AdminService>;
   readonly connection: Connection;
   readonly progress: Progress;
