@@ -7,7 +7,7 @@ import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { jsonLinesIn, linesIn, TIME, ugs, usersOf } from "./support/ugs.ts";
 
-/** A token from API_TOKENS may have the form of a viewer session. */
+/** A token in the setting ADMIN_TOKEN. It has the form of a viewer session. */
 const JWT_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJhIjoxfQ.c2lnbmF0dXJl";
 
 describe("ugs", () => {
@@ -190,7 +190,7 @@ describe("ugs", () => {
     });
   });
 
-  it("`--out` writes a secret to a new private file, and an invalid file prevents the creation of the token", async () => {
+  it("`--out` writes a secret to a new private file, and `ugs` creates no token if it rejects the path", async () => {
     const { admin } = await newEnvironment();
     const folder = newFolder();
     const [file, groupFile] = [join(folder, "x.token"), join(folder, "group token")];
@@ -394,7 +394,7 @@ describe("ugs", () => {
     expect((await following).code).toBe(130);
   });
 
-  it("`events` writes lines of JSON from each start, continues at a cursor, and follows new events until Ctrl-C", async () => {
+  it("`events` writes lines of JSON from each `--from`, continues at a cursor, and follows new events until Ctrl-C", async () => {
     interface Line {
       readonly cursor: string;
       readonly event?: { readonly type: string; readonly userGroupId?: string };

@@ -15,7 +15,7 @@ const SHELLS = {
   fish: ["fish --no-config", "ugs completion fish | source"],
 } as const;
 
-/** Ctrl-U, because Ctrl-C would discard the keys after it. */
+/** Ctrl-U, which discards the line. Ctrl-C would also discard the keys that follow Ctrl-C. */
 const KILL_LINE = "\u0015";
 
 type ShellName = keyof typeof SHELLS;

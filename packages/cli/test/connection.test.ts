@@ -26,7 +26,7 @@ describe("ugs with a service", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ role: "manage", environment: { name: server.environment } });
   });
 
-  it("lists all environments or only the first, as a table or as JSON", async () => {
+  it("lists all environments, or as many as `--limit` allows, as a table or as JSON", async () => {
     const table = await ugs(["env", "list"], { env: env() });
     const [head = "", ...rows] = linesIn(table.stdout);
     expect(head).toMatch(/^ENVIRONMENT +CREATED +BEING DELETED SINCE$/);

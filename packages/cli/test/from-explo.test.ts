@@ -11,7 +11,7 @@ import { summaryOf } from "./support/ugs.ts";
 
 const server = sharedServer();
 
-/** Starts a hosted service with `count` customers, and returns an import from it into a new environment. */
+/** Starts a hosted service with `count` customers. `run` imports these customers into a new environment. */
 async function newMigration(count: number) {
   const hosted = await newHosted(count);
   const { environment, folder, run } = await newPlace(server);
@@ -103,7 +103,7 @@ describe("ugs import --from-explo", () => {
       const next = page === 2 ? answers[i++] : undefined;
       if (!next) return false;
       response.writeHead(next[0], next[1]);
-      // The first response ends in the middle of the body.
+      // The response with the status 200 ends in the middle of its body.
       if (next[0] === 200) response.write("{", () => response.destroy());
       else response.end("{}");
       return true;

@@ -18,7 +18,7 @@ describe("ugs import", () => {
     const file = await fileOf(folder, GROUPS.slice(0, 20));
     const held = hold(gate, "ImportUserGroups", 1);
     const running = run(["import", file]);
-    await waitFor("it sends", held.isReached);
+    await waitFor("the import sends a request", held.isReached);
     await appendFile(file, '{"provided_id":"late"}\n{"provided_id":"hal');
     held.letGo();
     const { code, stdout, stderr } = await running;
@@ -41,7 +41,7 @@ describe("ugs import", () => {
     expect(readdirSync(folder)).toEqual([name]);
   });
 
-  it("accepts columns in any order and Windows line ends, and ignores columns on request", async () => {
+  it("accepts columns in any order and Windows line ends, and ignores unknown columns with --ignore-unknown", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "export.csv");
     await writeFile(file, '\ufeffcolour,mapping,name,provided_id\r\nred,"{""40"":""1""}","A ""q"",\r\nB",a\r\n');

@@ -52,7 +52,7 @@ describeWithRedis("ugs keys", () => {
     // A key that was in use a moment ago cannot be retired, because a worker may still encrypt with this key.
     await noteUse(Date.now());
     const early = await ugs(["keys", "rotate"], { env });
-    expect(early.stdout).toBe("Read 30 user groups, and encrypted 30 with new.\n");
+    expect(early.stdout).toBe("Read 30 user groups, and encrypted 30 tokens with the key new.\n");
     expect([early.code, early.stderr]).toEqual([
       5,
       expect.stringMatching(/a worker encrypted with the key at 20.* after 20/),
@@ -62,7 +62,7 @@ describeWithRedis("ugs keys", () => {
     expect([rotated.code, rotated.stdout]).toEqual([
       0,
       expect.stringMatching(
-        /^Read 30 user groups, and encrypted 0 with new\.\nNo token needs the key old: remove it from TOKEN_KEYS/,
+        /^Read 30 user groups, and encrypted 0 tokens with the key new\.\nNo token needs the key old: remove it from TOKEN_KEYS/,
       ),
     ]);
     const json = await ugs(["keys", "check", "--json"], { env });

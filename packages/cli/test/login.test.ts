@@ -82,7 +82,7 @@ describe("profiles", () => {
     const other = await run("whoami --url http://127.0.0.1:1");
     expect([other.code, other.stderr]).toEqual([
       2,
-      expect.stringContaining("belongs to another service than http://127.0.0.1:1"),
+      expect.stringContaining("does not send its token to http://127.0.0.1:1"),
     ]);
     expect((await run(`whoami --url ${server.url}/`)).code).toBe(0);
   });

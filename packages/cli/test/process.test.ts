@@ -18,7 +18,7 @@ describe("the built ugs", () => {
   const env = () => ({ ...asRoot(server), UGS_ENV: server.environment });
 
   beforeAll(async () => {
-    // The list must exceed the buffer of a pipe.
+    // The output of `ugs group list` must exceed the buffer of a pipe.
     const userGroups = Array.from({ length: 300 }, (_, i) => ({
       providedId: `group-${String(i).padStart(4, "0")}`,
       name: `\u6f22${ESCAPE}[31m${"long ".repeat(50)}`,
@@ -86,9 +86,9 @@ describe("the built ugs", () => {
 
     it("login prompts the user for URL and token, and does not show the token", async () => {
       const session = terminal("login");
-      await waitFor("it asks for the URL", () => session.screen().includes("URL of the service: "));
+      await waitFor("login prompts for the URL", () => session.screen().includes("URL of the service: "));
       session.type(`${server.url}\r`);
-      await waitFor("it asks for the token", () => session.screen().includes("(not shown): "));
+      await waitFor("login prompts for the token", () => session.screen().includes("(not shown): "));
       session.type(`${ADMIN_TOKEN}\r`);
       expect(await session.exited()).toBe(0);
       expect(session.screen()).toMatch(/^role +root$/m);
@@ -104,7 +104,7 @@ describe("the built ugs", () => {
       expect(plain.screen()).not.toContain(ESCAPE);
       const lines = linesIn(plain.screen());
       expect(lines).toHaveLength(4);
-      // A character that takes two cells has the length 1.
+      // `length` counts the Han character as 1, although it takes two cells.
       for (const line of lines) expect(line.length).toBeLessThan(80);
       expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[3.*\u2026.*long +active +never +20/);
     });
@@ -117,7 +117,7 @@ describe("the built ugs", () => {
 
     it("deletes nothing if the user presses Ctrl-C instead of typing the id", async () => {
       const session = terminal("group delete group-0007", env());
-      await waitFor("it asks", () => session.screen().includes("To continue, type group-0007: "));
+      await waitFor("ugs prompts for the id", () => session.screen().includes("To continue, type group-0007: "));
       session.type("\u0003");
       expect(await session.exited()).toBe(130);
       expect(session.screen()).toContain("interrupted");

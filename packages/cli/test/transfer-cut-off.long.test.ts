@@ -29,7 +29,7 @@ describe("an interrupted ugs export", () => {
     killed.signal("SIGKILL");
     expect(await killed.exited()).toBe(null);
     expect([existsSync(file), existsSync(`${file}.part`)]).toEqual([false, true]);
-    // The next run must discard this line, because it is after the stored state.
+    // The state file does not count this line, so the next run must discard the line.
     await appendFile(`${file}.part`, '{"provided_id":"half');
     const left = join(folder, "left.export-state");
     await copyFile(`${file}.export-state`, left);
@@ -44,7 +44,7 @@ describe("an interrupted ugs export", () => {
     expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
     expect((await run(["import", file, "--verify"])).code).toBe(0);
 
-    // A kill during a write of the state leaves the previous state.
+    // An export cannot continue from a state file whose `.part` file is missing.
     await copyFile(left, `${file}.export-state`);
     const again = await run(["export", file, "--include-tokens", "--force"]);
     expect([again.code, again.stderr]).toEqual([

@@ -124,7 +124,7 @@ describeWithRedis("many groups", () => {
 
     const runs = { resumed, import: whole, verify, export: exported, "verify of CSV": back };
     for (const [name, { seconds, rssMib }] of Object.entries(runs)) {
-      console.log(`${name}: ${COUNT} groups, ${Math.round(COUNT / seconds)}/s, at most ${Math.round(rssMib)} MiB`);
+      console.log(`${name}: ${COUNT} groups, ${Math.round(COUNT / seconds)}/s, peak memory ${Math.round(rssMib)} MiB`);
       expect(rssMib).toBeLessThan(MAX_RSS_MIB);
     }
   });

@@ -214,7 +214,7 @@ describe("ugs import", () => {
       "14 properties: must not be nested deeper than 32 levels",
       "15 properties: must not be nested deeper than 32 levels",
       expect.stringMatching(/^16 VALIDATION_FAILED: properties: /),
-      "17 is longer than 4 MiB, so it is left out here",
+      "17 is longer than 4 MiB, so its content is omitted",
       expect.stringMatching(/^18 (VALIDATION_FAILED: token: |TOKEN_TAKEN)/),
       "19 is not UTF-8",
     ]);
@@ -296,7 +296,7 @@ describe("ugs import", () => {
   });
 
   it.each([
-    ["a token without a time", "x.jsonl", '{"provided_id":"a","token":"foreign.1"}\n', /\n {2}give --snapshot-time/],
+    ["no snapshot time", "x.jsonl", '{"provided_id":"a","token":"foreign.1"}\n', /\n {2}give --snapshot-time/],
     [
       "a day that does not exist",
       "x.jsonl",

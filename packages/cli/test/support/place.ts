@@ -23,7 +23,7 @@ export interface Place {
   readonly environment: string;
   readonly folder: string;
   run(args: readonly string[], options?: RunOptions): Promise<Run>;
-  /** Runs `ugs` with `--json`, and returns the last line of its output. */
+  /** Runs `ugs` with `--json`, and returns the summary in the last line of the output. */
   counts(args: readonly string[], options?: RunOptions): Promise<{ readonly [name: string]: unknown }>;
   start(args: readonly string[]): RunningProcess;
 }

@@ -111,7 +111,7 @@ export function jsonLinesIn<T = unknown>(said: string): T[] {
 /** Matches a time in the output of `ugs`. */
 export const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
 
-/** Parses the last line of `--json` output. */
+/** Returns the summary in the last line of the `--json` output of a transfer. */
 export function summaryOf({ stdout, stderr }: Run): { readonly [name: string]: unknown } {
   const last = linesIn(stdout).at(-1) ?? "";
   expect(last, stderr).toMatch(/^\{"summary"/);
