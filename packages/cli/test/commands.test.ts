@@ -155,7 +155,7 @@ describe("ugs", () => {
     }
   });
 
-  it("`token lookup` finds user group tokens and viewer sessions, for root in all environments", async () => {
+  it("`token lookup` finds the group of a token or viewer session; root searches all environments", async () => {
     const { name, admin } = await newEnvironment();
     const { admin: other } = await newEnvironment();
     const { stdout: group } = await admin("group create acme --name Acme");
@@ -225,7 +225,7 @@ describe("ugs", () => {
     expect((await admin(`token rotate ${id} --grace 1h --out ${file} --force`)).code).toBe(0);
     expect(readFileSync(file, "utf8")).not.toBe(token);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    // The file gets the same bytes as standard output.
+    // With `--json`, the file contains the message that standard output would show.
     const json = await ugs(["group", "create", "acme", "--json", "--out", groupFile], {
       env: { UGS_URL: server.url, UGS_TOKEN: token.trim() },
     });

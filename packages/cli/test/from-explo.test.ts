@@ -50,7 +50,7 @@ describe("ugs import --from-explo", () => {
       userGroupId: "customer-7",
     });
     expect(userGroup).toMatchObject({ mapping, properties: { own: 1, inherited: 2 } });
-    // With `own`, the list has the same customers without the values of their parents.
+    // With `--explo-values own`, the list has the same customers without the values of their parents.
     expect(summaryOf(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
       updated: 1,
     });

@@ -83,7 +83,7 @@ describe("ugs import", () => {
     expect([empty.code, empty.stderr]).toEqual([0, "warning: the input has no groups\n"]);
   });
 
-  it("waits for the time in Retry-After if the service rejects a call as too frequent or is overloaded", async () => {
+  it("waits for the time in Retry-After if the service limits the rate of calls or is overloaded", async () => {
     const { gate, folder, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     const times: number[] = [];

@@ -55,7 +55,7 @@ describe("an interrupted ugs export", () => {
     expect(await bodyOf(file)).toBe(await bodyOf(whole));
   });
 
-  it("keeps its pages at Ctrl-C, explains how to resume, and resumes", async () => {
+  it("keeps the exported pages at Ctrl-C, explains how to resume, and resumes", async () => {
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.csv");
     const held = hold(gate, "ExportUserGroups", 2);
@@ -215,7 +215,7 @@ describe("ugs on a full disk", () => {
     expect(groups).toEqual([...linesIn(await bodyOf(whole)), "out.jsonl"]);
   });
 
-  it("reports the full disk, and resumes an import when the disk has space again, without a duplicate reject", async () => {
+  it("reports the full disk, resumes an import when the disk has space again, and writes each rejected group once", async () => {
     const place = await newPlace(server);
     const file = await fileOf(
       place.folder,

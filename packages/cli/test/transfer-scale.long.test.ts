@@ -92,7 +92,7 @@ describeWithRedis("many groups", () => {
         if (sent > part) await pause(300);
       };
       const ended = await run(["import", file, "--env", "killed"], gate.url, (child) => {
-        // The kernel kills each run after the run has processed another part.
+        // The signal kills each run after the run has processed another part.
         void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.signal("SIGKILL"));
       });
       if (ended.code === null) killed += 1;
