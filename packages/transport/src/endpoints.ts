@@ -27,7 +27,7 @@ export interface EndpointMethod {
   readonly compressMinBytes?: number;
   /**
    * Serves a request, whose body is already decompressed. The transport adds the content length. May throw
-   * RefusalError, or rethrow an error of `invoke`. Any other error becomes the refusal `endpoint`.
+   * RefusalError, or rethrow an error of `invoke`. Any other error becomes a refusal of the kind `endpoint`.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
@@ -78,8 +78,8 @@ export class EndpointRoute implements Route {
   private readonly rpc: UnaryMethod | undefined;
 
   /**
-   * @param call undefined if the request is not a call
-   * @param rpc undefined if the RPC is not served
+   * @param call undefined if the endpoint has no RPC
+   * @param rpc undefined if the routes do not contain the RPC
    */
   constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
     this.method = method;
@@ -126,7 +126,7 @@ export class EndpointRoute implements Route {
 
 const NO_CALL: EndpointCall = {
   invoke: async () => {
-    throw new TypeError("the endpoint names no RPC");
+    throw new TypeError("the endpoint has no RPC");
   },
   responseHeader: new Headers(),
   contextValues: createContextValues(),

@@ -25,7 +25,7 @@ export interface RequestHead {
    * one for each stopped connection. Does nothing over HTTP/1.1, which serves one request at a time.
    *
    * @param isFirst whether no connection of the caller is stopped at present. If true, also stops the connections that
-   * earlier calls of the caller had stopped. This turn of the event loop then does not read these connections
+   * were stopped for this caller before. Otherwise this turn of the event loop could read further calls from them
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }
@@ -54,7 +54,7 @@ export interface Route {
   /** Whether unauthenticated clients may send this request. If so, the body has less time to arrive. */
   readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
-  /** The call of the request. Call `leave` when the request is answered or abandoned. */
+  /** The call of the request. The server calls `leave` when the request is answered or abandoned. */
   readonly call?: { leave(): void } | undefined;
 }
 

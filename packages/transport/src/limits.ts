@@ -2,16 +2,16 @@ import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
 /**
- * Returns the client of a connection or, with `headers`, of a request. Returns undefined for a proxy, whose connections
- * are never evicted.
+ * Returns the client of a connection or, with `headers`, of a request. Returns undefined for a proxy. Connections of a
+ * proxy are never closed to make room for other clients.
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
 /** Limits of streaming calls. `MAX_HTTP2_STREAMS` limits the streams of one HTTP/2 connection. */
 interface StreamLimits {
   /**
-   * The maximum number of open streaming calls. Bodies of open methods and unread parts of answered requests also
-   * count. Default: no limit.
+   * The maximum number of open streaming calls. Slow bodies of open methods (`isOpen`) and unread parts of answered
+   * requests also count. Default: no limit.
    */
   readonly max?: number;
   /** The maximum duration of a stream, in milliseconds. A client can call again after this time. Default: no limit. */
@@ -53,15 +53,15 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
  * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces this limit, and
- * further calls wait at the client. An open stream uses memory and CPU before its call can be refused. A higher limit
- * would therefore lower the rate of a busy worker. RFC 9113, 6.5.2 recommends at least 100. Many clients and proxies
- * assume 100 until they have read the frame, and fail further calls.
+ * further calls wait at the client. An open stream uses memory and CPU before its call can be refused. With a higher
+ * limit, a busy worker would therefore serve fewer calls per second. RFC 9113, 6.5.2 recommends at least 100. Many
+ * clients and proxies assume 100 until they have read the frame. With a lower limit, some of their calls would fail.
  *
  * Do not lower this limit on an open connection: clients that use grpc-core then stop sending.
  */
 export const MAX_HTTP2_STREAMS = 100;
 
-/** The maximum number of pipelined requests that wait. A packet can contain thousands of requests. */
+/** The maximum number of pipelined requests that wait. One packet could fill the memory with thousands of requests. */
 export const MAX_PIPELINED = 32;
 
 const MIB = 1024 * 1024;
@@ -86,8 +86,8 @@ export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
 
 /**
- * The number of checks without an answer to a PING after which the connection ends. The server checks every
- * `deadSessionCheckMs`. Slow clients need up to a minute to answer.
+ * The number of checks after which a connection ends if its client does not answer a PING. The server checks once every
+ * `deadSessionCheckMs`. A slow client may need a minute to answer.
  */
 export const UNANSWERED_CHECKS = 6;
 

@@ -68,7 +68,7 @@ it("accepts only POST, even for methods without side effects", async () => {
   expect([status, textOf(body)]).toMatchObject([405, expect.stringContaining("POST")]);
 });
 
-it("throws for an unsupported option", () => {
+it("throws for the unsupported option requireConnectProtocolHeader", () => {
   expect(() => routerWith({ requireConnectProtocolHeader: true })).toThrow("requireConnectProtocolHeader");
 });
 
@@ -123,7 +123,7 @@ describe("an endpoint", () => {
   it.each([
     ["without an RPC", undefined],
     ["with an RPC", TalkService.method.say],
-  ])("limits its body %s", async (_title, rpc) => {
+  ])("%s limits the size of request bodies", async (_title, rpc) => {
     const endpoints = new Map([
       ["/any", endpointOf({ ...(rpc && { rpc }) })],
       ["/some", endpointOf({ ...(rpc && { rpc }), maxBytes: 10 })],
@@ -235,7 +235,7 @@ describe("the limit on calls in flight", () => {
   const limited = (maxCalls: number, options: Partial<RouterOptions> = {}) =>
     routerWith({ ...options, queue: new CallQueue({ maxCalls }) });
 
-  it("counts each call from the arrival of its body until its first release", async () => {
+  it("counts each call once, from the arrival of its body until its end", async () => {
     const { route, waiting } = limited(1);
     let answer = () => {};
     const [first, second] = [await route(), await route()];

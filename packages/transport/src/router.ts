@@ -44,7 +44,7 @@ const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 /** The form of an RPC path. CORS applies to a path of this form even if the RPC does not exist. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
-/** Finds the route of each request: a unary call, a streaming call of Connect's handler, or an endpoint. */
+/** Finds the route of each request: a unary call, a streaming call (served by Connect's handler), or an endpoint. */
 export class Router {
   readonly #options: RouterOptions;
   readonly #admission: Admission;
@@ -80,8 +80,7 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // A browser sends OPTIONS before the requests of a page from another origin, and an Origin header with each of
-    // these requests.
+    // If a page calls another origin, the browser may first send OPTIONS. Each request has an Origin header.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });

@@ -11,7 +11,7 @@ export function isWellKnown({ typeName }: DescMessage): boolean {
 }
 
 /**
- * Returns whether protobuf-es stores JSON objects in a field: in each Struct field, except the Struct field of a Value.
+ * Returns whether protobuf-es stores a field as JSON objects: true for Struct fields, except the Struct field of Value.
  */
 export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";

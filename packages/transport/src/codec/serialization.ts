@@ -21,7 +21,7 @@ export interface Serialization {
   /** Decodes the most frequent messages. If the result is undefined, call `parse`. */
   readonly parsePlain: PlainDecoder;
   readonly parse: (bytes: Uint8Array) => Message;
-  /** Encodes a message. In a returned buffer, `headroom` unused bytes precede the message. A returned string is sent as UTF-8. */
+  /** Encodes a message. A buffer begins with `headroom` unused bytes. A string is sent as UTF-8, without headroom. */
   readonly serialize: (message: Message, headroom: number) => Buffer | string;
 }
 
@@ -79,7 +79,7 @@ function parserOf(input: Parser): Parser["parse"] {
   return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
 }
 
-/** Returns Connect's binary parser, with linear cost for repeated Struct fields. */
+/** Returns Connect's binary parser. A `structDetour` makes its time for a repeated Struct field linear. */
 function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): Parser {
   const detour = structDetour(desc.input);
   const method = detour ? { ...desc, input: detour.desc } : desc;
@@ -94,7 +94,7 @@ function binaryInput(desc: DescMethodUnary, options: UniversalHandlerOptions): P
   };
 }
 
-/** Returns Connect's JSON parser. The parser also refuses invalid JSON that protobuf-es accepts. */
+/** Wraps Connect's JSON parser, in order to also refuse invalid JSON that protobuf-es accepts. */
 function strictJsonParser({ input: desc }: DescMethodUnary, input: Parser): Parser {
   if (!hasLenientJson(desc)) return input;
   return {
@@ -142,7 +142,7 @@ const MAX_TEXT_BYTES = 0x7f;
  */
 export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
   if (isWellKnown(desc)) return () => undefined;
-  // protobuf-es must check that only one field of a oneof is set.
+  // Leave messages with a oneof to protobuf-es, which checks that only one field of the oneof is set.
   const fields = desc.fields.filter((field) => isText(field) && !field.oneof);
   const names = new Map(fields.map(({ jsonName, localName }) => [jsonName, localName]));
   return (bytes) => {

@@ -5,7 +5,7 @@ export type EvictionReason = "timeout" | "over-budget";
 
 /** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Holding {
-  /** Ends the holding, whose charge is already released. */
+  /** Ends the holding. Its charge is already released. */
   evict(reason: EvictionReason): void;
   /** Returns whether the holding can be evicted without harm. Idle holdings are evicted first. Default: false. */
   isIdle?(): boolean;
@@ -13,7 +13,7 @@ export interface Holding {
   isOver?(): boolean;
 }
 
-/** The charge to a client for one holding. The owner of the holding must release the charge. */
+/** One holding of a client, as counted in the budget. When the holding ends, call `release`. */
 export interface Charge {
   /** Changes the number of charged bytes, unless the charge is released. May evict this holding or other holdings. */
   resize(bytes: number): void;
@@ -51,12 +51,12 @@ const SEARCHED = 32;
 /**
  * A budget that all clients share. Each client is charged for its holdings.
  *
- * If a charge would exceed the budget, the largest client (with the most units) loses a holding. The client loses an
- * idle holding or, if none is idle, the oldest. Exception: after the
- * charge, the charged client would be at least as large as the largest client. Then the charged client loses an idle holding. If the charged client has no idle holding, the charge is
- * refused. A small client is therefore never refused because of other clients.
+ * If a charge would exceed the budget, the largest client (with the most units) loses an idle holding or, if none is
+ * idle, its oldest holding. Exception: the charge would make the charged client as large as the largest client. Then
+ * the charged client itself loses an idle holding or, if none is idle, the charge is refused. Therefore, other clients
+ * never cause the refusal of a small client.
  *
- * Holdings that end within their turn of the event loop are not charged: see `Turn`.
+ * Bodies and responses that end within their turn of the event loop are not charged: see `Turn`.
  */
 export class ClientBudget {
   readonly #max: number;

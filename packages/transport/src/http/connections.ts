@@ -52,8 +52,8 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // GOAWAY contains the id of the last stream that the server processes. The client repeats the calls of later
-    // streams. A session without streams closes immediately.
+    // `close` sends GOAWAY with the id of the last stream that the server processes. The client repeats the calls of
+    // later streams. A session without streams closes immediately.
     session.close();
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
@@ -236,9 +236,9 @@ export class Http1Connection {
   };
 
   /**
-   * Returns whether to serve a request. The last pipelined request that may wait closes the connection. A request for
+   * Returns whether to serve a request. If `#isClosing`, the last waiting request closes the connection. A request for
    * another protocol also closes the connection, because the parser drops the rest of the packet. The client repeats
-   * ignored requests on a new connection (RFC 9112, 9.3.2).
+   * unanswered requests on a new connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
@@ -268,11 +268,11 @@ export class Http1Connection {
    */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // Headers that are already sent have announced that the connection stays open.
+    // If headers are already sent, they have announced an open connection. Then the next request closes the connection.
     if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
-  /** Closes the connection after the requests before a CONNECT. The CONNECT receives no response. */
+  /** Answers the requests before a CONNECT, then closes the connection. The CONNECT receives no response. */
   refuseTunnel(): void {
     // The last pipelined request closes the connection.
     if (this.#pipelined.length > 0) return;
@@ -283,7 +283,7 @@ export class Http1Connection {
   closeAfter(res: ServerResponse): void {
     const socket = this.#socket;
     this.#isOver = true;
-    // The parser also parses the rest of the packet. The requests in the rest must not use memory.
+    // The parser also parses the rest of the packet. Ignore the requests in the rest, so that they use no memory.
     if (socket.parser) socket.parser.onIncoming = () => 0;
     if (res.writableFinished) endSocket(socket);
     else if (res.headersSent) res.once("finish", () => endSocket(socket));

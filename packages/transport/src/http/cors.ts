@@ -7,7 +7,7 @@ import { headersOf, recordOf } from "../protocol/headers.ts";
 export interface CorsOptions {
   /** The allowed origins; `*` allows every origin. */
   readonly origins: "*" | readonly string[];
-  /** The headers of requests and responses, in addition to those of Connect's protocols. */
+  /** Headers that pages may send (`requestHeaders`) or read (`responseHeaders`), in addition to Connect's headers. */
   readonly requestHeaders: readonly string[];
   readonly responseHeaders: readonly string[];
 }

@@ -25,7 +25,7 @@ const IS_NODE = !("Deno" in globalThis);
  */
 const MAX_MERGED_BYTES = 4096;
 
-/** Creates a listener for HTTP/1.1 requests. @param expectation the `Expect` header of requests (RFC 9110, 10.1.1) */
+/** Creates a listener for HTTP/1.1 requests. @param expectation the form of their `Expect` (RFC 9110, 10.1.1) */
 export function http1Listener(context: RequestContext, expectation: "none" | "continue" | "unknown") {
   return (req: IncomingMessage, res: ServerResponse) => {
     const connection = Http1Connection.of(req.socket);
@@ -41,8 +41,8 @@ export function http1Listener(context: RequestContext, expectation: "none" | "co
 const MALFORMED: Refusal = { kind: "malformed-http" };
 
 /**
- * Returns the refusal of an ambiguous HTTP/1.1 request. A proxy in front of the server may determine another end or
- * another host of this request (RFC 9112, 6.1 and 3.2).
+ * Returns the refusal of an ambiguous HTTP/1.1 request. For such a request, a proxy in front of the server may find
+ * another end or another host than the server (RFC 9112, 6.1 and 3.2).
  */
 function refusalOfAmbiguous(req: IncomingMessage): Refusal | undefined {
   const { headers, httpVersion } = req;
@@ -163,8 +163,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
       res.addTrailers(trailers as { [name: string]: string });
       res.end();
     } else if (body.length <= MAX_MERGED_BYTES && IS_NODE) {
-      // node:http sends a string and the headers in one write. This saves 4 % of the CPU of a call. latin1 has one byte
-      // per character.
+      // node:http sends a string and the headers in one write. This saves 4 % of the CPU of a call. The encoding latin1
+      // keeps every byte, because each character is one byte.
       const isAscii = typeof body === "string" && Buffer.byteLength(body) === body.length;
       res.end(isAscii ? body : bodyBytes(body).toString("latin1"), "latin1");
     } else {

@@ -15,7 +15,7 @@ interface Peer {
 }
 
 /**
- * The sockets of sessions. node:http2 exposes only a proxy of the socket, which cannot be destroyed.
+ * The sockets of sessions. node:http2 exposes only a proxy object, through which the socket cannot be destroyed.
  *
  * A session must not reference its closed socket, not even by a listener or a timer. If the client has never
  * acknowledged SETTINGS, Node keeps the session as long as the handle of the session exists. The socket may reference
@@ -86,10 +86,10 @@ export function bytesOf(session: Http2Session): { readonly written: number; read
 }
 
 /**
- * Ends an HTTP/2 session that does not answer a PING within a minute. Either the session is broken, or its client is
- * gone, does not read, or sends an endless header. The answer to a PING cannot interrupt a header. On Node 20, a
- * protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays open
- * even if the client closes the connection.
+ * Ends an HTTP/2 session whose client does not answer a PING within `UNANSWERED_CHECKS` checks. Either the session is
+ * broken, or its client is gone, does not read, or sends an endless header, which an answer cannot interrupt. On Node
+ * 20, a protocol error or many fast resets break a session. A broken session stops reading, emits no event, and stays
+ * open even if the client closes the connection.
  *
  * Sends a PING if the session has sent no data since the last check.
  */

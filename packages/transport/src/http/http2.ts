@@ -82,7 +82,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
    * the body.
    */
   private isBodyWritten = true;
-  /** The number of bytes that the connection had written after the response body. Set if `STREAMS_END_EARLY`. */
+  /** The connection's count of written bytes when the response body was written. Set only if `STREAMS_END_EARLY`. */
   private writtenBytes = 0;
   private isResetting = false;
 

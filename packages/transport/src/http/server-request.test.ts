@@ -136,7 +136,7 @@ it("serves a request if its empty body ends before the route is found", async ()
   expect(ends).toEqual(["0 bytes"]);
 });
 
-it("does not charge for a body that arrives within a turn of the event loop", async () => {
+it("does not charge the client for a body that arrives within a turn of the event loop", async () => {
   const source = new PassThrough();
   const { ends, bodies, receive } = receiver(UNIT_BYTES);
   const charge = vi.spyOn(bodies, "charge");
@@ -179,7 +179,7 @@ it("abandons a response beyond the budget, unless the response is short and the 
   expect([taken, long].map((each) => each?.isAbandoned)).toEqual([false, true]);
 });
 
-it("calls outliveTurn once for each request, at the end of the turn after the request", async () => {
+it("calls outliveTurn once for each unfinished request, at the end of the next turn of the event loop", async () => {
   const turn = new Turn();
   const requested: number[] = [];
   const begin = (i: number, then = () => {}) =>

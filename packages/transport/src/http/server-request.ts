@@ -58,7 +58,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
-  /** The only charge of the request: first for the body, then for the response. */
+  /** The charge for the body or, later, for the response. A request never has two charges. */
   protected charge: Charge | undefined = undefined;
   /** The route; undefined until the route is found, and after the route begins to serve the request. */
   private route: Route | undefined = undefined;
@@ -147,7 +147,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     const { streams, limits, refuse, onError } = this.context;
     const { lifetimeMs = Infinity } = limits.streams;
     const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
-    // The deadline ends the stream. If the client does not read, the timeout of the charge ends the stream.
+    // Connect's handler ends the stream after `lifetimeMs`. If the client does not read, the charge times out, and
+    // `evict` resets the stream.
     const timeoutMs = lifetimeMs + Math.min(UNREAD_MS, lifetimeMs);
     const charge = streams.charge(this.client, { evict }, { timeoutMs });
     if (!charge) {

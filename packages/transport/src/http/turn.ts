@@ -7,9 +7,9 @@ export interface Unfinished {
 }
 
 /**
- * The bodies and responses that were added in this turn of the event loop and in the previous turn. If an
- * entry is unfinished at the end of the next turn, its client is charged. Nearly all entries finish earlier. A request is added
- * once for its body and once for its response. If both entries are in the list, the request is checked only once.
+ * The bodies and responses that were added in this turn of the event loop and in the previous turn. At the end of the
+ * next turn, `Turn` charges the clients of the few entries that are still unfinished. A request is added once for its
+ * body and once for its response. If both are in the list, the request is checked only once.
  */
 export class Turn {
   #added: Unfinished[] = [];

@@ -61,7 +61,7 @@ export class Admission implements CallGate {
     try {
       const decision = this.#options.authorize?.(call);
       if (decision === undefined) return call;
-      // The call counts during its authorization, so that requests do not accumulate while authorization is slow.
+      // The call counts as in flight, so that calls do not accumulate while authorization is slow.
       if (isQueued) queue.inFlight++;
       return Promise.resolve(decision)
         .then(() => call, deny)

@@ -9,7 +9,7 @@ afterEach(() => {
 
 const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnections: () => [] };
 
-/** Creates a queue whose worker is busy: in this turn, the maximum number of calls has begun. */
+/** Creates a queue in which the next calls must wait, because this turn has already begun the maximum number of calls. */
 function busyQueue(options: CallQueueOptions = {}) {
   const callerOf = ({ target }: RequestHead) => {
     const [group = "", name = ""] = target.split("/");
@@ -105,7 +105,7 @@ it("counts a large call as several calls, and refuses calls of the caller that u
   expect(new Set(order.filter((text) => text.endsWith("queue-full")))).toEqual(new Set(["fat queue-full"]));
 });
 
-it("refuses calls when the bodies of waiting calls arrive and exceed the limit", async () => {
+it("refuses waiting calls when their arriving bodies exceed the limit of the queue", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   vi.advanceTimersByTime(1000);
   const { queue, order, wait } = busyQueue({ maxCalls: 1000 });

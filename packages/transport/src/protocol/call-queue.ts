@@ -7,14 +7,14 @@ import type { OverloadCause } from "./refusals.ts";
 const MAX_AT_ONCE = 64;
 
 /**
- * The number of waiting calls that begin in one turn. These calls take about a millisecond, so the server soon reads
- * the calls of other callers. On Deno, a turn takes longer.
+ * The number of waiting calls that begin in one turn of the event loop. These calls take about a millisecond, so the
+ * server soon reads the calls of other callers. On Deno, a turn takes longer.
  */
 const PER_TURN = IMMEDIATES_DELAY_READS ? 32 : 16;
 
 /**
- * The number of waiting calls that may begin per millisecond of the last turn. A turn may begin at least `PER_TURN`
- * calls. Refusals, and requests that do not wait, can make a turn long.
+ * The number of waiting calls that may begin in a turn, per millisecond of the previous turn. At least `PER_TURN` calls
+ * may begin. Refusals, and requests that do not wait, make turns long and few, so each turn must begin more calls.
  */
 const PER_MS = 3;
 
@@ -25,12 +25,12 @@ const PER_MS = 3;
  */
 const READ_AHEAD = 256;
 
-/** The maximum number of paused connections that are resumed in one turn, each with up to `MAX_HTTP2_STREAMS` calls. */
+/** The maximum number of paused connections to resume in one turn. Each may send `MAX_HTTP2_STREAMS` calls. */
 const RESUMED_PER_TURN = 4;
 
 /**
- * The maximum number of calls to take from the queue, per call that may begin. Refusing a call that has waited too long
- * costs as much CPU as beginning a call.
+ * The maximum number of calls to take from the queue in a turn, per call that may begin. Calls that have waited too
+ * long are refused. A refusal takes as much CPU as beginning a call, so one turn must not refuse all of these calls.
  */
 const TAKEN_PER_BEGUN = 4;
 
@@ -103,7 +103,7 @@ class Group {
   readonly key: string;
   readonly lines = new Map<string, Line>();
   units = 0;
-  /** The line with the most units among the lines that have grown since the last `#measure`. */
+  /** The line whose calls use the most memory, among the lines that have grown since the last `#measure`. */
   largest = new Line("");
 
   constructor(key: string) {
@@ -122,7 +122,7 @@ export class CallQueue {
   readonly #max: number;
   /** The groups with waiting calls, in the order of their turns. */
   readonly #groups = new Map<string, Group>();
-  /** The group with the most units among the groups that have grown since the last `#measure`. */
+  /** The group whose calls use the most memory, among the groups that have grown since the last `#measure`. */
   #largest = new Group("");
   #waiting = 0;
   #units = 0;
@@ -159,8 +159,8 @@ export class CallQueue {
   }
 
   /**
-   * Waits until a call begins or is refused. If the call begins, resolves to undefined. Never resolves if the client
-   * disconnects, because no client waits for the answer.
+   * Waits until a call begins or is refused. Resolves to the cause of the refusal; undefined if the call begins. Never
+   * resolves if the client disconnects, because no client needs the answer.
    *
    * @param timeoutMs the time until the deadline of the call, in milliseconds; undefined without a deadline
    */
@@ -253,11 +253,11 @@ export class CallQueue {
     if (this.#waiting > 0) this.#schedule();
   };
 
-  /** Measures the rate of the queue, and the memory of the waiting calls, which grows while bodies arrive. */
+  /** Measures the rate and the memory of the queue. If arriving bodies have exceeded the limit, refuses calls. */
   #measure(): void {
     const ms = performance.now() - this.#measuredSince;
     if (ms < RATE_INTERVAL_MS) return;
-    // After a pause without waiting calls, the rate cannot be derived from the time since the last measure.
+    // After a time without waiting calls, the rate cannot be derived from the time since the last measure.
     if (ms < 2 * RATE_INTERVAL_MS) this.#perSecond = (1000 * this.#ended) / ms;
     this.#measuredSince += ms;
     this.#ended = 0;
@@ -281,9 +281,9 @@ export class CallQueue {
   }
 
   /**
-   * Begins the oldest call of the next caller. If the oldest call has waited too long, refuses this call, and begins
-   * the newest call of the caller. The other old calls have probably waited too long. The group has its next turn after
-   * all other groups. The caller has its next turn after all other callers of the group.
+   * Begins the oldest call of the next caller. If this call has waited too long, refuses it, and begins the newest call
+   * of the caller, because the other old calls have probably waited too long. The next turn of the group comes after
+   * all other groups, and the next turn of the caller after all other callers of the group.
    */
   #beginNext(): void {
     const group = this.#groups.values().next().value as Group;
@@ -305,9 +305,9 @@ export class CallQueue {
   }
 
   /**
-   * Resumes a paused connection if the server may read further calls of the caller. Also resumes a connection after
-   * `MAX_HTTP2_STREAMS` taken calls. Otherwise calls of other connections, such as HTTP/1.1 connections, could keep the
-   * connection paused. If no call of the caller waits, resumes all connections of the caller.
+   * Resumes a paused connection if the server may read further calls of the caller. Also resumes a connection after the
+   * queue has taken `MAX_HTTP2_STREAMS` calls of the caller. Otherwise the caller's calls on other connections, such as
+   * HTTP/1.1, could keep the connection paused. If no call of the caller waits, resumes all connections of the caller.
    */
   #resume(group: Group, line: Line): void {
     const isEmpty = line.calls.length === 0;
@@ -331,8 +331,8 @@ export class CallQueue {
 }
 
 /**
- * Moves a caller or a group to the end of the map. An entry without waiting calls is removed. A single entry stays in
- * its place, because a `Map` copies itself after a few moves.
+ * Moves a caller or a group to the end of the map, or removes an entry without waiting calls. Does not move a single
+ * entry, because a `Map` copies itself after a few moves.
  */
 function passTurn<Value extends { readonly key: string }>(
   map: Map<string, Value>,

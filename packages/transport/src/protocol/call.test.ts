@@ -129,7 +129,7 @@ describe("a call", () => {
     expect(calls.map(({ call }) => call.responseHeader.get("x-text"))).toEqual(["a", "b"]);
   });
 
-  it("passes on the signal that an interceptor has set", async () => {
+  it("gives the implementation the signal that an interceptor has set", async () => {
     const controller = new AbortController();
     const replacing: Interceptor = (next) => (req) => next({ ...req, signal: controller.signal } as never);
     const context = await call([replacing]);

@@ -124,7 +124,7 @@ export class Call implements CallHead {
    */
   async invoke(message: Message): Promise<Message> {
     const { unary } = this;
-    if (!unary) throw new TypeError("the endpoint names no RPC that is served");
+    if (!unary) throw new TypeError("the routes do not contain the RPC of the endpoint");
     unary.handler ??= intercepted(unary);
     try {
       const response = await unary.handler(new CallRequest(this, unary, message));
@@ -153,7 +153,7 @@ export class Call implements CallHead {
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       const left = this.timeLeft();
-      // A longer timer would fire immediately. No call lasts as long as `MAX_TIMER_MS`.
+      // A timer beyond `MAX_TIMER_MS` would fire immediately. No call lasts that long, so set no timer.
       const timer = createDeadlineSignal(left !== undefined && left > MAX_TIMER_MS ? undefined : left);
       this.stopTimer = timer.cleanup;
       const { shutdownSignal } = this.unary?.options ?? {};
@@ -200,7 +200,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   }
 }
 
-/** The context of an implementation, with the values of the request that the last interceptor passed on. */
+/** The context that an implementation receives. Contains the values of the request of the last interceptor. */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];
   readonly protocolName: string;
@@ -266,7 +266,7 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
   );
 }
 
-/** Adds the values of the getters to a spread copy, which has no getters. Returns any other request as it is. */
+/** Adds the values of the getters to a spread copy of a `CallRequest`. Returns a `CallRequest` itself unchanged. */
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;

@@ -37,7 +37,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, exchange) {
     const { format, maxMessageBytes } = exchange;
-    // If a text is too long, the transport has not read its end, so decoding may fail.
+    // The transport has not read the end of a body beyond `maxBytes`, so base64 decoding may fail.
     if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;

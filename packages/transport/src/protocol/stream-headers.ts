@@ -4,7 +4,7 @@ import { connectProtocol } from "./connect.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { formatOf, headerValue } from "./headers.ts";
 
-/** The smallest number of milliseconds with more than eight digits, the maximum of `grpc-timeout`. */
+/** The smallest number with nine digits. A `grpc-timeout` has at most eight digits. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
 /** Request headers whose refused values Connect repeats in a response header. A value of 24 KiB could not be sent. */

@@ -8,7 +8,7 @@ import type { UnaryMethod } from "./methods.ts";
 
 export type Body = HttpResponse["body"];
 
-/** The data of a unary call that the protocol of the call needs. */
+/** The data that a protocol needs to serve a unary call. */
 export interface UnaryExchange {
   readonly method: UnaryMethod;
   readonly format: CallFormat;
