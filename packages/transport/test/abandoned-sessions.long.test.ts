@@ -68,8 +68,8 @@ const SAID: readonly (readonly [string, Buffer])[] = [
   ["a protocol violation", Buffer.concat([HELLO, frame(FRAME.data, FLAG.endStream, 2, Buffer.alloc(10))])],
 ];
 
-// Deno does not receive most of these bytes before the reset, and then creates no session. Deno 2.9.3 keeps some KiB of
-// each session whose client is gone, even in a server without the transport.
+// On Deno, most of these bytes do not arrive before the reset, so the server creates no session. Otherwise Deno 2.9.3
+// would keep some KiB of each session whose client is gone, even in a server without the transport.
 describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset, on %s:", (runtime) => {
   const watched = watchedPort(runtime, { deadSessionCheckMs: 200 });
   const { port } = watched;
@@ -145,7 +145,7 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const socket of left) socket.destroy();
   }
 
-  it.sequential.each(cases)("leave no memory behind after $what ($how)", async (how) => {
+  it.sequential.each(cases)("leave no memory behind after $what (connection $how)", async (how) => {
     await leavesNothing("node", watched, { count: connections, connect: () => leave(how) });
   });
 });

@@ -55,7 +55,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     const [, later] = raws;
     later?.push(Buffer.concat([HELLO, requestHeaders(1, {}, { endStream: true })]));
     await waitFor("the first request is answered", () => later?.frames().some(({ type }) => type === FRAME.headers));
-    // The frame declares a long payload.
+    // The frame declares a long payload, so the header stays incomplete.
     const begin = (stream: number) => Buffer.from([0, 0x20, 0, FRAME.headers, FLAG.endHeaders, 0, 0, 0, stream]);
     raws[0]?.push(Buffer.concat([HELLO, begin(1)]));
     later?.push(begin(3));

@@ -72,7 +72,7 @@ function start({ url, session }: Candidate, request: RawRequest, length = reques
 describe.each(FORMS)("a disconnected caller: $name", (form) => {
   const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR } = constants;
   it.each([NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR])(
-    "aborts the signal (reset code %i)",
+    "aborts the signal of the call (reset code %i)",
     async (code) => {
       for (const name of CANDIDATES) {
         const { effects } = pair[name];
@@ -90,7 +90,7 @@ describe.each(FORMS)("a disconnected caller: $name", (form) => {
 });
 
 describe.each(FORMS)("a deadline: $name", (form) => {
-  it("aborts the signal", async () => {
+  it("aborts the signal of the call", async () => {
     // The deadline is long enough for the call to start on a busy machine.
     const headers = form.protocol.startsWith("grpc")
       ? [["grpc-timeout", "300m"] as const]
@@ -101,7 +101,7 @@ describe.each(FORMS)("a deadline: $name", (form) => {
 });
 
 describe.each(FORMS)("a shutdown: $name", (form) => {
-  it("aborts the signal", async () => {
+  it("aborts the signal of the call", async () => {
     const stop = new AbortController();
     const own = await openPair({ shutdownSignal: stop.signal });
     const answers = CANDIDATES.map((name) => send(own[name], requestOf(form, talk({ script: { wait: true } }))));

@@ -15,7 +15,7 @@ beforeAll(() => {
 });
 afterAll(() => pair.close());
 
-it(`answers ${numRuns} generated and mutated requests as Connect does (seed ${seed})`, {
+it(`answers ${numRuns} generated and mutated requests like Connect's adapter (seed ${seed})`, {
   timeout: 600_000,
 }, async () => {
   let [served, refused] = [0, 0];

@@ -24,7 +24,7 @@ function excerpt(outcome: Outcome, like: Excerpt): Excerpt {
 }
 
 describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, ours, connect, reason }) => {
-  it(`holds: ${reason}`, async () => {
+  it(`differs from Connect's adapter: ${reason}`, async () => {
     vi.spyOn(console, "error").mockReturnValue();
     expect(requests.length).toBeGreaterThan(0);
     const outcomes = await Promise.all(

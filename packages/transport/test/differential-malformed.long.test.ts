@@ -16,11 +16,11 @@ const same = (request: RawRequest) => exchangeAlike(pair, request);
 const MESSAGE = talk({ text: "hi", number: 5n });
 const GZIP: FieldList = [["grpc-encoding", "gzip"]];
 
-describe.each(FORMS)("$name", (form) => {
+describe.each(FORMS)("the port, called by $name,", (form) => {
   const request = requestOf(form, MESSAGE);
   const others = request.headers.filter(([name]) => name !== "content-type");
 
-  it("handles content types as Connect does", async () => {
+  it("handles content types like Connect's adapter", async () => {
     const types =
       "application/grpc application/GRPC application/grpc+PROTO application/grpc+thrift application/grpc-web \
 application/json application/JSON application/proto application/x-protobuf application/connect+proto text/plain */*";
@@ -32,7 +32,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     if (form.http === 1) await same({ ...request, headers: [...request.headers, ["Content-Type", "text/plain"]] });
   });
 
-  it("handles HTTP methods, paths and queries as Connect does", async () => {
+  it("handles HTTP methods, paths and queries like Connect's adapter", async () => {
     for (const method of ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"]) {
       for (const rpc of ["Say", "Look", "Watch", "Absent", "Missing"]) {
         await same(requestOf(form, MESSAGE, { method, rpc }));
@@ -47,7 +47,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     }
   });
 
-  it("handles unusual header fields as Connect does", async () => {
+  it("handles unusual header fields like Connect's adapter", async () => {
     const fields: FieldList = [
       ["expect", "100-continue"],
       ["expect", "100-Continue"],
@@ -80,7 +80,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     }
   });
 
-  it("handles oversized bodies as Connect does", async () => {
+  it("handles oversized bodies like Connect's adapter", async () => {
     for (const over of [0, 1, 10, 11, 60_000, 1_000_000]) {
       const bytes = toBinary(TalkSchema, talk({ text: "a".repeat(MAX_BYTES - 3 + over) }));
       for (const withLength of [true, false]) {
@@ -93,7 +93,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     expect((await same(request)).status).toBe(200);
   });
 
-  it("handles truncated bodies as Connect does", async () => {
+  it("handles truncated bodies like Connect's adapter", async () => {
     for (let end = 0; end < request.body.byteLength; end++) {
       await same({ ...request, body: request.body.subarray(0, end) });
       await same({ ...request, body: request.body.subarray(0, end), withLength: false });
@@ -102,7 +102,7 @@ application/json application/JSON application/proto application/x-protobuf appli
 });
 
 describe.each(FORMS.filter(({ protocol }) => protocol.startsWith("grpc")))("envelopes of $name", (form) => {
-  it.each(Object.entries(bodiesOf(form)))("are handled as by Connect: %s", async (_name, body) => {
+  it.each(Object.entries(bodiesOf(form)))("are handled as by Connect's adapter: %s", async (_name, body) => {
     const request = requestOf(form, MESSAGE);
     for (const encoding of [[], GZIP, [["grpc-encoding", "identity"]]] as FieldList[]) {
       for (const cuts of [[], [3], [7, 9]]) {

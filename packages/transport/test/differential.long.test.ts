@@ -51,11 +51,11 @@ it("the messages of these tests set every kind of field", () => {
   expect(unset.map(({ name }) => name).sort()).toEqual(["null_value", "script"]);
 });
 
-describe.each(FORMS)("$name", (form) => {
+describe.each(FORMS)("the port, called by $name,", (form) => {
   const run = (script: Script, options?: RequestOptions) => same(requestOf(form, talk({ script }), options));
   const send = (options: RequestOptions, message: Spoken = MESSAGE) => same(requestOf(form, message, options));
 
-  it("answers like Connect", async () => {
+  it("answers like Connect's adapter", async () => {
     const { status, effects } = await send({});
     expect(status).toBe(200);
     expect(effects.map(({ where }) => where)).toEqual(["interceptor", "implementation", "after"]);
@@ -78,14 +78,14 @@ describe.each(FORMS)("$name", (form) => {
     expect(effects.length).toBe(form.binary ? 3 : 0);
   });
 
-  it("fails like Connect if an answer cannot be encoded", async () => {
+  it("fails like Connect's adapter if an answer cannot be encoded", async () => {
     for (const answer of ["unserializable value", "out-of-range value", "value without JSON form"] as const) {
       await run({ answer });
       await send({}, plain({ script: { answer } }));
     }
   });
 
-  it("returns each error code like Connect", async () => {
+  it("returns each error code like Connect's adapter", async () => {
     for (const code of Object.values(Code).filter((code) => typeof code === "number")) {
       for (const failIn of [undefined, "interceptor", "interceptor after"] as const) {
         await run({ fail: { code, message: `text of ${code}: ü%\n`, details: code % 4 }, failIn });
@@ -98,7 +98,7 @@ describe.each(FORMS)("$name", (form) => {
     await run({ answer: "unserializable value" });
   });
 
-  it("passes on header fields and trailers like Connect", async () => {
+  it("passes on header fields and trailers like Connect's adapter", async () => {
     const fields: FieldList = [
       ["x-one", "1"],
       ["x-two", "a"],
@@ -148,7 +148,7 @@ describe.each(FORMS)("$name", (form) => {
     await run({ size: 300_000 }, { headers: accept(form, "gzip") });
   });
 
-  it("handles compression like Connect", async () => {
+  it("handles compression like Connect's adapter", async () => {
     for (const compression of ["gzip", "br", "identity"] as const) {
       await send({ compression });
       await send({ compression, cuts: [2, 7, 11] });
@@ -169,7 +169,7 @@ describe.each(FORMS)("$name", (form) => {
     }
   });
 
-  it("handles deadlines like Connect", async () => {
+  it("handles deadlines like Connect's adapter", async () => {
     const name = form.protocol.startsWith("grpc") ? "grpc-timeout" : "connect-timeout-ms";
     // No deadline exceeds 596 hours, because the timer of Connect's adapter cannot wait longer.
     const grpcTimes = "1H 60M 1000S 500H 10S 10000m 9000000u 0S 1n 1s -1S 123456789S 1.5S S".split(" ");

@@ -76,9 +76,9 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     await pause(50);
   };
 
-  it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
+  it("incomplete bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // 64 half bodies take 64 MiB. Their buffers take up to 50 % more.
+    // 64 half bodies have 64 MiB. Their buffers use up to 50 % more memory, so fewer bodies fit into the budget.
     const opened = await longHalfBodies(90, OTHER_CLIENT);
     const refused = () => opened.filter((raw) => statusOf(raw) === "503").length;
     await waitFor("the server refuses the other bodies", () => refused() > 20);
@@ -89,7 +89,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     await closeAll();
   });
 
-  it("half bodies of unauthenticated requests use none of the body budget and have a short deadline", async () => {
+  it("incomplete bodies of unauthenticated requests do not use the budget for bodies and have a short deadline", async () => {
     const upload = await startUpload();
     const before = await heldBytes();
     const opened = await shortHalfBodies(3);
@@ -130,7 +130,7 @@ describe.each(VARIANTS)("limits per client on $runtime, TLS $secure:", ({ runtim
     const few = await dial();
     few.push(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);
-    // The client gets half of all streams. The server refuses one more stream.
+    // The second client gets half of all streams. The server refuses its next stream.
     await waitFor("the server refuses the last stream", () => statusOn(few, STREAMS + 1) === "429");
     expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);

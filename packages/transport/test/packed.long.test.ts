@@ -15,7 +15,7 @@ const blocks = [...read("README.md").matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)
 const files = blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [{ name, code }]));
 const [install = "", calls = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "sh" ? [code] : []));
 
-/** The packed package, installed as in the README: with its peers, without the rest of this repository. */
+/** The packed package, installed as in the README: with its peer dependencies, without the rest of this repository. */
 describe("the installed package", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-packed-"));
   const run = (command: string) =>
@@ -62,7 +62,7 @@ describe("the installed package", () => {
     expect(await server.stop()).toBe(0);
   });
 
-  it("has types", () => {
+  it("has types that accept the README's example and reject mistakes", () => {
     const options = "--noEmit --allowJs --checkJs --strict --module nodenext --target es2023 --types node";
     const check = (code: string) => {
       writeFileSync(join(folder, "check.js"), code);

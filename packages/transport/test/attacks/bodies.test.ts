@@ -48,7 +48,7 @@ const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
 describeAttacks("bodies of unauthenticated clients", [
   unauthenticated(
-    "1 KiB of gzip, 1 MiB of map entries (Connect)",
+    "1 KiB of gzip that contains 1 MiB of map entries (Connect)",
     {
       path: PATHS.say,
       fields: { "Content-Type": "application/proto", "Content-Encoding": "gzip" },
@@ -57,7 +57,7 @@ describeAttacks("bodies of unauthenticated clients", [
     50,
   ),
   unauthenticated(
-    "1 KiB of gzip, 1 MiB of map entries (gRPC-Web)",
+    "1 KiB of gzip that contains 1 MiB of map entries (gRPC-Web)",
     {
       path: PATHS.say,
       fields: { "Content-Type": "application/grpc-web+proto", "grpc-encoding": "gzip" },
@@ -66,7 +66,7 @@ describeAttacks("bodies of unauthenticated clients", [
     50,
   ),
   unauthenticated(
-    "1 KiB of gzip, 1 MiB of JSON (endpoint)",
+    "1 KiB of gzip that contains 1 MiB of JSON (endpoint)",
     {
       path: PATHS.talk,
       method: "PUT",
@@ -99,7 +99,7 @@ describeAttacks("bodies of unauthenticated clients", [
     60,
   ),
   {
-    title: "1 KiB of gzip, 1 MiB of map entries (gRPC), no token",
+    title: "1 KiB of gzip that contains 1 MiB of map entries (gRPC), no token",
     bounds: { cpuMs: 50 },
     run: async (target) => {
       const http2 = await target.http2();
@@ -114,7 +114,7 @@ describeAttacks("bodies of unauthenticated clients", [
     },
   },
   {
-    title: "chunks of one byte, 256 Ki of them (HTTP/1.1), no token",
+    title: "256 Ki chunks of one byte (HTTP/1.1), no token",
     isRehearsed: true,
     bounds: { heldKiB: CHUNKS_KIB, cpuMs: 3000 },
     run: (target) => oneByteChunks(target, {}),
@@ -134,20 +134,20 @@ describeAttacks("bodies of unauthenticated clients", [
     },
   },
   {
-    title: "pieces of one byte, 60,000 of them on each of 8 streams (HTTP/2), no token",
+    title: "60,000 pieces of one byte on each of 8 streams (HTTP/2), no token",
     isRehearsed: true,
     // Deno's TLS takes 20 to 31 MiB. A server that kept every piece would hold 200 MiB.
     bounds: { heldKiB: 24_576, cpuMs: 1500 },
     run: async (target) => onePieces(target, []),
   },
   {
-    title: "bodies that stop (100 streams on each of 50 connections), no token",
+    title: "incomplete bodies (100 streams on each of 50 connections), no token",
     // The first answer closes the connection, so each request needs a new connection and a handshake.
     bounds: { heldKiB: 1024, cpuMs: 50 },
     run: async (target) => halfBodies(target, []),
   },
   {
-    title: "3 MB to one connection again and again (HTTP/2), no token",
+    title: "99 bodies of 3 MB on one connection (HTTP/2), no token",
     bounds: { cpuMs: 150, heldKiB: 4096 },
     run: (target) => oversized(target, []),
   },
@@ -169,26 +169,26 @@ describeAttacks("bodies of token holders", [
     },
   },
   {
-    title: "chunks of one byte, 256 Ki of them (HTTP/1.1)",
+    title: "256 Ki chunks of one byte (HTTP/1.1)",
     isRehearsed: true,
     bounds: { heldKiB: CHUNKS_KIB, cpuMs: 3000 },
     run: (target) => oneByteChunks(target, Object.fromEntries([authorization(target)])),
   },
   {
-    title: "pieces of one byte, 60,000 of them on each of 8 streams (HTTP/2)",
+    title: "60,000 pieces of one byte on each of 8 streams (HTTP/2)",
     isRehearsed: true,
     bounds: { heldKiB: 8192, cpuMs: 1500 },
     run: (target) => onePieces(target, [authorization(target)]),
   },
   {
-    title: "bodies that stop (100 streams on each of 50 connections)",
+    title: "incomplete bodies (100 streams on each of 50 connections)",
     // The server holds 64 MiB of bodies on 20 connections, and about 2,500 streams that wait for more data. A server
     // that kept all bodies would hold 11 MiB more.
     bounds: { heldKiB: 8192, cpuMs: 10 },
     run: (target) => halfBodies(target, [authorization(target)]),
   },
   {
-    title: "3 MB to one connection again and again (HTTP/2)",
+    title: "99 bodies of 3 MB on one connection (HTTP/2)",
     bounds: { cpuMs: 150, heldKiB: 4096 },
     isRehearsed: true,
     run: (target) => oversized(target, [authorization(target)]),

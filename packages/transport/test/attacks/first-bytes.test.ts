@@ -18,7 +18,7 @@ const TYPES = ["application/grpc", "application/json", "application/connect+json
 
 describeAttacks("connections", [
   {
-    title: "reset in the first packet, behind `expect: 100-continue`",
+    title: "streams reset in the packet that opens them, with `expect: 100-continue`",
     bounds: { cpuMs: 100 },
     run: async ({ http1: open, server }) => {
       let count = 0;

@@ -24,7 +24,7 @@ const TRICKLE_MS = 500;
 /** Opens a stalled connection. `trickle` sends another piece. `isEnded` returns whether the connection is closed. */
 type Stall = (target: Target) => Promise<{ readonly trickle?: () => void; readonly isEnded: () => boolean }>;
 
-/** Creates an attack that only waits. The server must close the stalled connection. */
+/** Creates an attack that opens ten stalled connections and waits until the server closes them. */
 function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed"> = {}): Attack {
   return {
     title,
@@ -47,7 +47,8 @@ function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed
 }
 
 /**
- * Options of attacks that hold 2 MiB per connection until the connection closes. Allocators keep and reuse this memory.
+ * Options of attacks that hold 2 MiB per connection until the connection closes. Allocators keep this memory, so the
+ * attack must run once before the measurement.
  */
 const AGAIN = { isRehearsed: true };
 
@@ -108,7 +109,7 @@ const broken: Attack = {
 };
 
 describeAttacks(
-  "what stalls",
+  "stalled connections",
   [
     broken,
     stalling("stalls: a silent TCP connection", async (target) => {

@@ -17,7 +17,7 @@ export interface RawRequest {
 }
 
 export interface RawAnswer {
-  /** The status; 0 without an answer. */
+  /** The HTTP status; 0 if no answer arrives. */
   readonly status: number;
   /** Header fields, sorted, without the date. */
   readonly headers: readonly string[];
@@ -28,7 +28,7 @@ export interface RawAnswer {
   readonly end: "complete" | "reset" | "nothing came";
 }
 
-/** The longest wait for an answer, in milliseconds. Only a request that hangs takes this long. */
+/** The longest wait for an answer, in milliseconds. After this time, the answer counts as missing. */
 const PATIENCE_MS = 5_000;
 
 /** The longest time that a stream may stay open after the answer, in milliseconds. */

@@ -299,7 +299,7 @@ export const INTERNALS: readonly Internal[] = [
   },
 ];
 
-// A separate process, with the certificate as JSON, reports whether each behaviour holds.
+// If started as a process, with the certificate as JSON, reports whether each behaviour holds.
 if ((import.meta as { main?: boolean }).main) {
   const certificate = JSON.parse(process.argv[2] ?? "") as Certificate;
   for (const { name, holds } of INTERNALS) {
