@@ -9,7 +9,7 @@ afterEach(() => {
 
 const IDLE = { headers: {}, isDisconnected: false, unreadBytes: 0, pauseConnections: () => [] };
 
-/** Creates a queue in which the next calls must wait, because this turn has already begun the maximum number of calls. */
+/** Creates a queue in which further calls wait, because this turn has begun as many calls as a turn may begin. */
 function busyQueue(options: CallQueueOptions = {}) {
   const callerOf = ({ target }: RequestHead) => {
     const [group = "", name = ""] = target.split("/");

@@ -84,7 +84,7 @@ const BREAKING: readonly Buffer[] = [
   frame(FRAME.settings, 0, 0, Buffer.alloc(5)),
 ];
 
-/** Connections that break the protocol and close. The server must keep no memory of these connections. */
+/** The client breaks the protocol and closes its connections. The server must keep no memory of these connections. */
 const broken: Attack = {
   title: "connections that break the protocol and close (300)",
   bounds: { heldKiB: 256, cpuMs: 40 },

@@ -19,7 +19,7 @@ export const MAX_BYTES = 4096;
 /** The longest deadline that the test service accepts, in milliseconds. */
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** Mutated requests cause stream resets, and node:http2 closes a connection after many resets. */
+/** The limit is low, because node:http2 closes a connection after many stream resets, which mutated requests cause. */
 const REQUESTS_PER_SESSION = 200;
 
 export interface Candidate {
@@ -85,7 +85,7 @@ async function openCandidate(
       if (session === undefined || session.destroyed || session.closed || requests === REQUESTS_PER_SESSION) {
         session?.close();
         requests = 0;
-        // Written bytes that the client never read count as memory of the connection.
+        // Written bytes that the client never read count as memory of the connection, so the limit is high.
         session = connect(port.url, { maxSessionMemory: 1000 });
         session.on("error", () => {});
       }

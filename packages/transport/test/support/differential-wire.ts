@@ -53,7 +53,6 @@ export function sendHttp1(url: string, request: RawRequest): Promise<RawAnswer> 
   });
 }
 
-/** Returns the bytes of an HTTP/1.1 request, in pieces. */
 export function http1Pieces(request: RawRequest): Buffer[] {
   const { method, target, headers, body, withLength, trailers = [] } = request;
   const names = new Set(headers.map(([name]) => name.toLowerCase()));

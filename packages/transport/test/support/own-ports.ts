@@ -17,11 +17,7 @@ export interface OwnPortOptions {
   readonly proxy?: string;
 }
 
-/**
- * Starts a port for one suite. The port has only the transport, not the service.
- *
- * @param heapMib the maximum heap size, in MiB
- */
+/** Starts a port for one suite. The port has only the transport, not the service. */
 export function suitePort(runtime: Runtime, options: OwnPortOptions, heapMib = 256): OwnPort {
   const nodeFlags = [`--max-old-space-size=${heapMib}`, "--expose-gc"];
   return forSuite(

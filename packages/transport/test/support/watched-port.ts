@@ -30,7 +30,7 @@ export interface WatchedPort {
   heldBytes(): Promise<number>;
 }
 
-/** Starts a port for a suite, and checks the port after each test. @param heapMib the maximum heap size, in MiB */
+/** Starts a port for a suite. After each test, requires that the port still runs and has reported no error. */
 export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib = 128): WatchedPort {
   const port = suitePort(runtime, options, heapMib);
   const raws: Wire[] = [];
