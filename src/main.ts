@@ -20,7 +20,7 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
   setTimeout(endProcess, 500).unref();
 }
 
-/** Reads the settings and starts the service, or the supervisor of several workers. */
+/** Reads the settings, and starts the service. With `WORKERS` above 1, starts a supervisor instead. */
 async function start(): Promise<{ close(): Promise<void> }> {
   const config = await loadConfig(process.env);
   return !worker && config.workers > 1 ? supervise(config) : run(config);

@@ -61,10 +61,10 @@ interface AppDeps
   /** Returns whether a failed call of an unauthenticated client gets a log line. */
   readonly mayLogUnknown: (code: string) => boolean;
   readonly confirmMissing: () => Promise<void>;
-  /** Receives a sample every ten seconds. */
+  /** Receives a sample of this worker's metrics every ten seconds. */
   readonly onSample: (sample: Sample) => void;
   readonly console: boolean;
-  /** Aborts when a shutdown begins, to end the streams. */
+  /** Aborts when a shutdown begins. Streams then end. */
   readonly shutdownSignal: AbortSignal;
 }
 
@@ -109,7 +109,7 @@ export function createApp(deps: AppDeps): App {
   ]);
 
   const common = {
-    // Without METRICS_PORT, unauthenticated clients can read the metrics. So the metrics must not contain names.
+    // Without METRICS_PORT, unauthenticated clients can read the metrics, so the metrics must not name environments.
     onRefused: observeRefusals(deps, deps.metricsPort === undefined ? undefined : environmentsOf(deps.authenticator)),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),

@@ -32,7 +32,7 @@ export function addGauges(
   metrics: Metrics,
   { settings, client, identity, cipher, issued, readiness }: GaugeSources,
 ): void {
-  // Without METRICS_PORT, unauthenticated clients can read the metrics. So the metrics must not contain names.
+  // Without METRICS_PORT, unauthenticated clients can read the metrics, so the labels must contain no names.
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",
@@ -48,7 +48,7 @@ export function addGauges(
   });
   metrics.gauge({
     name: "ugs_token_key_workers",
-    help: "Workers with a key of TOKEN_KEYS, by use: encrypt (also decrypts) or decrypt",
+    help: "Workers that have a key of TOKEN_KEYS. Label use: encrypt (also decrypts) or decrypt",
     ofWorkers: "sum",
     read: () =>
       cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),

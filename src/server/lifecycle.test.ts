@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Lifecycle } from "./lifecycle.ts";
 
-/** Never settles. */
 const hang = () => new Promise<void>(() => {});
 
 describe("the lifecycle", () => {
@@ -28,7 +27,7 @@ describe("the lifecycle", () => {
     expect(closed).toBe(1);
   });
 
-  it("is closing as soon as close is called", () => {
+  it("is closing as soon as `close` is called", () => {
     const lifecycle = new Lifecycle();
     let seen: boolean | undefined;
     lifecycle.onClose("a", () => {
@@ -81,5 +80,5 @@ describe("the lifecycle", () => {
     expect(seen).toEqual(["first"]);
   });
 
-  it("closes without resources", async () => expect(await new Lifecycle().close(0)).toEqual([]));
+  it("can close if it has no resources", async () => expect(await new Lifecycle().close(0)).toEqual([]));
 });

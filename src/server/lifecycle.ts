@@ -81,7 +81,7 @@ export class Lifecycle {
 /**
  * Waits for a closer, for at most `ms`. If `ms` is 0 or less, waits for one turn of the event loop.
  *
- * @throws Error after this time; the error of the closer
+ * @throws Error if the closer takes longer; otherwise the error of the closer
  */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {

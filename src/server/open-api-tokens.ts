@@ -77,7 +77,7 @@ const STATIC_ID_DIGITS = 10;
  * does not depend on the order of the tokens. The digest is keyed. With a plain digest, readers of the log could check
  * guesses of a weak token.
  *
- * @param deps `secret`: the key of the digest, which is the secret of a key in `TOKEN_KEYS`
+ * @param deps `secret`: the secret of a key in `TOKEN_KEYS`. The key of the digest is derived from this secret
  */
 export async function staticTokens(
   { adminTokens, apiTokens }: DevelopmentTokens,

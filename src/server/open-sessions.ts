@@ -9,7 +9,7 @@ import type { Lifecycle } from "./lifecycle.ts";
 
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;
 
-/** Returns whether only this machine can connect to a `HOST`. */
+/** Returns whether only this machine can connect to the value of `HOST`. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }

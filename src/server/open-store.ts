@@ -112,7 +112,7 @@ function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
   const absent = nodes.masters().filter((node) => !node.isReady());
   logger.warn(
     { nodes: absent.map(({ name }) => name) },
-    "started without some shards of Redis: calls to their environments fail until they answer",
+    "started without some shards of Redis: calls to the environments on these shards fail until the shards answer",
   );
 }
 
@@ -135,7 +135,7 @@ export function openStores(
 /** The minimum time between two warnings about removed audit events of an environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = HOUR_MS;
 
-/** Creates the audit trail, which counts and logs the events that it removes before AUDIT_RETENTION. */
+/** Creates the audit trail, which counts and logs the events that it removes because of AUDIT_MAX_EVENTS. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,

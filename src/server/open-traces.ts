@@ -8,7 +8,7 @@ import type { Traces } from "../observability/traces/traces.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { requireConnectPermission } from "./permissions.ts";
 
-/** The minimum time between two warnings of one cause, in milliseconds. */
+/** The minimum time between two warnings with the same cause, in milliseconds. */
 const WARNING_INTERVAL_MS = 60_000;
 
 /** Opens the traces. Without a collector, returns undefined and does not load OpenTelemetry. @throws NotAllowed */
@@ -24,7 +24,7 @@ export async function openTraces(
     version: packageJson.version,
     tls: collectorTlsOf(config),
     onLost: lossReporter(logger, metrics.lostSpans()),
-    onFault: (fault) => logger.warn({ cause: fault }, "OpenTelemetry cannot use one of its variables"),
+    onFault: (fault) => logger.warn({ cause: fault }, "OpenTelemetry cannot use one of its environment variables"),
   });
   lifecycle.onClose("traces", () => traces.close());
   return traces;
@@ -37,7 +37,7 @@ export function collectorTlsOf({ otlpCa, otlpCert, otlpKey }: Config): Collector
 const LOST =
   "spans of traces are lost: ugs_spans_lost_total counts them; see docs/operations/incidents.md#usergroupsspanslost";
 
-/** Counts lost spans, and logs a warning of each cause at most once per `WARNING_INTERVAL_MS`. */
+/** Counts lost spans. Logs at most one warning with the same cause per `WARNING_INTERVAL_MS`. */
 export function lossReporter(logger: Pick<Logger, "warn">, lost: (cause: string, spans: number) => void): OnLost {
   const isDue = oncePer(WARNING_INTERVAL_MS);
   return (cause, spans, error) => {

@@ -23,7 +23,7 @@ interface WebhookParts extends GroupDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/** @returns `start` begins to deliver. `sendTest` sends a test message, even if the webhook is disabled */
+/** @returns `start` begins to deliver events. `sendTest` sends a test message, even if the webhook is disabled */
 export function openWebhooks(
   { webhookAllow: allowed, metricsPort }: Pick<Config, "webhookAllow" | "metricsPort">,
   { stores, logger, metrics, lifecycle, ...deps }: WebhookParts,
@@ -66,7 +66,7 @@ export function openWebhooks(
     ofWorkers: "max",
     read() {
       const lags = engine.lags().slice(0, MAX_LAGS);
-      // Without METRICS_PORT, unauthenticated clients can read the metrics. So the metrics must not contain names.
+      // Without METRICS_PORT, unauthenticated clients can read the metrics, so the metrics must not name environments.
       if (metricsPort === undefined) return [{ labels: {}, value: (lags[0]?.ageMs ?? 0) / 1000 }];
       return lags.map(({ environment, ageMs }) => ({
         labels: { environment: formatEnvironmentName(environment) },

@@ -49,9 +49,9 @@ export async function requireRunPermission(): Promise<void> {
 }
 
 /**
- * Returns the Deno flags of a worker. They grant the permissions of `deno.json`, the unlimited permissions of this
- * process, and reading the files of settings. Limited permissions are not passed on, because a process cannot query
- * them.
+ * Returns the Deno flags of a worker. The flags grant the permissions of `deno.json`, the unlimited permissions of this
+ * process, and permission to read `files`. A worker does not get the limited permissions of this process, because a
+ * process cannot query its limited permissions.
  */
 export async function workerFlags(files: readonly string[]): Promise<string[]> {
   const flags = ["--no-prompt", "-P"];

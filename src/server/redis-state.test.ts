@@ -28,7 +28,7 @@ it("finds data of this service after any number of other keys", async () => {
   expect(await holdsData(clientOf({ one: [[]], two: [...others, ["ug:env:a"]] }))).toBe(true);
 });
 
-it("finds data of this layout without an identity", async () => {
+it("finds data that has this layout, but no identity", async () => {
   expect(await holdsData(clientOf({ one: [["ug:{7}:environment"]] }))).toBe(true);
   expect(await holdsData(clientOf({ one: [["ug:{7}:group:a"]] }))).toBe(true);
 });

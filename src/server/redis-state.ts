@@ -138,7 +138,7 @@ export class RedisState {
 
   /** Called when a connection to Redis is ready. */
   restore(): void {
-    // At the start, `check` makes the first check.
+    // During the start, `check` checks the data, so do nothing here.
     if (this.#timers.length === 0) return;
     // Each connection calls this method when it is ready. Wait for the last connection, at most for `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
@@ -204,7 +204,7 @@ export class RedisState {
     const { client, identity, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
-    // The search for groups takes time, so only the first check searches.
+    // Only the first check searches for environments that need a missing key, because the search takes time.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;
   }
@@ -277,11 +277,11 @@ async function checkFormat(
 ): Promise<void> {
   if (!identity) return;
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  // Read the number again after the search, because a worker of this release writes the number before any data.
+  // A worker of this release may have written the number and data during the search, so read the number again.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
-  // Another worker, maybe of another release, may start at the same time.
+  // Another worker, maybe of another release, may have written its layout in the meantime, so check the layout again.
   requireLayout(await identity.adopt());
 }
 

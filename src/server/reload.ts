@@ -56,7 +56,7 @@ export function watchFiles(
 
 /**
  * Requires that the keys in `next` can replace the keys in `ring`. Workers replace their rings at different times.
- * Until all workers have replaced their rings, each worker must decrypt the tokens of the others.
+ * Until all workers have replaced their rings, each worker must decrypt tokens that other workers have encrypted.
  *
  * @param redis undefined for the embedded store, where any key may have encrypted tokens
  * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`

@@ -138,7 +138,9 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
 export async function open(config: Config, options: { write?: (line: string) => void } = {}) {
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const { logger } = log;
-  const lifecycle = new Lifecycle((name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed"));
+  const lifecycle = new Lifecycle((name, error) =>
+    logger.warn({ name, ...errorFields(error) }, "a resource could not be closed"),
+  );
   const metrics = new Metrics(worker && (() => requestData(process, "all metrics", METRICS_TIMEOUT_MS)));
   try {
     const hasConsole = (config.console ?? config.redisUrl === undefined) && (await canServe(CONSOLE, logger));
@@ -146,8 +148,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const development = generateTokens(config, hasConsole);
     if (isReporter()) warnOfSettings(config, { logger, hasConsole, development });
     const traces = await openTraces(config, { logger, metrics, lifecycle });
-    // `onReady` cannot run before this function has created `state`, because the function awaits nothing between
-    // `openStore` and `state`.
+    // `onReady` uses `state`. Await nothing between `openStore` and `new RedisState`. Otherwise `onReady` could run
+    // before `state` exists.
     const onReady = () => state.restore();
     const { client, identity, opened } = await openStore(config, { logger, metrics, onReady });
     lifecycle.onClose("store", () => client.close());
@@ -183,7 +185,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
     const webhooks = openWebhooks(config, { client, cipher, audit, stores, logger, metrics, lifecycle });
     const shutdown = new AbortController();
-    // Every open stream adds a listener.
+    // Every open stream adds a listener to this signal, so turn off the warning about many listeners.
     setMaxListeners(0, shutdown.signal);
     const app = createApp({
       ...config,

@@ -7,10 +7,10 @@ import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire"
  */
 
 /*
- * V8 collects the old generation when its size has grown by this percentage. Calls that wait for Redis are promoted to
- * the old generation and soon become garbage there. With a lower value, V8 uses less memory, but collects more often,
- * and each collection delays calls. At 30, collections determine the p99 latency. Deno reads V8 flags from its command
- * line instead.
+ * V8 collects the old generation when its size has grown by this percentage. While a call waits for Redis, V8 moves the
+ * objects of the call to the old generation, where they soon become garbage. With a lower value, V8 uses less memory,
+ * but collects more often, and each collection delays calls. At 30 %, collections determine the p99 latency. Deno reads
+ * V8 flags from its command line instead.
  */
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=100");
 

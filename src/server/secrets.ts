@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { readRedisUrl } from "../store/connection/url.ts";
 
-/** The minimum length of a redacted secret. Shorter texts occur in ordinary words. */
+/** The minimum length of a redacted secret, in characters. A shorter secret may be a part of an ordinary word. */
 const MIN_LENGTH = 8;
 
 export function secretsOf(config: Config): string[] {

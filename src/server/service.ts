@@ -52,7 +52,7 @@ export class Service {
     const { opened, state } = this.#parts;
     await opened;
     await state.check();
-    // The files of settings may change during `#useTokens`.
+    // If a file of settings changes during `#useTokens`, use the tokens of the new settings too.
     for (let used: Config | undefined; used !== this.#settings; ) {
       used = this.#settings;
       await this.#useTokens(used);

@@ -61,7 +61,7 @@ export function warnOfSettings(
 ): void {
   if (apiTokens.length + adminTokens.length + development.apiTokens.length === 0)
     logger.warn(
-      "neither API_TOKENS nor ADMIN_TOKEN is set: the service accepts only API tokens that were issued before",
+      "neither API_TOKENS nor ADMIN_TOKEN is set: the service accepts only API tokens that are already stored in Redis",
     );
   for (const { name, setting } of misspelled) {
     logger.warn(

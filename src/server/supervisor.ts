@@ -27,13 +27,13 @@ import {
  */
 const RESTART_DELAY_MS = 1000;
 
-/** The time between the shutdown timeout and the kill of a worker that has not exited, in milliseconds. */
+/** If a worker still runs this many milliseconds after the shutdown timeout, the supervisor kills the worker. */
 const EXIT_SLACK_MS = 2000;
 
 /** The time that the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
-/** The maximum number of exits without a reason before all workers listen. After more exits, the start fails. */
+/** The maximum number of workers that may exit without a reason during the start. One more exit fails the start. */
 const MAX_EXITS_AT_START = 5;
 
 interface WorkerExit {
@@ -134,7 +134,7 @@ export class Supervisor {
     // and all workers.
     worker.on("error", (error) => {
       this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
-      // A failed fork emits no `exit`.
+      // A failed fork emits no `exit`, so report the exit here.
       if (pid === undefined) this.#onWorkerExit({ started, listened: false, exit: { reason } });
     });
     if (pid === undefined) return;
@@ -233,7 +233,8 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 /**
  * Requires that no other service listens on a port. Otherwise the operating system would let workers share the port
  * with that service. If the system selects the port, this process keeps the port until the workers listen. Until then,
- * this process resets connections to the port. The first listener of a shared port must allow sharing.
+ * this process resets connections to the port. This process sets `reusePort`, because the first listener of a shared
+ * port must allow sharing.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
 import { answerData, type Channel, type DataMessage, requestData } from "./worker.ts";
 
-/** @param error the error of sending a message */
+/** @param error the error with which the sending of a message fails. If undefined, sending works */
 function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & EventEmitter] {
   const ends = [new EventEmitter(), new EventEmitter()] as const;
   const sendTo =
@@ -26,7 +26,7 @@ it("`requestData` accepts only the response to its own request", async () => {
   expect(near.listenerCount("message")).toBe(0);
 });
 
-it("returns undefined if the other process has no metrics", async () => {
+it("`requestData` returns undefined if the other process has no metrics", async () => {
   for (const none of [async () => undefined, () => Promise.reject(new Error("no"))]) {
     const [near, far] = channel();
     answerData(far, "own metrics", none);
@@ -36,13 +36,13 @@ it("returns undefined if the other process has no metrics", async () => {
   }
 });
 
-it("returns undefined after the timeout", async () => {
+it("`requestData` returns undefined after the timeout", async () => {
   const [near] = channel();
   expect(await requestData(near, "own metrics", 20)).toBeUndefined();
   expect(near.listenerCount("message")).toBe(0);
 });
 
-it("returns undefined immediately if the channel is closed", async () => {
+it("`requestData` returns undefined immediately if the channel is closed", async () => {
   const [near] = channel(new Error("closed"));
   expect(await requestData(near, "own metrics", 10_000)).toBeUndefined();
 });

@@ -1,9 +1,7 @@
 import type { EventEmitter } from "node:events";
 import type { Sample } from "../observability/history.ts";
 
-/*
- * The messages between a supervisor and its worker processes.
- */
+/* The messages between a supervisor and its worker processes. */
 
 export interface WorkerStart {
   /** The number of the worker, from 1. A replacement gets a new number. */
