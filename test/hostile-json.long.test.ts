@@ -128,7 +128,7 @@ const HALF_IN_BYTES = Buffer.from([0xed, 0xa0, 0x80]);
 
 /** Matches the error messages of the codecs of protobuf-es, and of the rules of `properties`. */
 const NO_UNICODE =
-  /must be .*well-formed Unicode|values are strings, given once|is not a valid \S+ in protobuf's binary format/;
+  /must be .*well-formed Unicode|values are strings, and must occur only once|is not a valid \S+ in protobuf's binary format/;
 
 /** Bodies so deeply nested that the error does not name the invalid field. */
 const DEEP: readonly (readonly [title: string, body: string])[] = [

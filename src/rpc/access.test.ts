@@ -15,7 +15,7 @@ const HEADER = { authorization: "Token 0123456789abcdef" };
 
 it("every served method has an access policy, and every policy has a method", () => {
   const router = createConnectRouter();
-  // Handlers are created but not called.
+  // The handlers are created but not called, so they need no dependencies.
   routes({ reflection: true } as never)(router);
   const served = router.handlers.map(({ method }) => method);
   expect(served.filter((method) => !ACCESS.has(method))).toEqual([]);

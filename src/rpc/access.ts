@@ -113,8 +113,8 @@ export interface RateLimiters {
   /** Limits the calls of each API token. Undefined if disabled. */
   readonly tokens: RateLimiter | undefined;
   /**
-   * Limits the failed authentications of each client address. Only failing calls are refused, because many callers may
-   * share an address. Undefined if disabled.
+   * Limits the failed authentications of each client address. Valid tokens are exempt, because many callers may share
+   * an address. Undefined if disabled.
    */
   readonly failures: RateLimiter | undefined;
   /** Called for every call that exceeds a limit. */

@@ -226,7 +226,7 @@ function listing(listed: readonly Violation[], detailed: Violation[], total: num
   return error;
 }
 
-/** Returns the approximate size in `grpc-message` and `grpc-status-details-bin`. */
+/** Returns the approximate size of an error in `grpc-message` and `grpc-status-details-bin`, in bytes. */
 function bytesOverGrpc({ rawMessage, details }: ConnectError): number {
   let bytes = Buffer.byteLength(rawMessage);
   for (const detail of details) {

@@ -104,7 +104,7 @@ export class CallContext implements ContextValues, ChangeBy {
     return headers["grpc-timeout"] !== undefined || headers["connect-timeout-ms"] !== undefined;
   }
 
-  /** Returns the log fields of the request and, if its API token is known, of the caller. No field is secret. */
+  /** Returns the log fields of the request and, if its API token is known, of the caller. */
   logFields() {
     const fields = { request_id: this.id };
     if (!this.bearer) return fields;

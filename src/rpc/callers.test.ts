@@ -12,19 +12,19 @@ const callerOf = callersOf({ lastOwner: (token) => owners.get(token) }, (peer) =
 const callerWith = (token: string | undefined, address = "192.0.2.1") =>
   callerOf({ headers: token === undefined ? {} : { authorization: `Token ${token}` }, peerAddress: () => address });
 
-it("lets all API tokens of an environment share the turns of one caller", () => {
+it("puts all API tokens of an environment into one group of callers", () => {
   expect(callerWith("one").group).toBe(callerWith("two").group);
   expect(callerWith("one").name).not.toBe(callerWith("two").name);
   expect(callerWith("three").group).not.toBe(callerWith("one").group);
 });
 
-it("lets all addresses without a known API token share the turns of one caller", () => {
+it("puts all addresses without a known API token into one group of callers", () => {
   const [first, second, none] = [callerWith("x"), callerWith("y", "192.0.2.2"), callerWith(undefined)];
   expect([second.group, none]).toEqual([first.group, first]);
   expect(second.name).not.toBe(first.name);
 });
 
-it("does not let ADMIN_TOKEN share the turns of another caller", () => {
+it("puts ADMIN_TOKEN into a separate group of callers", () => {
   const groups = ["one", "three", "root", undefined].map((token) => callerWith(token).group);
   expect(new Set(groups).size).toBe(4);
 });

@@ -126,7 +126,7 @@ async function* passOn<T>(
   }: { observation: Observation; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
 ): AsyncIterable<T> {
   const { signal } = req;
-  // The reader stops early only if the client has disconnected.
+  // This error remains if the reader stops early. The reader does so only if the client has disconnected.
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
@@ -143,8 +143,8 @@ async function* passOn<T>(
 }
 
 /**
- * Returns the error for an aborted stream, because failures after an abort are not faults of the server. Otherwise
- * returns undefined.
+ * Returns the error for an aborted stream: a failure after an abort is not a fault of the server. Returns undefined if
+ * the stream was not aborted.
  */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =

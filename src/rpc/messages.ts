@@ -39,7 +39,7 @@ export function groupFromMessage(
 type GroupMessage = Pick<GroupFields, "mapping"> &
   Partial<Omit<GroupFields, "expireTime">> & { readonly expireTime?: Timestamp | undefined };
 
-/** Converts to whole milliseconds since 1970, rounded down. */
+/** Converts an expiry time to whole milliseconds since 1970, rounded down. */
 export function expireTimeOf(time: Timestamp | undefined): number | undefined {
   return time && Math.floor(timeOf(time) as number);
 }
@@ -126,7 +126,7 @@ export function groupTarget({
   return by === "userGroupId" ? { by: "id", providedId: value } : { by: "token", token: value };
 }
 
-/** Rounds down, so that the result never exceeds the requested grace period. */
+/** Converts a grace period to whole milliseconds. Rounds down, so that the result never exceeds the requested time. */
 export function graceMsOf(ttl: Duration | undefined): number | undefined {
   return ttl && Math.floor(durationMs(ttl));
 }

@@ -65,7 +65,7 @@ export class Observation {
     if (environment) metrics.environments.count(environment, bucket, reason);
     call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
-    // Log lines for all unauthenticated calls would let anyone fill the log.
+    // Without the limit of `mayLogUnknown`, unauthenticated clients could fill the log.
     const hasLine = isFault && (call.bearer !== undefined || mayLogUnknown(codeToString(error.code)));
     if (!(hasLine || logger.isLevelEnabled("debug"))) return;
     const { method } = call.received;
@@ -131,6 +131,6 @@ function groupFields({ principal, input }: CallContext, output: Message | undefi
   const response = output as NamesGroup | undefined;
   const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
   const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
-  // Validation has refused a request with a longer id.
+  // Omit a longer id, because validation has refused its request.
   return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
 }

@@ -232,22 +232,25 @@ function timesPlain(desc: DescMessage): number {
   return plain;
 }
 
-describe("the check of plain messages leaves unsupported rules to protovalidate", () => {
-  it.each(RULE_CASES.map((rules, i) => [rules[0], rules, i] as const))("%s", (_name, rules, i) => {
-    const times = timesPlain(messageType(`Case${i}`));
-    if (NEVER_PLAIN.includes(rules)) expect(times).toBe(0);
-    else expect(times).toBeGreaterThan(0);
-  });
+describe("the check of plain messages", () => {
+  it.each(RULE_CASES.map((rules, i) => [rules[0], rules, i] as const))(
+    "accepts only valid messages, and none with an unsupported rule: %s",
+    (_name, rules, i) => {
+      const times = timesPlain(messageType(`Case${i}`));
+      if (NEVER_PLAIN.includes(rules)) expect(times).toBe(0);
+      else expect(times).toBeGreaterThan(0);
+    },
+  );
 
   it.each([
-    ["a rule of the whole message", "WithCel"],
-    ["a oneof made of fields", "WithMessageOneof"],
+    ["a CEL rule of the whole message", "WithCel"],
+    ["a oneof rule of the whole message", "WithMessageOneof"],
     ["a oneof with a rule of a later version", "WithUnknownOneof"],
-  ])("%s", (_name, message) => {
+  ])("accepts no message with %s", (_name, message) => {
     expect(timesPlain(messageType(message))).toBe(0);
   });
 
-  it("a required oneof that is unset", () => {
+  it("does not accept a message whose required oneof is unset", () => {
     const isPlain = compilePlainTextCheck(messageType("WithOneof"), isIntactToken);
     expect(isPlain(create(messageType("WithOneof")))).toBe(false);
     expect(timesPlain(messageType("WithOneof"))).toBeGreaterThan(0);

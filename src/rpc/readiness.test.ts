@@ -25,7 +25,7 @@ it("runs one check of each kind for concurrent probes", async () => {
   expect(await Promise.all(results)).toEqual([true, true, false, false]);
 });
 
-it.each(["pass", "fail"] as const)("reuses the result %s of a check for keptMs", async (end) => {
+it.each(["pass", "fail"] as const)("reuses the result `%s` of a check for `keptMs`", async (end) => {
   const { readiness, waiting } = open(60_000);
   const first = readiness.is("reads");
   waiting[0]?.[end]();
@@ -34,7 +34,7 @@ it.each(["pass", "fail"] as const)("reuses the result %s of a check for keptMs",
   expect(waiting).toHaveLength(1);
 });
 
-it("checks again after keptMs, and logs only changes", async () => {
+it("checks again after `keptMs`, and logs only the first failure and the recovery", async () => {
   const { readiness, waiting, lines } = open(0);
   for (const end of ["pass", "fail", "fail", "pass", "pass"] as const) {
     const result = readiness.is("changes");

@@ -10,8 +10,8 @@ type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
 /**
- * @param further files of error details, which no service imports. If a file of the services has the same name, the
- *   further file replaces this file
+ * @param further files of error details, which no service imports. A file of `further` replaces a file of the services
+ *   with the same name
  */
 function answererOf(services: readonly DescService[], further: readonly DescFile[]) {
   const files = new Map(further.map((file) => [nameOf(file), file]));

@@ -22,7 +22,7 @@ function refusalOf(desc: DescMessage, json: string | JsonValue): ConnectError {
   } catch (cause) {
     return refusedJson(cause, desc);
   }
-  throw new Error("protobuf-es accepts it");
+  throw new Error("protobuf-es accepts the JSON");
 }
 
 describe("the error for invalid JSON", () => {
@@ -50,21 +50,26 @@ describe("the error for invalid JSON", () => {
     [UpdateUserGroupRequestSchema, "update_mask", "some_name"],
     [RotateUserGroupTokenRequestSchema, "previous_token_ttl", 300],
     [RotateUserGroupTokenRequestSchema, "previous_token_ttl", "5 minutes"],
-  ] as const)("names the field: %s, the field %s with the value %j", (desc, name, value) => {
+  ] as const)("names the invalid field: %s.%s with the value %j", (desc, name, value) => {
     const { rawMessage } = refusalOf(desc, { [name]: value as JsonValue });
     expect(rawMessage).toMatch(new RegExp(`^${name}: (?!is not of the right type)`));
   });
 
   it.each([
-    [ListEnvironmentsRequestSchema, "page_size", "few", "must be a whole number, given once"],
+    [ListEnvironmentsRequestSchema, "page_size", "few", "must be a whole number, and must occur only once"],
     [
       CreateViewerSessionRequestSchema,
       "property_keys",
       "name",
-      "must be a JSON array, its texts in well-formed Unicode, given once",
+      "must be a JSON array with only well-formed Unicode, and must occur only once",
     ],
-    [ListEnvironmentsRequestSchema, "page_token", 5, "must be a string in well-formed Unicode, given once"],
-    [ImportUserGroupsRequestSchema, "validate_only", "yes", "must be true or false, given once"],
+    [
+      ListEnvironmentsRequestSchema,
+      "page_token",
+      5,
+      "must be a string in well-formed Unicode, and must occur only once",
+    ],
+    [ImportUserGroupsRequestSchema, "validate_only", "yes", "must be true or false, and must occur only once"],
     [
       CreateApiTokenRequestSchema,
       "role",

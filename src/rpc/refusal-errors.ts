@@ -11,8 +11,8 @@ import { Observation, type Observers } from "./observation.ts";
 const MAX_TEXT = 256;
 
 /**
- * Texts of protobuf-es for refused JSON, and the texts for callers. refusal-errors.test.ts compares the texts with the
- * library.
+ * Patterns of protobuf-es' error messages for invalid JSON, each with the message for the caller.
+ * refusal-errors.test.ts tests the patterns with protobuf-es.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
   // protobuf-es and the call stack limit the nesting during decoding. Validation has a lower limit, but runs after
@@ -106,7 +106,7 @@ export function refusedError(
     case "malformed-message":
       return malformedMessage(refusal, method);
     case "protocol": {
-      // Connect's messages may quote whole headers.
+      // Connect's messages may quote whole headers, so shorten the message.
       const { code, metadata, rawMessage } = refusal.error;
       return new ConnectError(rawMessage.slice(0, MAX_TEXT).toWellFormed(), code, metadata, undefined, refusal.error);
     }
@@ -176,17 +176,17 @@ function fieldErrorOf(error: unknown) {
 
 function expectation(field: DescField | DescOneof): string {
   if (field.kind === "oneof") return `send exactly one of ${field.fields.map(({ name }) => name).join(", ")}`;
-  if (field.fieldKind === "map") return "must be a JSON object whose values are strings, given once";
+  if (field.fieldKind === "map") return "must be a JSON object whose values are strings, and must occur only once";
   if (field.enum) return `must be one of ${field.enum.values.map(({ name }) => name).join(", ")}`;
-  if (field.fieldKind === "list") return "must be a JSON array, its texts in well-formed Unicode, given once";
+  if (field.fieldKind === "list") return "must be a JSON array with only well-formed Unicode, and must occur only once";
   if (field.fieldKind === "scalar") {
-    if (field.scalar === ScalarType.BOOL) return "must be true or false, given once";
+    if (field.scalar === ScalarType.BOOL) return "must be true or false, and must occur only once";
     const isNumber = field.scalar !== ScalarType.STRING && field.scalar !== ScalarType.BYTES;
-    return `must be a ${isNumber ? "whole number" : "string in well-formed Unicode"}, given once`;
+    return `must be a ${isNumber ? "whole number" : "string in well-formed Unicode"}, and must occur only once`;
   }
   switch (field.message.typeName) {
     case "google.protobuf.Struct":
-      return "must be a JSON object, given once";
+      return "must be a JSON object, and must occur only once";
     case "google.protobuf.Duration":
       return 'must be a duration in seconds, such as "300s"';
     case "google.protobuf.Timestamp":

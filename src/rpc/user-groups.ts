@@ -45,7 +45,6 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
 
     async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
-      // Round down, so that the grace period never exceeds the requested time.
       const requestedGraceMs = graceMsOf(previousTokenTtl);
       const rotation: Rotation = {
         target: groupTarget(group),

@@ -38,7 +38,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       const { caller } = call;
       const created = {
         displayName: request.displayName,
-        // Validation requires a role.
+        // Validation has refused a request without a role.
         role: roleFromMessage(request.role) as Role,
         expireTime: request.expireTime ? expiryOf(request.expireTime, caller) : caller.expireTime,
         creator: caller.id,

@@ -28,7 +28,7 @@ type Timestamped<R> = {
   readonly [name in keyof R]: name extends `${string}Time` ? Timestamp | Extract<R[name], undefined> : R[name];
 };
 
-/** Converts the fields of a record whose names end in `Time` from milliseconds since 1970 to Timestamps. */
+/** Converts each field whose name ends in `Time`, from milliseconds since 1970 to a Timestamp. */
 export function withTimestamps<R extends object>(record: R): Timestamped<R> {
   const entries = Object.entries(record).map(([name, value]) => [
     name,

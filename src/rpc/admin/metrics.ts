@@ -17,7 +17,7 @@ export function metricsRpcs({ readHistory }: AdminDeps) {
       const { caller } = callOf(values);
       if (method !== "") {
         if (caller.environment) throw denial(caller.role, { name: "GetMetricsHistory by method" }, "root");
-        if (named) throw invalidField("method", "excludes environment: send one of them");
+        if (named) throw invalidField("method", "must be empty if environment is set");
       }
       const path = (caller.environment || named) && environmentPath(targetName(values, named));
       const history = await readHistory({

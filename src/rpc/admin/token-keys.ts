@@ -43,7 +43,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     },
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
-      // Validation requires the time.
+      // Validation has refused a request without a time, so the 0 is never used.
       await tokenKeys.retire(tokenKeyId, Math.floor(timeOf(reencryptStartTime) ?? 0));
       const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");

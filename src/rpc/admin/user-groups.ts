@@ -116,7 +116,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     },
 
-    /** Counts and logs groups whose import fails, because the call itself succeeds. */
+    /** The call succeeds even if groups cannot be imported. Counts and logs these groups. */
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, values, request.environment);

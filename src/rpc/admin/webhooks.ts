@@ -70,7 +70,7 @@ export function webhookRpcs({ environments, webhooks, webhookAllow, sendTest }: 
 
     async redeliverWebhook({ environment: named, webhookId, startTime }, { values }) {
       const environment = await targetOf(environments, values, named);
-      // Validation requires the time.
+      // Validation has refused a request without a time, so the first 0 is never used.
       const time = Math.max(timeOf(startTime) ?? 0, 0);
       return { webhook: webhookMessage(await webhooks.rewind(environment, webhookId, time, callOf(values))) };
     },
