@@ -566,7 +566,7 @@ describe("an insecure or incomplete configuration", () => {
 describe("the TLS files", () => {
   const faultsWith = (environ: Environ) => faultsOf({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY, ...environ });
 
-  it("are read", async () => {
+  it("are read into the configuration", async () => {
     const { tls } = await loadConfig({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY });
     expect(tls?.cert).toContain("-----BEGIN CERTIFICATE-----");
     expect(tls?.key).toContain("-----BEGIN PRIVATE KEY-----");

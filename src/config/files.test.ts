@@ -101,7 +101,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["0000000000000000000000", "1111111111111111111111"]);
   });
 
-  it("keep their last valid content if they are deleted, empty or invalid, with one report per change", async () => {
+  it("keep their last valid content if they are deleted, empty or invalid; each change is reported once", async () => {
     const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const path = pathOf("API_TOKENS_FILE");
     rmSync(path);

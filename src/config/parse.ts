@@ -295,7 +295,7 @@ function pem(isValid: (text: string) => boolean, content: string) {
 
 export const certificate = pem((text) => certificatesOf(text).length > 0, "a certificate in PEM");
 
-/** With an empty list, Node would trust the CAs of the system. */
+/** Refuses a file without certificates, because Node would trust the CAs of the system for an empty list. */
 export const authorities = pem((text) => certificatesOf(text).length > 0, "one or more certificates in PEM");
 
 export const privateKey = pem((text) => privateKeyOf(text) !== undefined, "a private key in PEM without a passphrase");

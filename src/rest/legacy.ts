@@ -97,7 +97,7 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
 /** Fields that control the dashboard. The session contains these fields as claims for the dashboard host. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
-/** Creates a viewer session for the dashboard `embed_id`, with at most the maximum lifetime. */
+/** Creates a viewer session for the dashboard `embed_id`. The session lasts at most `maxSeconds`. */
 function sessionMethod(maxSeconds: number): EndpointMethod {
   return jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);
@@ -107,7 +107,7 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
       user_group_id: requiredText(body, "provided_id"),
       audience: requiredText(body, "embed_id"),
       ttl: `${Math.min(secondsOf(expiration), maxSeconds)}s`,
-      // The hosted service calls the origin a domain.
+      // The hosted service calls the origin a domain, so the value may have no scheme.
       ...(origin !== undefined && { origin: isDomain(origin) ? `https://${origin}` : origin }),
       ...(Object.keys(claims).length > 0 && { claims }),
     });

@@ -171,7 +171,7 @@ function queryObject(name: string, text: string): JsonObject {
  */
 export function common({ teamId, token, name, providedId, expireTime, suspension }: UserGroup) {
   return {
-    // Team ids are below 2^53.
+    // Team ids are below 2^53, so a JSON number is exact.
     team_id: Number(teamId),
     token,
     name,
@@ -207,7 +207,7 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagOf(condition.trim());
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // After a request with an empty key, a client would assume that a retry is safe.
+    // Refuse an empty key. Otherwise the client would assume that it can safely repeat this request.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });

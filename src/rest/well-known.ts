@@ -23,7 +23,7 @@ const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.j
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };
-  /** The number of requests that wait for the store. These requests do not count as calls in flight. */
+  /** The number of requests that wait for the store. `MAX_CALLS` does not limit them, so `MAX_KEY_REQUESTS` does. */
   let waiting = 0;
 
   const documentsOf = async (environment: EnvironmentName) => {

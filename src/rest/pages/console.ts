@@ -1,6 +1,4 @@
-/*
- * The endpoints of the console. The build bundles console.css and the script from packages/console/src/main.tsx.
- */
+/* The endpoints of the console. The build bundles console.css and the script from packages/console/src/main.tsx. */
 import { readFile } from "node:fs/promises";
 import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
