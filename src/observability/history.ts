@@ -66,9 +66,7 @@ export interface Sample {
 }
 
 export interface HistoryQuery {
-  /** Selects the calls of this method. */
   readonly method?: string | undefined;
-  /** Selects the calls of the environment with this number. */
   readonly environmentNumber?: number | undefined;
   /** Selects the calls of environments with this name and tag. */
   readonly environmentPath?: string | undefined;

@@ -53,7 +53,7 @@ interface LogOptions {
   readonly write?: (line: string) => void;
 }
 
-/** Matches tokens of this service, even if truncated or with a suffix. The first group is the kind, `t` or `k`. */
+/** Matches tokens of this service, even if truncated or with a suffix. The capture group is the kind, `t` or `k`. */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
 /** Matches viewer sessions and other JWTs in a text, in linear time. */
@@ -127,7 +127,7 @@ function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
     if (typeof value === "string") return redactText(value);
     if (Array.isArray(value)) return value.map(redact);
     if (typeof value !== "object" || value === null) return value;
-    // The other properties of an error may contain secrets.
+    // Omit the other properties of an error, because they may contain secrets.
     if (value instanceof Error) return redact(errorFields(value));
     return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, redact(field)]));
   };

@@ -53,7 +53,7 @@ export class Metrics {
   );
   readonly #overloaded = this.#counter(
     "ugs_overloaded_total",
-    "Calls refused by a busy worker, by environment if the caller is known, and by cause: queue-full, waited-too-long, deadline-exceeded, too-many-bodies or too-many-streams",
+    "Calls that a busy worker refused. Labels: environment (if the caller is known) and cause (queue-full, waited-too-long, deadline-exceeded, too-many-bodies or too-many-streams)",
     "cause",
     "environment",
   );

@@ -1,9 +1,4 @@
-/**
- * Limits the frequency of an action, by key.
- *
- * @param intervalMs the interval, in milliseconds
- * @returns a function that returns true at most once per interval for each key
- */
+/** Limits how often an action runs. The returned function returns true at most once per interval for each key. */
 export function oncePer(intervalMs: number): (key: string) => boolean {
   const doneAt = new Map<string, number>();
   return (key) => {

@@ -91,7 +91,6 @@ export function increase(values: Values, column: string, by: number): void {
 interface Source {
   /** Returns counts since the start of the process, by scope. */
   totals(): Promise<{ readonly [scope: string]: Values }>;
-  /** Returns current values, by scope. */
   current(queueLength: number): { readonly [scope: string]: Values };
   readonly environments: Pick<EnvironmentCounts, "take">;
 }

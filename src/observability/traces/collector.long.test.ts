@@ -72,7 +72,7 @@ it.each([429, 503])("retries after status %i at the time in Retry-After", async 
   expect(lost).toEqual({});
 });
 
-it.each([429, 503])("drops spans if the collector returns %i for too long", async (status) => {
+it.each([429, 503])("drops spans if the collector returns %i with a Retry-After of an hour", async (status) => {
   const collector = await newCollector(() => ({ status, headers: { "retry-after": "3600" } }));
   const { endSpans, close, lost, errors } = newSender(collector.url);
   endSpans(4);
@@ -82,7 +82,7 @@ it.each([429, 503])("drops spans if the collector returns %i for too long", asyn
   await close();
 });
 
-it("keeps a limited number of spans if the collector does not answer, and shuts down in time", async () => {
+it("keeps at most 2,048 spans if the collector does not answer, and still shuts down", async () => {
   const collector = await newCollector(() => new Promise(() => {}));
   const { endSpans, close, lost, errors } = newSender(collector.url);
   endSpans(10_000);
@@ -125,7 +125,7 @@ it.each([
   expect(lost).toEqual({ export: 1000 });
 });
 
-it("shuts down in time and closes its connections while a response arrives byte by byte", async () => {
+it("shuts down and closes its connections while a response arrives byte by byte", async () => {
   const trickling = await newTricklingCollector("HTTP/1.1 200 OK\r\nx-trickles: ");
   const { endSpans, close, lost, errors } = newSender(trickling.url);
   endSpans(10);
@@ -135,7 +135,7 @@ it("shuts down in time and closes its connections while a response arrives byte 
   await waitFor("its connection is closed", () => trickling.connections() === 0);
 });
 
-it("shuts down in time without a collector", async () => {
+it("shuts down and reports the lost spans if no collector listens", async () => {
   const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${await freePort()}`);
   endSpans(10);
   await close();

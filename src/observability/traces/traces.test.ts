@@ -97,7 +97,7 @@ describe("the span of a call", () => {
     const { collector, traces } = await newTraces();
     traces.begin({ ...START, protocol })?.end({ code: 5, codeName: "not_found" });
     await traces.close();
-    // An error of the caller is not a server error.
+    // Only a server error sets the status of the span.
     expect(collector.spans()).toMatchObject([{ attributes: { ...attributes, "error.type": "not_found" }, status: 0 }]);
   });
 

@@ -22,7 +22,7 @@ const CALLERS_PER_SECOND = 1000;
 /** The maximum number of spans of unauthenticated calls per second. A low rate leaves room for other calls. */
 const UNAUTHENTICATED_PER_SECOND = 10;
 
-/** The maximum number of round trips of one call that get a span. An import makes thousands of round trips. */
+/** The maximum number of spans for the round trips of one call. An import makes thousands of round trips. */
 const MAX_ROUND_TRIPS = 64;
 
 /** Data of a call at its start. No field may contain a secret. */
@@ -106,7 +106,7 @@ export class Traces {
   readonly #onLost: OnLost;
 
   constructor({ version, tls, onLost, onFault }: TracesOptions) {
-    // The collector reports failed exports.
+    // Ignore errors here, because `Collector` reports failed exports.
     setGlobalErrorHandler(() => {});
     const ignore = () => {};
     // OpenTelemetry drops malformed attributes of the resource, and reports this only for debugging.
@@ -202,7 +202,7 @@ export class CallTrace {
 
   /** Adds a round trip that has just ended. The span contains neither the request nor the response. */
   readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
-    // The code of a call may continue after its deadline.
+    // The code of a call may continue after the deadline, when its span has already ended.
     if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
     const end = this.#clockOffset + performance.now();
     const attributes = { "db.system.name": "redis", "db.operation.name": operation };
