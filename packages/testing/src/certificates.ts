@@ -14,7 +14,7 @@ export interface Certificates {
   readonly folder: string;
   /** The CA that signs `server` and `client`. */
   readonly ca: Certificate;
-  /** For the address 127.0.0.1. */
+  /** A certificate for the address 127.0.0.1. */
   readonly server: Certificate;
   readonly client: Certificate;
   /** A certificate with the same name as `client`, but signed by another CA. */
@@ -34,7 +34,7 @@ function signedBy({ certFile, keyFile }: Certificate): string[] {
   return ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=critical,CA:FALSE"];
 }
 
-/** Creates another server certificate for 127.0.0.1. @param name the name of the files and of the subject */
+/** Creates another server certificate for 127.0.0.1. @param name base name of both files, and name of the subject */
 export function makeServerCertificate({ folder, ca }: Pick<Certificates, "folder" | "ca">, name: string): Certificate {
   return make(folder, name, name, [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]);
 }

@@ -26,7 +26,7 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/** Returns the items of all lists in a section, without backticks: the text before the first colon, and the text after it. */
+/** Returns, for each list item of a section, the text before and after the first colon. Backticks are removed. */
 export function itemsOf(document: string, section: string): [name: string, text: string][] {
   const items = sectionOf(document, section)
     .replaceAll("`", "")
@@ -58,8 +58,8 @@ export function figuresOf(text: string): number[] {
 }
 
 /**
- * Returns the rows of all tables and the items of all lists in a section: the text of the first cell or before the first
- * colon, then the numbers of the other text.
+ * Returns one array for each table row and each list item of a section. `what` is the first cell, or the text before
+ * the first colon. `figures` are all numbers in the remaining text.
  */
 export function figuresByRow(document: string, section: string): [what: string, ...figures: number[]][] {
   return [...rowsOf(document, section), ...itemsOf(document, section)].map(([what = "", ...cells]) => [

@@ -55,7 +55,7 @@ export function openHttp2(url: string): ClientHttp2Session {
   return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
 }
 
-/** Waits until the server answers a PING, and so has read all earlier frames. @throws if the connection ends */
+/** Waits until the server answers a PING. It has then read all earlier frames. @throws if the connection ends */
 export async function pinged(session: ClientHttp2Session): Promise<void> {
   // Node cancels PINGs of a connection that is not ready yet.
   if (session.connecting) await once(session, "connect");
@@ -118,9 +118,9 @@ export interface RawAnswer {
 /**
  * Sends bytes over TCP and returns the received bytes.
  *
- * @param isEnough receives the bytes so far, and returns true to end the read. Default: reads until the server closes
- * the connection
- * @param patienceMs timeout, in milliseconds
+ * @param isEnough receives all bytes so far, and returns true to end the read. By default, the read ends when the
+ * server closes the connection
+ * @param patienceMs time after which the read ends, and `ended` is false
  */
 export async function rawBytes(
   url: string,

@@ -80,7 +80,7 @@ export interface ReceivedFrame {
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** Returns the frames that are complete with the new bytes. */
+  /** Returns the frames that the new bytes complete. */
   push(chunk: Buffer): ReceivedFrame[] {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const frames: ReceivedFrame[] = [];

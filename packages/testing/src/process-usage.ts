@@ -46,7 +46,7 @@ export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Waits until a process uses almost no CPU time, so that it has processed all its input. */
+/** Waits until a process uses almost no CPU time. By then, the process has processed all its input. */
 export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
   let last = cpuMsOf(pid);
   await waitFor(
@@ -63,8 +63,8 @@ export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
 }
 
 /**
- * Collects a server's garbage. Returns the server's resident memory in bytes, without unused heap, of which V8 keeps
- * about 50 MiB. The server must have been started with `collectable`.
+ * Collects a server's garbage. Returns the server's resident memory in bytes, without unused heap. V8 keeps about
+ * 50 MiB of unused heap. The server must have been started with `collectable`.
  */
 export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" | "signal">): Promise<number> {
   const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)}/g)];

@@ -35,7 +35,7 @@ export interface ProcessOptions {
 
 const running = new Set<ChildProcess>();
 
-// Vitest ends its workers with SIGTERM. A worker that exits also kills its servers, for example the shared servers.
+// Vitest ends its workers with SIGTERM. When a worker exits, it kills all processes that it has started.
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
@@ -56,7 +56,7 @@ export function startProcess(
   child.once("exit", () => running.delete(child));
   let text = "";
   for (const stream of [child.stdout, child.stderr]) {
-    // A character can be split between two chunks.
+    // A chunk can end within a character, so the stream must decode the chunks.
     stream.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
     });
@@ -84,8 +84,8 @@ export function startProcess(
 }
 
 /**
- * Returns environment variables for a Node process. On each SIGUSR2, the process moves its clock ahead by `stepMs`, and
- * then prints the total.
+ * Returns environment variables for a Node process. On each SIGUSR2, the process moves its clock ahead by `stepMs`. It
+ * then prints by how much its clock is ahead.
  */
 export function movableClock(stepMs: number): { readonly [name: string]: string } {
   const script = `${ROOT}/packages/testing/src/move-clock.js`;

@@ -12,7 +12,7 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Whether this run tests only some of the faults and attacks, and shortens the faults. */
+    /** If true, this run tests only some of the faults and attacks, and each fault is shorter. */
     isShort: boolean;
   }
 }

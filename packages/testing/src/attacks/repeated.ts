@@ -75,7 +75,7 @@ export async function crowd(
   return { requests: connections * 100, connections, outcome: `${left} left open` };
 }
 
-/** Requests responses on 20 connections, and never opens a flow-control window for them. */
+/** Sends requests on 20 connections. The flow-control windows stay closed, so the server cannot send the responses. */
 export function unread(target: Target, askOnce: (http2: Http2Wire) => Promise<unknown>): Promise<Effort> {
   return crowd(20, () => target.http2({ window: 0, reads: false }), askOnce);
 }
