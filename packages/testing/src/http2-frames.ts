@@ -1,4 +1,3 @@
-/** The connection preface (RFC 9113, 3.4). */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /** Frame types (RFC 9113, 6). */
@@ -18,7 +17,6 @@ export const FRAME = {
 /** Frame flags. END_STREAM and ACK share a bit. */
 export const FLAG = { endStream: 1, ack: 1, endHeaders: 4, padded: 8, priority: 0x20 } as const;
 
-/** Builds a frame (RFC 9113, 4.1). */
 export function frame(type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
   const head = Buffer.alloc(9);
   head.writeUIntBE(payload.byteLength & 0xffffff, 0, 3);
@@ -76,7 +74,6 @@ export interface ReceivedFrame {
   readonly payload: Buffer;
 }
 
-/** Splits a received byte stream into frames. */
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 

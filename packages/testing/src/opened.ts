@@ -35,7 +35,6 @@ export async function newListener(server: Server, scheme: "http" | "https" = "ht
   return url;
 }
 
-/** Creates an empty folder, and deletes it after the test. */
 export function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "ugs-test-"));
   closeLater(() => rmSync(folder, { recursive: true, force: true }));
