@@ -27,7 +27,6 @@ export const ADMIN_CLIENTS: readonly AdminClientOptions[] = [
   { name: "gRPC by grpc-js", protocol: "grpc", httpVersion: "2", binary: true, isGrpcJs: true },
 ];
 
-/** Opens a transport. The result also contains a function that closes the transport's connections. */
 export function openAdminTransport(url: string, { isGrpcJs = false, ...options }: Omit<AdminClientOptions, "name">) {
   return isGrpcJs ? openGrpcJsTransport(url) : openTransport(url, options);
 }
@@ -77,7 +76,7 @@ export function customerOf({ environment }: { readonly environment: string }) {
 
 export const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 
-/** Creates an API token in the environment `NAME/Customer` of a server. */
+/** Creates an API token in the customer environment of a server. */
 export async function issueToken(server: { readonly url: string; readonly environment: string }, role: RoleName) {
   const request = { environment: customerOf(server), displayName: `of role ${role}`, role: ROLE_VALUES[role] };
   const { token, apiToken } = await adminOf(server.url).createApiToken(request);
@@ -85,8 +84,8 @@ export async function issueToken(server: { readonly url: string; readonly enviro
 }
 
 /**
- * Sets the expiry time of an API token of `NAME/Customer` to one second from now. On a busy machine, this time may be
- * over before the call arrives. In this case, the function tries again.
+ * Sets the expiry time of an API token in the customer environment to one second from now. On a busy machine, this time
+ * may be over before the call arrives. In this case, the function tries again.
  *
  * @returns the expiry time
  */

@@ -1,6 +1,5 @@
 import { build } from "esbuild";
 
-/** Bundles a TypeScript module for a browser. */
 export async function bundleForBrowser(entry: string): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [entry],

@@ -52,7 +52,6 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
   };
 }
 
-/** A server with a single page. */
 export interface PageServer {
   readonly origin: string;
   close(): Promise<void>;
@@ -84,7 +83,7 @@ export async function servePage(script: string): Promise<PageServer> {
 
 /**
  * Stops the installed clock of a page at a time 10 s in the future. Then only the test moves the clock. On a busy
- * machine, a nearer time could be over before the call.
+ * machine, a nearer time could be in the past when Chromium receives the command.
  */
 export async function stopClock(page: Page): Promise<void> {
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));

@@ -9,8 +9,8 @@ export interface ClientRow {
   readonly name: string;
   readonly protocol: ClientProtocol;
   /**
-   * Whether a GET can have many or long fields. False with fetch, which sends the fields in the query string, whose
-   * length is limited.
+   * Whether a GET can have many or long fields. False with fetch, because fetch sends the fields in the query string,
+   * and the length of a URL is limited.
    */
   readonly longGets: boolean;
   readonly open: (url: string) => ServiceClient;

@@ -99,7 +99,7 @@ export async function openConsole(
         wanted,
       );
       if (isThere) return;
-      // After the page has rendered the element again, the handle is outdated. The new look-up is slow in a long table.
+      // A look-up is slow in a long table, so it is repeated only after the page has replaced the element.
       if (!isShown) wanted = await locator.elementHandles();
       await page.keyboard.press("Tab");
     }
@@ -120,7 +120,7 @@ export async function openConsole(
     },
     async choose(label, text) {
       await tested.tabTo("combobox", label);
-      // Typing a name would restart the search after each pause. So the test uses the arrow keys.
+      // The browser would restart its search for a typed name after each pause, so the test presses arrow keys.
       await page.keyboard.press("Home");
       const chosen = page.locator(":focus").locator("option:checked");
       await waitFor(`${text} is selected`, async () => {
@@ -130,8 +130,8 @@ export async function openConsole(
     },
     async press(role, name) {
       await tested.tabTo(role, name);
-      // The next step must not act on the previous page. This listener was added after the listener of the console, so
-      // it also runs later.
+      // The next step must not act on the previous page. The console added its listener first. So when this listener
+      // runs, the console has shown the new page.
       const followed = await page.evaluateHandle(() => ({
         isDone: new Promise<void>((resolve) => addEventListener("hashchange", () => resolve(), { once: true })),
       }));
@@ -207,7 +207,6 @@ export async function readUntil(page: Page, reading: keyof typeof READINGS, show
   });
 }
 
-/** Returns the violations of WCAG 2.2 AA that axe-core finds on a page. */
 async function violationsOf(page: Page, run: RunOptions): Promise<string[]> {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
   await waitFor("the page has finished reading", async () => (await page.getByText("Reading …").count()) === 0);

@@ -6,8 +6,8 @@ import { MASTER } from "./redis-sentinel.ts";
 const GIVEN_UP_MS = 6000;
 
 /**
- * Replaces a healthy master by a planned failover. If Redis cancels the failover, repeats it. On a busy machine, the
- * replica may not catch up within the 5 s that a Cluster allows.
+ * Makes a replica the master through a planned failover, and repeats the failover if Redis cancels it. On a busy
+ * machine, the replica may not catch up within the 5 s that a Cluster allows.
  */
 export async function planFailover(ask: () => Promise<void>, isReplaced: () => Promise<boolean>): Promise<void> {
   let askAgainAt = 0;
@@ -21,7 +21,6 @@ export async function planFailover(ask: () => Promise<void>, isReplaced: () => P
   });
 }
 
-/** Runs the failover script for operators of Sentinels. */
 export async function failOverByScript(url: string, master = MASTER): Promise<{ code: number | null; output: string }> {
   const [, sentinel = ""] = /:\/\/([^,/]+)/.exec(url) ?? [];
   const script = startProcess(["scripts/sentinel-failover.sh", sentinel, master]);

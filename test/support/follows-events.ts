@@ -6,9 +6,9 @@ import { ADMIN_ENV, adminOf, newName } from "./admin.ts";
 import { newRedis, newServer } from "./opened.ts";
 
 /**
- * Expects a client program to print each event as `event TYPE GROUP`, even if the service is killed. If the program's
- * API token is revoked, the program must print `error REASON`. For a response without an event, the program must print
- * `cursor`.
+ * Expects a client program to print each event as `event TYPE GROUP`, also after the service was killed and restarted.
+ * If the program's API token is revoked, the program must print `error REASON`. For a response without an event, the
+ * program must print `cursor`.
  */
 export async function followsEvents(start: (url: string, token: string) => RunningProcess): Promise<void> {
   const redis = await newRedis();
@@ -21,7 +21,7 @@ export async function followsEvents(start: (url: string, token: string) => Runni
   const importGroup = (providedId: string) =>
     admin.importUserGroups({ environment, userGroups: [{ providedId, name: "x" }] });
   const program = start(server.url, token);
-  const prints = (text: string) => waitFor(`it prints ${text}`, () => program.output().includes(`${text}\n`));
+  const prints = (text: string) => waitFor(`the program prints ${text}`, () => program.output().includes(`${text}\n`));
   await prints("cursor");
   await importGroup("a");
   await prints("event user_group.created a");

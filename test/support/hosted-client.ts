@@ -4,7 +4,7 @@ interface HostedUserGroup {
   readonly token: string;
 }
 
-/** A response of the hosted service. Each call sets some of these fields. */
+/** A response of the hosted service. Each response contains only the fields of its call. */
 interface Answer {
   readonly success: number;
   readonly new_customer?: boolean;
@@ -42,7 +42,7 @@ const CALLS = {
 /** A client of the hosted service, based only on the service's public documents (https://docs.explo.co/api-reference). */
 export type HostedClient = { readonly [call in keyof typeof CALLS]: (body: object) => Promise<Answer> };
 
-/** Creates a client. @param slash end of each path, because the documents contain paths with and without "/" */
+/** @param slash end of each path, because the documents contain paths with and without a final "/" */
 export function hostedClient(baseUrl: string, token: string, slash = "/"): HostedClient {
   const calls = Object.entries(CALLS).map(([call, [method, path]]) => {
     const send = async (body: object): Promise<Answer> => {

@@ -14,7 +14,7 @@ const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
 /**
  * Runs MONITOR on a Redis. Uses a socket, because ioredis fails if the packet of the first reply also contains a
- * command.
+ * monitored command.
  */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");

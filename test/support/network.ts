@@ -4,7 +4,7 @@ import { listen } from "@user-group-service/testing/wait";
 /** Name of every client that does not connect from the address of a node. */
 export const CLIENT = "client";
 
-/** A proxy in front of a node, to which all other nodes and clients connect. */
+/** A proxy in front of a node. All other nodes and all clients connect to this proxy. */
 export interface Link {
   readonly port: number;
   /** Sets the port of the node. Until this call, connections wait. */
@@ -60,7 +60,7 @@ export class Network {
     return { port: await listen(server), leadTo: ready };
   }
 
-  /** Blocks all traffic between the pairs that `isCut` selects. Data waits, as in a network partition. */
+  /** Blocks all traffic between the two nodes of each pair that `isCut` selects. Data waits, as in a partition. */
   cut(isCut: (one: string, other: string) => boolean): void {
     this.#isBlocked = (one, other) => isCut(one, other) || isCut(other, one);
     for (const connection of this.#connections) this.#flow(connection);

@@ -57,7 +57,6 @@ export const [newProxy, suiteProxy] = opening(openRedisProxy, (proxy) => proxy.c
 
 export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
 
-/** Connects to all nodes of a Cluster, like an operator. */
 export const [, suiteClusterOperator] = opening(clusterOperator, (operator) => operator.disconnect());
 
 export function newServerProcess(options: ServerOptions): ServerProcess {
@@ -74,7 +73,6 @@ export async function newStoreClient(
   return client;
 }
 
-/** Connects to Redis like an operator. */
 export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
   const operator = new Redis(url).on("error", () => {});
   closeLater(() => operator.disconnect());
@@ -112,7 +110,7 @@ export function sharedServer(options: SharedOptions = {}): TestServer {
   );
 }
 
-/** Starts a server for several suites. @returns the same server once for each set of environments */
+/** Starts a server for several suites. @returns the same server several times, each time with other environments */
 async function startShared(options: SharedOptions): Promise<TestServer[]> {
   const all = Array.from({ length: SUITES_PER_SERVER }, newEnvironments);
   const env = { ...ADMIN_ENV, API_TOKENS: all.map(apiTokensOf).join(",") };
@@ -120,7 +118,7 @@ async function startShared(options: SharedOptions): Promise<TestServer[]> {
   return all.map((environments) => ({ ...server, ...environments }));
 }
 
-/** Adds a timeout of the store for a busy machine, unless the test has set one. */
+/** Sets a long Redis timeout for busy machines, unless the options set a timeout. */
 export function patient(options: ServerOptions): ServerOptions {
   return { ...options, env: { REDIS_TIMEOUT: "10s", ...options.env } };
 }

@@ -28,7 +28,7 @@ export async function waitForSubscriptions(redis: Redis, count: number): Promise
   await waitFor(`${count} workers have subscribed`, async () => (await subscribed()) === count);
 }
 
-/** Returns the URL of a server's port for operators. The server must have METRICS_PORT. */
+/** Returns the URL of a server's port for operators. The server must have been started with METRICS_PORT. */
 export function metricsUrlOf(server: Pick<TestServer, "log">): string {
   return String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
 }
@@ -45,8 +45,8 @@ export async function metricOf(server: Server, ...of: Parameters<Metrics>): Prom
 export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
 
 /**
- * Returns metrics that a server without `WORKERS` has collected after this call. The server caches its metrics for a
- * quarter of a second.
+ * Returns metrics that are newer than the call. The server caches metrics for a quarter of a second, so this function
+ * waits for new ones. The server must run without `WORKERS`.
  */
 export async function metricsTextOf({ url }: Server): Promise<string> {
   const read = async () => (await http1(url, "/metrics")).body.toString();
@@ -57,7 +57,7 @@ export async function metricsTextOf({ url }: Server): Promise<string> {
   });
 }
 
-/** Reads metrics that a server without `WORKERS` has collected after this call. */
+/** Like `metricsTextOf`, but parses the metrics. */
 export async function metricsOf(server: Server): Promise<Metrics> {
   const lines = (await metricsTextOf(server)).split("\n");
   return (name, labels) => {

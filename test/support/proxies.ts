@@ -5,7 +5,7 @@ import { newFolder, newProcess } from "@user-group-service/testing/opened";
 import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 
-/** Returns the URL at which a proxy serves a port of its configuration in `deploy/`. */
+/** Converts a port in the proxy's configuration file in `deploy/` to the URL of the running proxy. */
 export type Listening = (port: number) => string;
 
 export async function newNginx(program: string, ...urls: readonly string[]): Promise<Listening> {
@@ -56,7 +56,7 @@ export async function waitUntilListening(url: string): Promise<void> {
   });
 }
 
-/** Reads a configuration from `deploy/`, and replaces its ports by free ports and by the ports of the servers. */
+/** Reads a configuration from `deploy/`. Connects the proxy to `urls`, and lets the proxy listen on free ports. */
 async function settings(path: string, urls: readonly string[]) {
   const ports = new Map(["8080", "8090"].map((port, i) => [port, new URL(urls[i % urls.length] ?? "").port]));
   let text = readFileSync(join(ROOT, "deploy", path), "utf8");

@@ -33,7 +33,7 @@ export interface ClusterOptions {
   /** Time without an answer after which a replica replaces its master, in milliseconds. Default 5000. */
   readonly nodeTimeoutMs?: number;
   readonly argsOf?: (node: number) => readonly string[];
-  /** Simulated network between the nodes, whose names are `node 0` and so on. Default: direct connections. */
+  /** Simulated network, which names the nodes `node 0`, `node 1` and so on. Default: direct connections. */
   readonly network?: Network | undefined;
 }
 

@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 import type { TestRedis } from "./redis.ts";
 
-/** A proxy between a client and Redis that can delay and cut off commands. */
+/** A proxy between a client and Redis that can delay commands and break connections. */
 export interface RedisProxy {
   readonly url: string;
   /**
@@ -14,7 +14,7 @@ export interface RedisProxy {
   allow(trips: number): void;
   /** Delays the first request that contains a text, and all later requests, until `allow`. */
   holdFrom(text: string): void;
-  /** Breaks the connection instead of forwarding the `nth` response of a script. Redis receives all requests. */
+  /** Breaks the connection instead of forwarding the `nth` next response to a script. Redis receives all requests. */
   cutReply(nth: number): void;
   /**
    * Connects new clients to another port, like a failover behind a host name. Open connections stay connected to the

@@ -14,7 +14,7 @@ export interface TestSentinels {
   /** Makes the Sentinels replace the healthy master. */
   failOver(): Promise<void>;
   killSentinels(): Promise<void>;
-  /** Waits until all Sentinels agree, and until the master has all running replicas. */
+  /** Waits until all Sentinels agree on the master, and until all running replicas are connected to it. */
   whole(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -25,8 +25,8 @@ export interface SentinelOptions {
   readonly password?: string | undefined;
   readonly args?: readonly string[];
   /**
-   * Simulated network between nodes and Sentinels, whose names are `node 0`, `sentinel 0` and so on. Sentinels connect
-   * to each other directly. Default: only direct connections.
+   * Simulated network, which names the nodes and Sentinels `node 0`, `sentinel 0` and so on. Sentinels connect to each
+   * other directly. Default: only direct connections.
    */
   readonly network?: Network | undefined;
 }

@@ -12,7 +12,7 @@ export interface TestRedis {
   readonly port: number;
   readonly folder: string;
   isRunning(): boolean;
-  /** Kills the process, whose port stays reserved for `restart`. */
+  /** Kills the process. Its port stays reserved for `restart`. */
   kill(): Promise<void>;
   /**
    * Starts the process again after `kill`, with the same port and folder.
@@ -26,7 +26,6 @@ export interface TestRedis {
   stop(): Promise<void>;
 }
 
-/** Returns the path of redis-server, or undefined if redis-server is not installed. */
 export function findRedisServer(): string | undefined {
   return onPath("redis-server");
 }
@@ -45,7 +44,7 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
  * Starts redis-server on a free port in a new folder, and waits until it responds. The server stops at the end of this
  * process at the latest.
  *
- * @param argsFor returns the arguments
+ * @param argsFor returns the arguments of redis-server
  * @param password password with which the test connects
  * @throws if redis-server is not installed
  */

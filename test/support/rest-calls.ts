@@ -22,7 +22,6 @@ export function restCalls(server: TestServer) {
     });
   }
 
-  /** Expects a successful response, and returns its body. */
   async function ok(answer: Promise<HttpAnswer>): Promise<Success> {
     const { status, body, json } = await answer;
     expect(status, body.toString()).toBe(200);

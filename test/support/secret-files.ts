@@ -11,7 +11,6 @@ export interface MountedSecrets {
   swap(changed: { readonly [name: string]: string }): void;
 }
 
-/** Mounts secrets, and deletes them after the test. */
 export function mountSecrets(initial: { readonly [name: string]: string }): MountedSecrets {
   const folder = newFolder();
   let texts = initial;

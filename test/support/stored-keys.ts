@@ -10,7 +10,6 @@ import {
   groupKey,
 } from "../../src/store/keys.ts";
 
-/** Returns the Redis key of an issued API token's record. */
 export async function keyOfApiToken(redis: Pick<Redis, "hget">, token: string): Promise<string> {
   const number = environmentNumberOf(token) ?? 0;
   return apiTokenKey(number, (await redis.hget(apiTokensKey(number), apiTokenDigest(token))) ?? "");
@@ -33,7 +32,7 @@ export async function listedNumbers(
   return members.map((member) => fromMember(member).number);
 }
 
-/** Returns the Redis key of a group in the environment `NAME/Customer` of a server. */
+/** Returns the Redis key of a group in the customer environment of a server. */
 export async function groupKeyOf(
   redis: Pick<Redis, "zrangebylex">,
   server: { readonly environment: string },

@@ -32,8 +32,8 @@ export function todayKey({ number }: Environment, stream: "events" | "updates" =
 }
 
 /**
- * Sets the version of the last change. If this version is in the future, the store's clock appears to have been set
- * back.
+ * Sets the version of the last change, in microseconds since 1970. If this time is in the future, the store's clock
+ * appears to have been set back.
  */
 export async function setLastVersion(redis: ScriptedRedis, { number }: Environment, version: number): Promise<void> {
   await redis.hset(environmentKey(number), "version", String(version));
@@ -61,7 +61,7 @@ function isEvents(key: string): boolean {
   return /:(?:events|updates):\d+$/.test(key);
 }
 
-/** Replaces the encrypted token of a group by the token of another group, so that it cannot be decrypted. */
+/** Replaces the encrypted token of a group with a changed token of another group, so that the decryption fails. */
 export async function damageToken(redis: ScriptedRedis, { number }: Environment, id: string, other: string) {
   const token = (await redis.hget(groupKey(number, other), FIELD.token)) ?? "";
   await redis.hset(groupKey(number, id), FIELD.token, `A${token.slice(1)}`);

@@ -22,7 +22,6 @@ export interface Receiver {
 /** Responds to a request. The response may be late, or may never be sent. */
 export type Answer = (message: ReceivedMessage, response: ServerResponse, path: string) => unknown;
 
-/** Opens an endpoint on a free port of 127.0.0.1, and closes the endpoint after the test. */
 export async function newReceiver(answer: Answer = (_, response) => response.writeHead(204).end()): Promise<Receiver> {
   const received = new Map<string, ReceivedMessage[]>();
   const [open, most] = [new Map<string, number>(), new Map<string, number>()];

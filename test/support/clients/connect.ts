@@ -62,7 +62,6 @@ export function clientOver({ transport, close }: ReturnType<typeof openTransport
   };
 }
 
-/** Opens a connect-node transport. The result also contains a function that closes the transport's connections. */
 export function openTransport(url: string, options: ConnectClientOptions): { transport: Transport; close: () => void } {
   const { protocol, httpVersion, binary, gzip } = options;
   const agent = new Agent({ keepAlive: true });

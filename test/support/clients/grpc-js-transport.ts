@@ -66,7 +66,7 @@ function metadataOf(header: HeadersInit | undefined): Metadata {
   return metadata;
 }
 
-/** Converts a grpc-js error to a ConnectError, as Connect converts gRPC trailers. */
+/** Converts a grpc-js error to the ConnectError that Connect would create from the same gRPC trailers. */
 function connectError({ code, details, metadata }: ServiceError, header: Headers): ConnectError {
   const trailer = new Headers(header);
   copy(metadata, trailer);

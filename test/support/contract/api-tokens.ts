@@ -51,7 +51,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   const listed = async (environment: Environment) =>
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   /**
-   * Sets the expiry time of a token to a moment from now. On a busy machine, the token may expire before the update.
+   * Sets the expiry time of a token to 300 ms from now. On a busy machine, this time may be over before the update.
    */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
@@ -85,7 +85,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await store().find({ ...ref, number: ref.number + 1 })).toBeUndefined();
     });
 
-    it("are invalid from the start of the deletion of their environment", async () => {
+    it("become invalid when the deletion of their environment begins", async () => {
       const { environment, ref } = await create();
       for (let i = 0; i < 3; i++) await create({}, environment);
       const deleted = newListener();
@@ -150,7 +150,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
           );
         },
       ],
-    ])("can be revoked by a call for their issuer, even if the issuer %s", async (_, end) => {
+    ])("can be revoked with the id of their issuer, even if the issuer %s", async (_, end) => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const middle = await create({ creator: top.apiToken.id }, environment);
@@ -401,7 +401,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       }
     });
 
-    it("stay unchanged if a worker ends before a change, and no other key changes", async () => {
+    it("stay unchanged, like all other keys, if a worker exits before its change", async () => {
       const { environment, apiToken, token } = await create();
       const before = await contents(redis(), environment);
       const failing = (script: { readonly name: string }) => testApiTokens(failingAt(client(), script.name));

@@ -290,7 +290,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       await fails(late.list([listed(environment)], {}, page), AuditEventsExpired);
     });
 
-    it("reports an error if the limit has removed events of the next page", async () => {
+    it("reports an error if the limit on updates has removed events of the next page", async () => {
       const { environment } = await withGroup();
       const update = (audit: Audit) => (_: unknown, i: number) =>
         store({ audit }).update(environment, "a", { name: `${audit === AUDIT} ${i}` });
@@ -304,7 +304,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       await fails(rest(), AuditEventsExpired);
     });
 
-    it("drops only the oldest updates beyond the limit, and reports their number", async () => {
+    it("drops only the oldest updates beyond the limit, and reports the number of dropped updates", async () => {
       const environment = await newEnvironment();
       const dropped: [name: string, count: number][] = [];
       const onDropped = ({ name }: { readonly name: string }, count: number) => dropped.push([name, count]);

@@ -36,7 +36,7 @@ export interface ContractContext {
   many(count: number): number;
   /** Changes that replace the token of the group `a`: the name of each change, and a function that makes the change. */
   readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
-  /** Returns a connection for reads and writes of stored data, which reaches every node. */
+  /** Returns a connection that reaches every node, for reads and writes of stored data. */
   redis(): ScriptedRedis;
 }
 
@@ -168,7 +168,7 @@ export function heldUpAt(client: StoreClient, script: string, duringScript: () =
   return { run, ask, confirmMissing, change: held(client.change) } as unknown as StoreClient;
 }
 
-/** Returns a client whose calls of `script` fail before the script runs, as if the worker had ended. */
+/** Returns a client whose calls of `script` fail before the script runs, as if the worker had exited. */
 export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }

@@ -53,7 +53,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, rotated.token)).name).toBe("B");
     });
 
-    it("is revoked by a rotation, by token or by id", async () => {
+    it("is revoked when its group is rotated by token or by id", async () => {
       for (const by of [byToken, () => byId("a")]) {
         const { environment, token } = await create();
         const rotated = await store({ worker: 1 }).rotate(environment, by(token));
@@ -97,7 +97,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       );
       expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(environment, token)).providedId).toBe("b");
-      // A change of the group that had the token before can no longer revoke the token.
+      // A later change of the token's former group does not revoke the token.
       await store().rotate(environment, byId("a"));
       await admin().delete(environment, "a");
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();

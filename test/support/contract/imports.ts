@@ -171,7 +171,7 @@ function replacing({ store, admin, client, withGroup }: ContractContext): void {
     for (const { token } of [group, rotated]) expect((await store().resolve(environment, token)).name).toBe("B");
   });
 
-  it("replaces long values by short values, and an imported token by any other token", async () => {
+  it("can replace long values with short values, and an imported token with any other token", async () => {
     const environment = await newEnvironment();
     for (const length of [900, 20, 400, 8, 63, 64, 65]) {
       const properties = { p: "x".repeat(length) };
@@ -217,7 +217,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
   };
   const tokenOf = async (environment: Environment) => (await store().get(environment, "a")).token;
 
-  it("sets the creation time of its token to the snapshot time", async () => {
+  it("sets the creation time of an imported token to the snapshot time", async () => {
     const environment = await newEnvironment();
     const now = await clockOf();
     const dated = async (id: string, snapshotTime: number) => {
@@ -282,7 +282,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("of snapshots of several days, repeated and in any order, leads to the groups of the last day", async () => {
+  it("keeps the tokens of the latest snapshot, even if an older snapshot is imported again", async () => {
     const environment = await newEnvironment();
     const now = await clockOf();
     const days = [3, 2, 1].map((ago, i) => ({

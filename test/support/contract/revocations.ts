@@ -10,7 +10,7 @@ export function revocationContract({ store, admin, client, redis, withGroup }: C
   const events = (environment: Environment) => eventsOf(client(), environment);
 
   describe("revokeTokens", () => {
-    it("revokes the current and the old token, and creates a token that only get returns", async () => {
+    it("revokes the current and the old token, and creates a token that the response does not contain", async () => {
       const environment = await newEnvironment();
       const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
       const { group } = await store().getOrCreate(environment, given);

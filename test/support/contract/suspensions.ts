@@ -54,7 +54,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
   const given = { reason: "unpaid invoice", message: "Please call us." };
 
   describe("a suspended group", () => {
-    it("is suspended in the answer of every call until it is resumed, and keeps its values", async () => {
+    it("is reported as suspended by every call until it is resumed, and keeps its values", async () => {
       const { environment, group } = await withGroup();
       const info = await admin().suspend(environment, "a", given);
       const { suspension } = info;

@@ -66,33 +66,38 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       expect(await store().resolveSession(environment, await session(environment))).toMatchObject({ providedId: "a" });
     });
 
-    it.each<[string, boolean, (environment: Environment, token: string) => Promise<unknown>]>([
-      ["a rotation", true, (environment) => store().rotate(environment, byId("a"))],
+    it.each<[string, string, (environment: Environment, token: string) => Promise<unknown>]>([
+      ["a rotation", "are revoked", (environment) => store().rotate(environment, byId("a"))],
       [
         "a rotation with a grace period",
-        false,
+        "stay valid",
         (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 })),
       ],
-      ["a revocation", true, (environment) => admin().revokeTokens(environment, "a")],
-      ["an update", false, (environment) => store().update(environment, "a", { name: "other" })],
-      ["an import of another token", true, (environment) => admin().import(environment, [imported("a")], "upsert")],
+      ["a revocation", "are revoked", (environment) => admin().revokeTokens(environment, "a")],
+      ["an update", "stay valid", (environment) => store().update(environment, "a", { name: "other" })],
+      [
+        "an import of another token",
+        "are revoked",
+        (environment) => admin().import(environment, [imported("a")], "upsert"),
+      ],
       [
         "an import with the same token",
-        false,
+        "stay valid",
         (environment) => admin().import(environment, [imported("a", { token: undefined, name: "x" })], "upsert"),
       ],
       [
         "an import with a grace period",
-        false,
+        "stay valid",
         (environment) => admin().import(environment, [imported("a")], { mode: "upsert", graceMs: 60_000 }),
       ],
-      ["a deletion", true, (environment) => admin().delete(environment, byId("a").target)],
+      ["a deletion", "are revoked", (environment) => admin().delete(environment, byId("a").target)],
       [
         "a revocation of all sessions",
-        true,
+        "are revoked",
         (environment) => admin().endSessions(environment, { providedId: "a", viewerId: undefined }, BY),
       ],
-    ])("created before %s are revoked: %s", async (_title, ends, change) => {
+    ])("created before %s %s", async (_title, outcome, change) => {
+      const ends = outcome === "are revoked";
       const { environment, group } = await withGroup();
       const before = [await session(environment), await session(environment, "bob")];
       await change(environment, group.token);
@@ -135,7 +140,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       ["the group", undefined],
       ["one viewer", "bob"],
     ])(
-      "stay revoked if Redis loses the revocations and the sessions of %s are revoked again",
+      "stay revoked, even if Redis loses the revocations before the sessions of %s are revoked again",
       async (_title, viewerId) => {
         const { environment } = await withGroup();
         const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
@@ -145,7 +150,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
         await end();
         await loseRevocations(redis(), environment, "a", first.teamId);
         expect(await isEnded(environment, second)).toBe(true);
-        // In practice, a failover takes longer than a millisecond, so the next generation is a later time.
+        // A generation is a time in milliseconds. A failover takes longer than a millisecond, so the next one is later.
         await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
         await end();
         expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
@@ -171,7 +176,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
   const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
 
   describe("signing keys", () => {
-    it("are read as they were created, and private keys are stored only encrypted", async () => {
+    it("are read with unchanged values, and private keys are stored only encrypted", async () => {
       const environment = await created();
       expect(await keysWith().read(environment)).toMatchObject({ keys: [], version: "" });
       const keys = [
@@ -221,8 +226,8 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const [one] = workers;
       const states = (await one?.list(environment)) ?? [];
       expect(states.map(({ state }) => state)).toEqual(["active", "standby"]);
-      // A rotation needs a standby key that has been published for long enough. A replacement does not need a standby
-      // key.
+      // The standby key has not been published for long enough, so the rotation takes effect later. A replacement takes
+      // effect immediately.
       expect((await one?.rotate(environment, "rotate", BY))?.map(({ state }) => state)).toEqual(["active", "standby"]);
       const replaced = (await one?.rotate(environment, "replace", BY)) ?? [];
       expect(replaced.map(({ state }) => state)).toEqual(["active", "standby"]);

@@ -188,7 +188,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       expect(await deliveries().claim(claimOf(environment, webhook))).toBeDefined();
     });
 
-    it("is refused if the webhook is disabled, up to date or waiting, or if its environment does not exist", async () => {
+    it("is refused if the webhook is disabled, up to date or waiting for a retry, or has no environment", async () => {
       const { environment, webhook } = await lagging();
       const claim = claimOf(environment, webhook);
       const update = (isEnabled: boolean) => webhooks().update(environment, webhook.id, { isEnabled }, BY);
@@ -275,7 +275,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     });
   });
 
-  it("a second test of a webhook within seconds is refused", async () => {
+  it("a second test delivery of a webhook within seconds is refused", async () => {
     const environment = await newEnvironment();
     const { webhook, secret } = await webhooks().create(environment, VALUES, BY);
     expect(await webhooks().beginTest(environment, webhook.id)).toEqual({ webhook, secrets: [secret] });
@@ -285,7 +285,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     expect(await webhooks().beginTest(other, next.id)).toBeDefined();
   });
 
-  it("the hourly check begins for only one of several workers, and renews the cursors of idle webhooks", async () => {
+  it("only one of several workers begins the hourly check, which renews the cursors of idle webhooks", async () => {
     const environment = await newEnvironment();
     const { webhook: lags } = await webhooks().create(environment, VALUES, BY);
     const { webhook: idle } = await webhooks().create(environment, VALUES, BY);
@@ -298,7 +298,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
     expect((await webhooks().get(environment, idle.id)).cursorTime).toBeGreaterThan(5);
   });
 
-  it("an expiring API token is reported once per number of days and expiry time", async () => {
+  it("the expiry of an API token is reported once per number of days, and again for a new expiry time", async () => {
     const environment = await newEnvironment();
     const tokens = testApiTokens(client());
     const expireTime = Date.now() + 86_400_000;

@@ -25,7 +25,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
   const isValid = async (token: string) => (await store().find(refOf(token))) !== undefined;
   const entries = (environment: Environment) => redis().hgetall(apiTokensKey(environment.number));
   /**
-   * Sets the expiry time of a token to a moment from now. On a busy machine, the token may expire before the update.
+   * Sets the expiry time of a token to 300 ms from now. On a busy machine, this time may be over before the update.
    */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
@@ -106,7 +106,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect(all).not.toContain(token.slice(8, 24));
     });
 
-    it("expire by the store's clock, and then their keys are deleted", async () => {
+    it("expire by the store's clock, and their records are then deleted", async () => {
       const { ref } = await create({ expireTime: Date.now() - 1 }).catch(() => ({
         ref: { number: 1, digest: "" },
       }));
@@ -115,7 +115,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       const soon = await create({}, later.environment);
       await endsSoon(later.environment, soon.apiToken.id);
       await waitFor("the token has expired", async () => (await store().find(soon.ref)) === undefined);
-      await waitFor("its record is deleted", async () => {
+      await waitFor("the token's record is deleted", async () => {
         // The embedded store deletes expired keys only when it runs a script.
         await store().find(soon.ref);
         return (await redis().exists(soon.key)) === 0;
@@ -127,7 +127,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       const { environment, apiToken, key } = await create();
       const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
       await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
-      // These entries of the list belong to no tokens, so they do not count.
+      // These index entries belong to no tokens, so they do not count toward the limit.
       const second = await create({}, environment);
       expect(Object.keys(await entries(environment)).length).toBe(2);
       // A token with two valid secrets counts once.
@@ -155,7 +155,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       expect(await redis().keys(`ug:{${environment.number}}:api-token:*`)).toEqual([]);
     });
 
-    it("have the time of their last use, which is written at most once a minute and not after their revocation", async () => {
+    it("store the time of their last use at most once a minute, and not after their revocation", async () => {
       const { environment, apiToken, ref, key } = await create();
       await store().noteUse(environment, apiToken.id);
       const found = await store().find(ref);

@@ -63,8 +63,8 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
       send(SET_IDENTITY, { key: `${keysOf(environment, "a").prefix}format`, layout: "1", id: "a", accepted: "" }),
   };
 
-  describe("a change that reaches Redis after its deadline", () => {
-    it.each(Object.keys(changes))("is rejected, and succeeds before its deadline: %s", async (name) => {
+  describe("the deadline of a change", () => {
+    it.each(Object.keys(changes))("rejects %s that reaches Redis late, and accepts it in time", async (name) => {
       const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
       const change = changes[name] ?? expect.fail("no such change");

@@ -24,7 +24,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
   };
 
   describe("the secrets of a webhook in Redis", () => {
-    it("sign only until the end of their grace period", async () => {
+    it("sign no message after the end of their grace period", async () => {
       const { environment, id, claim, key } = await create();
       const { secret } = await webhooks().rotateSecret(environment, id, BY);
       const stored = (await redis().hget(key, "secrets")) ?? "";
@@ -43,7 +43,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       expect((await webhooks().beginTest(environment, other.id)).secrets).toEqual([]);
     });
 
-    it("make their webhook unreadable if they cannot be decrypted, until the secret is rotated", async () => {
+    it("that cannot be decrypted put their webhook in the state `unreadable` until its secret is rotated", async () => {
       const { environment, id, claim, key, secrets } = await create();
       const states = async () => {
         const listed = (await webhooks().list(environment)).find((each) => each.id === id);

@@ -149,7 +149,7 @@ function placesIn(value: unknown): Place[] {
   return Object.keys(parent).flatMap((key): Place[] => [[parent, key], ...placesIn(parent[key])]);
 }
 
-/** Generates small numbers, because a deletion in many steps visits all partitions of an environment. */
+/** Generates page sizes of at most 100, even if the schema allows 1000. */
 function integerOf({ minimum = 0, maximum = 1000 }: Schema): fc.Arbitrary<number> {
   return fc.integer({ min: minimum, max: Math.min(maximum, Math.max(minimum, 0) + 100) });
 }

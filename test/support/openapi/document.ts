@@ -51,7 +51,6 @@ export interface Operation {
   readonly responses: { readonly [status: string]: Response & { readonly $ref?: string } };
 }
 
-/** Contents of gen/openapi.json. */
 export const DOCUMENT = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as {
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
   readonly webhooks: { readonly [type: string]: { readonly post: Operation } };

@@ -112,7 +112,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
         .map(([method, operation]) => ({ path, method, operation, name: operation.operationId })),
     );
 
-  it.each(described)("$name", async ({ path, method, operation }) => {
+  it.each(described)("the service and the document agree on requests of $name", async ({ path, method, operation }) => {
     const taken = { true: 0, false: 0 };
     const requests = requestsOf(operation, known());
     for (const request of [requests.valid, requests.mutated]) {
@@ -126,9 +126,9 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
     if (numRuns >= 50 && requests.hasRules) expect(taken.false).toBeGreaterThan(0);
   });
 
-  describe("methods, with the field names of the proto files", () => {
+  describe("for field names as in the proto files", () => {
     const rpcs = described.filter(({ path }) => path.startsWith("/usergroup."));
-    it.each(rpcs)("$name", async ({ path, method, operation }) => {
+    it.each(rpcs)("the service and the document agree on requests of $name", async ({ path, method, operation }) => {
       const requests = requestsOf(operation, known());
       const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
       const property = fc.asyncProperty(fc.oneof(requests.valid, requests.mutated), async (sent) => {
