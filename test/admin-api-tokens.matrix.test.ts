@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("cannot give an API token a later expiry time than the token of the caller has", async () => {
+    it("cannot give an API token an expiry time after their own expiry time", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>

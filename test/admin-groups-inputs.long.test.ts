@@ -99,7 +99,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s", (runtime) => 
     return http1(server.url, PATH + method, { method: "POST", headers, body: Buffer.from(body as string) });
   };
 
-  it.each(REFUSED)("rejects %s %.80j", async (method, fields, field) => {
+  it.each(REFUSED)("rejects %s with the fields %.80j", async (method, fields, field) => {
     const answer = await send(method, JSON.stringify({ environment: customerOf(server), ...fields }));
     const error = JSON.parse(answer.body.toString()) as { code: string; message: string };
     expect(error).toMatchObject({ code: "invalid_argument" });

@@ -91,7 +91,7 @@ describe.each(RUNTIMES)("AdminService on %s", (runtime) => {
     return http1(server.url, PATH + method, { method: "POST", headers, body: Buffer.from(body as string) });
   };
 
-  it.each(REFUSED)("rejects %s %j", async (method, fields, field) => {
+  it.each(REFUSED)("rejects %s with the fields %j", async (method, fields, field) => {
     const valid = method === "CreateApiToken" ? VALID : {};
     const request = { environment: customerOf(server), ...valid, ...fields };
     const answer = await send(method, JSON.stringify(request));
@@ -156,7 +156,7 @@ describe.each(RUNTIMES)("AdminService on %s", (runtime) => {
     expect((await admin.listApiTokens({ environment, pageSize: 1000 })).apiTokens.map((one) => one.id)).toContain(id);
   });
 
-  it("finds no events by a group or caller that looks like a Redis key", async () => {
+  it("finds no events of a group or caller whose id looks like a Redis key", async () => {
     const admin = adminOf(server.url);
     const environment = customerOf(server);
     await issueToken(server, "read");

@@ -158,7 +158,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     return { redis, server, ...issued };
   };
 
-  it("limits the use of a revoked API token if the revocation is not published", async () => {
+  it("limits how long a worker accepts a revoked API token if the revocation is not published", async () => {
     const { redis, server, token } = await start("1s");
     await endSilently(newOperator(redis), token);
     await waitFor("the token is rejected", async () => (await attempt(server, token)) === REFUSED);
@@ -170,10 +170,10 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     expect(await attempt(server, token)).toBe(REFUSED);
   });
 
-  it("limits the use of cached API tokens while Redis is unavailable", async () => {
+  it("limits how long a worker accepts cached API tokens while Redis is unavailable", async () => {
     const { redis, server, token } = await start("2s", { REDIS_TIMEOUT: "1s" });
     redis.freeze();
-    // API tokens of the settings need no Redis.
+    // The tokens of the setting API_TOKENS need no Redis.
     expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);
     await waitFor("the cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     redis.thaw();
@@ -184,7 +184,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     expect(await failureOf(change)).toEqual({ code: "Unavailable", reason: "STORE_UNAVAILABLE" });
   });
 
-  it("limits the use of a revoked API token if Redis forbids SUBSCRIBE, and a warning reports the missing right", async () => {
+  it("limits how long a worker accepts a revoked API token if Redis forbids SUBSCRIBE, and logs a warning", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">secret", "~ug:*", "resetchannels", "+@all");
     const url = redis.url.replace("//", "//narrow:secret@");

@@ -50,7 +50,7 @@ function rpc(name: string, type: string | undefined, protocol: WayIn["protocol"]
 
 const CHALLENGE = 'Token realm="user-group-service"';
 
-/** Starts a request that announces more bytes than it sends, and returns the response. */
+/** Sends only the start of the body that the request announces. Returns the response. */
 function begin(url: string, way: WayIn, http: 1 | 2, headers: { readonly [name: string]: string } = {}) {
   const all = { ...(way.type !== undefined && { "content-type": way.type }), ...headers };
   return http === 1 ? beginHttp1(url, way, all) : beginHttp2(url, way, all);
@@ -151,7 +151,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
         stream.on("close", () => reject(new Error(`closed without a response, after ${i} requests`)));
       });
       expect(status).toBe(401);
-      // Data that waits in the client counts towards the memory limit of the client's HTTP/2 session.
+      // Unsent data counts towards the memory limit of the client's session, so the next request waits for the close.
       await new Promise((resolve) => stream.once("close", resolve).resume());
     }
     session.destroy();

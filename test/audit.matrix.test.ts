@@ -168,7 +168,7 @@ describeServers((server) => {
     expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ method: "GetUserGroup" }]);
   });
 
-  it("ListAuditEvents returns to a caller of role admin only the events of the caller's environment", async () => {
+  it("ListAuditEvents returns only events of the caller's environment if the caller has role admin", async () => {
     const { token } = await issueToken(server, "admin");
     const own = adminOf(server.url, token);
     const { auditEvents } = await own.listAuditEvents({ pageSize: 1 });

@@ -85,7 +85,7 @@ describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("count for guesses of ADMIN_TOKEN, and the correct ADMIN_TOKEN is accepted above the limit", async () => {
+  it("include guesses of ADMIN_TOKEN, but the correct ADMIN_TOKEN is accepted above the limit", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {

@@ -16,7 +16,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     expect((await http2(server.url, "/healthz")).status).toBe(200);
   });
 
-  describe("without a valid host", () => {
+  describe("requests without a valid host", () => {
     const paths = [
       "/healthz",
       "/api/user?user_group_id=host",
@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     ["a window of zero", [frame(4, 0, 0), frame(8, 0, 0, Buffer.alloc(4))]],
     ["unknown frame types", [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))]],
     ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, hpackField("content-type", "application/grpc"))]],
-  ])("over HTTP/2 with %s are answered, or ignored on a usable connection", async (_title, frames) => {
+  ])("over HTTP/2 with %s receive a response, or leave the connection usable", async (_title, frames) => {
     // If the server ignores the frames, it must still answer a PING.
     const sent = Buffer.concat([PREFACE, ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
     const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));

@@ -32,7 +32,7 @@ describeWithChromium("a page in Chromium", () => {
     await unlisted?.close();
   });
 
-  describe.each(RUNTIMES)("calls the service on %s", (runtime) => {
+  describe.each(RUNTIMES)("with the service on %s", (runtime) => {
     const server = suiteServer(() => ({
       runtime,
       env: { CORS_ORIGINS: `https://app.example.com,${listed.origin}` },
@@ -95,7 +95,7 @@ describeWithChromium("a page in Chromium", () => {
         );
       });
 
-      it("is blocked by the browser if the origin is not listed, and changes no group", async () => {
+      it("is blocked by the browser if its origin is not in CORS_ORIGINS, and changes no group", async () => {
         const id = `foreign-${protocol}`;
         const failure = await run(foreign, "failingGet", task(protocol, id));
         // The browser reports no details to the script.

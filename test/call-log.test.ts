@@ -50,7 +50,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
   });
   const send = (path: string, token: string, body: object) => lineOf(server, path, json(token, body));
 
-  it("has the process, the environment, the API token and the group, over Connect and REST", async () => {
+  it("has the process id, the environment, the API token and the group, over Connect and REST", async () => {
     const ways = [
       [`${RPC}/GetUserGroup`, { userGroupId: "logged" }],
       [`${RPC}/UpdateUserGroup`, { userGroupId: "logged", name: "N" }],

@@ -10,10 +10,10 @@ import { suiteServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 
-describeWithChromium("the console's pages of an environment, by keyboard alone", () => {
+describeWithChromium("the console, used by keyboard on the pages of an environment", () => {
   const browser = suiteBrowser();
 
-  // Screenshots contain this name.
+  // Screenshots show the name of the environment.
   const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "acme" } });
 
   const env = () => {
@@ -128,7 +128,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("finds an API token by its secret or id, with ADMIN_TOKEN in any environment", async () => {
+  it("finds an API token of any environment by its secret or id, if the user has signed in with ADMIN_TOKEN", async () => {
     const { page, enter, press, says, alerts, checkViews, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/tokens",
     });
@@ -400,7 +400,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await leave();
   });
 
-  it("with an API token of role admin, shows only the calls of the environment of the token", async () => {
+  it("shows only the calls of one environment if the user has signed in with an API token of role admin", async () => {
     const { page, signIn, leave } = await openConsole(browser, server.url, { hash: "#/overview" });
     await signIn((await issueToken(server, "admin")).token);
     await page.getByRole("figure").first().waitFor();
@@ -475,7 +475,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   });
 });
 
-/** Returns a JSON response of GetMetricsHistory for an hour with a peak, during which calls were refused. */
+/** Returns a JSON response of GetMetricsHistory for an hour with a load peak. The service refused calls in the peak. */
 function busyHour() {
   const last = Math.floor(Date.now() / 10_000) * 10_000;
   const samples = Array.from({ length: 360 }, (_, i) => {

@@ -9,10 +9,10 @@ import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 import { newReceiver, verify } from "./support/webhooks.ts";
 
-describeWithChromium("the console's pages of webhooks, by keyboard alone", () => {
+describeWithChromium("the console, used by keyboard on the pages of webhooks", () => {
   const browser = suiteBrowser();
 
-  // Screenshots contain this name.
+  // Screenshots show the name of the environment.
   const server = suiteServer({
     env: { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" },
     like: { ...newEnvironments(), environment: "acme" },
@@ -60,7 +60,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     const chosen = "--events=user_group.deleted --events=user_group.updated";
     await page.getByText(`ugs webhook create --name billing ${chosen} ${receiver.url("/hook")}`).waitFor();
     await checkViews("create a webhook");
-    // Leaving the page would discard the typed values.
+    // Leaving the page would discard the typed values, so the console asks for confirmation.
     await press("button", "Cancel");
     await page.getByRole("dialog", { name: "Leave without saving?" }).waitFor();
     await press("button", "Stay on this page");
@@ -85,7 +85,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     expect(await page.getByText("may be undelivered").count()).toBe(0);
     await press("button", "Send a test");
     await says("Delivered the test: the endpoint answered 204");
-    verify(secret, await waitFor("the test arrives", () => receiver.at("/hook")[0]));
+    verify(secret, await waitFor("the test message arrives", () => receiver.at("/hook")[0]));
     await groups.getUserGroup({ userGroupId: "globex" });
     await groups.updateUserGroup({ userGroupId: "globex", name: "Globex" });
     const updates = () => receiver.at("/hook").filter((each) => each.type === "user_group.updated");
@@ -101,7 +101,7 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await readAgain("the delivery is logged", 1);
     await logged.filter({ hasText: "delivered, 204" }).waitFor();
     await picture("webhook");
-    // The service refuses a test shortly after another test.
+    // The service refuses a test delivery shortly after another one.
     await admin.testWebhook({ webhookId: id }).catch(() => undefined);
     await press("button", "Send a test");
     await alerts("WEBHOOK_TEST_LIMITED");
@@ -151,11 +151,11 @@ describeWithChromium("the console's pages of webhooks, by keyboard alone", () =>
     await logged.filter({ hasText: "the endpoint answered 500" }).first().waitFor();
     await page.getByText(/The webhook is enabled, \d+ failed attempts?\. Events since/).waitFor();
     await checkViews("a webhook that fails");
-    // The service refuses a test shortly after another test.
+    // The service refuses a test delivery shortly after another one, so the test repeats it.
     const refused = page.locator(".live", {
       hasText: "The test was not delivered: the endpoint answered 500. See the log",
     });
-    await waitFor("the result of the test is shown", async () => {
+    await waitFor("the result of the test delivery is shown", async () => {
       await press("button", "Send a test");
       await page.getByRole("button", { name: "Wait …" }).waitFor({ state: "detached" });
       return (await refused.count()) > 0;

@@ -22,10 +22,10 @@ async function isInvalid(page: Page, label: string, error: string): Promise<void
   expect((await Promise.all(texts)).join(" ")).toContain(error);
 }
 
-describeWithChromium("the console in Chromium, by keyboard alone", () => {
+describeWithChromium("the console, used by keyboard in Chromium", () => {
   const browser = suiteBrowser();
 
-  // Screenshots contain this name.
+  // Screenshots show the name of the environment.
   const server = suiteServer({
     env: { ...ADMIN_ENV, ROTATION_GRACE: "1h" },
     like: { ...newEnvironments(), environment: "contoso" },

@@ -184,7 +184,7 @@ function variesByOrigin({ headers }: Answer): boolean {
   return (headers.vary ?? "").split(",").some((name) => name.trim().toLowerCase() === "origin");
 }
 
-describe.each(RUNTIMES)("on %s", (runtime) => {
+describe.each(RUNTIMES)("CORS on %s", (runtime) => {
   const servers = {
     none: sharedServer({ runtime }),
     list: suiteServer({ runtime, env: { CORS_ORIGINS: `${LISTED}, ${LISTED_TOO}` } }),
@@ -200,7 +200,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it.each(UNLISTED)("does not let %s read the response", async (origin) => {
+    it.each(UNLISTED)("does not let the unlisted origin %s read the response", async (origin) => {
       const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
@@ -230,7 +230,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it.each(UNLISTED)("does not allow %s", async (origin) => {
+    it.each(UNLISTED)("does not allow the unlisted origin %s", async (origin) => {
       const answer = await ask(servers.list, preflight(path), origin);
       expect(answer.status).toBe(204);
       expect(corsOf(answer)).toEqual(NOTHING);
@@ -260,7 +260,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   it.each([["/api/user"], ["/api/viewer"], ["/metrics"], ["/healthz"], ["/nowhere"]])(
-    "blocks %s from other origins",
+    "blocks requests to %s from pages of other origins",
     async (path) => {
       for (const method of ["GET", "PUT", "POST"]) {
         const answer = await ask(servers.any, preflight(path, method), LISTED);

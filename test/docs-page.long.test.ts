@@ -28,7 +28,7 @@ const LOOKUP = "operations-AdminService-AdminService_ListUserGroups";
 describeWithChromium("the page of the API in Chromium", () => {
   const browser = suiteBrowser();
 
-  it.each(RUNTIMES)("shows every operation and calls only the service, on %s", async (runtime) => {
+  it.each(RUNTIMES)("shows every operation, and sends requests only to the service, on %s", async (runtime) => {
     const page = await browser.context.newPage();
     const requested: string[] = [];
     const complaints: string[] = [];
@@ -50,7 +50,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await page.waitForSelector(".opblock");
     const shown = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
     expect(shown.toSorted()).toEqual([...OPERATIONS.map(idOf), ...WEBHOOK_IDS].toSorted());
-    // Opens one operation of each kind, because opening all operations takes minutes on a busy machine.
+    // Opens one operation of each tag, because opening all operations takes minutes on a busy machine.
     const opened = [GET_USER, LOOKUP, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
     await page.evaluate((ids) => {
       for (const id of ids)

@@ -67,7 +67,7 @@ const {
 } = DEFAULT_LIMITS;
 const { maxConnections, authFailureLimit } = await loadConfig({});
 
-/** Returns each row and each list item with figures: the label, then the figures. */
+/** Returns each row and each list item that contains figures: the label, then the figures. */
 function figuresIn(document: string, section: string) {
   return figuresByRow(document, section).filter(([, ...figures]) => figures.length > 0);
 }
