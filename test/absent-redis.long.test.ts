@@ -52,7 +52,10 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
         metadata: { outcome: "not_made" },
       });
       if (workers > 1)
-        await waitFor("all workers wait", async () => (await metricsOf(server))("ugs_ready", { kind: "reads" }) === 0);
+        await waitFor(
+          "no worker is ready",
+          async () => (await metricsOf(server))("ugs_ready", { kind: "reads" }) === 0,
+        );
       expect((await metricsOf(server))("ugs_ready", { kind: "reads" })).toBe(0);
       expect(says(server, "waiting for Redis")).toMatchObject([{ error: expect.stringContaining("ECONNREFUSED") }]);
       expect(says(server, "listening")).toEqual([]);
@@ -97,7 +100,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     const proxy = await newProxy(redis);
     proxy.holdFrom("ug:token-keys");
     const server = await launched(proxy.url, { TOKEN_KEYS: tokenKey("test", 8) });
-    await waitFor("the check fails", () => says(server, "Redis did not answer the check").length > 0);
+    await waitFor("the check of the data fails", () => says(server, "Redis did not answer the check").length > 0);
     await isAlive(server);
     await waitUntilReady(server, false);
     proxy.allow(Number.POSITIVE_INFINITY);

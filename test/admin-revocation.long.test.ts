@@ -177,7 +177,7 @@ describeWithRedis.each(RUNTIMES)("API_TOKEN_CACHE on %s", (runtime) => {
     expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);
     await waitFor("the cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     redis.thaw();
-    await waitFor("the token is read again", async () => (await attempt(server, token)) === ACCEPTED);
+    await waitFor("the worker has read the token again", async () => (await attempt(server, token)) === ACCEPTED);
     await redis.kill();
     await waitFor("the cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     const change = grpcClients(server, token).viewers.resolveViewer({ token: "x" });

@@ -150,11 +150,11 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const counted = async () => Number(await operator.get("ug:rate:address:127.0.0.1"));
     const headers = bearer(newApiToken());
     expect((await http1(servers[0].url, TARGET, { headers })).status).toBe(401);
-    await waitFor("HTTP/1.1 is counted", async () => (await counted()) === 1);
+    await waitFor("the failure over HTTP/1.1 is counted", async () => (await counted()) === 1);
     expect((await http2(servers[0].url, TARGET, { headers })).status).toBe(401);
-    await waitFor("HTTP/2 is counted", async () => (await counted()) === 2);
+    await waitFor("the failure over HTTP/2 is counted", async () => (await counted()) === 2);
     expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
-    await waitFor("TLS is counted", async () => (await counted()) === 3);
+    await waitFor("the failure over TLS is counted", async () => (await counted()) === 3);
     expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
     // This worker has counted two failures. The worker answers at most four more guesses with 401 before it reads the
     // shared count from Redis.

@@ -37,7 +37,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     const scripted = client as Redis & { echoTwice(text: string): Promise<string[]> };
     const binary = Buffer.from([0, 0xff, 13, 10]);
     const [twice, , bytes, piped] = await Promise.all([
-      // Redis has not cached this script yet.
+      // Redis has not cached this script yet, so ioredis must also send the text of the script.
       scripted.echoTwice("a"),
       client.set("binary", binary),
       client.getBuffer("binary"),

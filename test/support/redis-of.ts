@@ -2,7 +2,7 @@ import { type StoreClient, send } from "../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/connection/script.ts";
 
-/** Returns the Redis connection of a store client, for tests that read stored data. In a Cluster, to any master. */
+/** Returns the store client's connection to Redis, or to one master of a Cluster, for tests that read stored data. */
 export function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
   if (!node) throw new Error("no node is connected");

@@ -14,7 +14,7 @@ export interface RedisProxy {
   allow(trips: number): void;
   /** Delays the first request that contains a text, and all later requests, until `allow`. */
   holdFrom(text: string): void;
-  /** Breaks the connection instead of forwarding the `nth` next response to a script. Redis receives all requests. */
+  /** Breaks the connection instead of forwarding the `nth` script response from now on. Redis receives all requests. */
   cutReply(nth: number): void;
   /**
    * Connects new clients to another port, like a failover behind a host name. Open connections stay connected to the

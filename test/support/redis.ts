@@ -14,11 +14,7 @@ export interface TestRedis {
   isRunning(): boolean;
   /** Kills the process. Its port stays reserved for `restart`. */
   kill(): Promise<void>;
-  /**
-   * Starts the process again after `kill`, with the same port and folder.
-   *
-   * @param more additional arguments
-   */
+  /** Starts the process again after `kill`, with the same port and folder, and with additional arguments. */
   restart(more?: readonly string[]): Promise<void>;
   /** Suspends the process, so that it keeps its connections open but does not respond. */
   freeze(): void;
@@ -41,8 +37,8 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
 }
 
 /**
- * Starts redis-server on a free port in a new folder, and waits until it responds. The server stops at the end of this
- * process at the latest.
+ * Starts redis-server on a free port in a new folder, and waits until it responds. If no test stops the server, it
+ * stops when this process exits.
  *
  * @param argsFor returns the arguments of redis-server
  * @param password password with which the test connects

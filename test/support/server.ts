@@ -24,8 +24,9 @@ export interface ServerProcess extends RunningProcess {
 }
 
 export interface ServerEnvironments {
-  /** API tokens of the environments `NAME/Customer`, `NAME/Testing`, and `NAME` without a tag. NAME is random. */
+  /** API tokens of the environments `NAME/Customer`, `NAME/Testing`, and `NAME` without a tag. */
   readonly tokens: { readonly customer: string; readonly testing: string; readonly untagged: string };
+  /** The random NAME of these environments. */
   readonly environment: string;
 }
 

@@ -25,7 +25,7 @@ export interface SteadyCalls {
   end(): Promise<void>;
 }
 
-/** Number of clients so far, which makes the ids of each client's groups unique. */
+/** Number of clients so far. The ids of each client's groups contain its number, so they are unique. */
 let clients = 0;
 
 function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, token: string): SteadyCalls {
@@ -93,6 +93,6 @@ export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls
     beginOver(createConnectTransport({ baseUrl: url, httpVersion: "2", ...repeating }), token),
   "connect-node, gRPC-Web over HTTP/1.1": ({ url, token }) =>
     beginCalls(connectClient(url, { protocol: "grpc-web", httpVersion: "1.1", binary: true }), token),
-  // Some proxies do not forward the body of a GET.
+  // Some proxies do not forward the body of a GET, so this client sends query strings.
   "node:http, REST": ({ url, token }) => beginCalls(nodeHttpClient(url, { queryOnGet: true }), token),
 };

@@ -3,7 +3,7 @@ import { type ProcessOptions, type RunningProcess, startProcess } from "@user-gr
 
 /** A command on a pseudo-terminal with 80 columns. The input `\x03` is Ctrl-C. */
 export interface TerminalSession extends RunningProcess {
-  /** Returns the terminal's output so far. Lines end with `\r\n`. */
+  /** Returns the terminal's output so far. Lines end with `\n`. */
   screen(): string;
 }
 

@@ -41,8 +41,6 @@ export interface TraceCollector {
 }
 
 /**
- * Opens a collector.
- *
  * @param answerOf returns the response to the nth request, from 1. Default: accepts all requests
  * @param port default: a free port
  * @param tls default: no TLS

@@ -51,7 +51,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   const listed = async (environment: Environment) =>
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   /**
-   * Sets the expiry time of a token to 300 ms from now. On a busy machine, this time may be over before the update.
+   * Sets the expiry time of a token to 300 ms from now. On a busy machine, the update may arrive later, and then fails.
    */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });

@@ -309,7 +309,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("replaces a token that is newer than the snapshot only if this is requested", async () => {
+  it("replaces a token that is newer than the snapshot only if `replaceNewerTokens` is true", async () => {
     const environment = await newEnvironment();
     const snapshotTime = (await clockOf()) - DAY_MS;
     const given = imported("a");
@@ -398,7 +398,7 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, rotated.token)).providedId).toBe("a");
   });
 
-  it("does not assign a token of another group, even in its grace period", async () => {
+  it("does not assign a token of another group, even if that token is in its grace period", async () => {
     const { environment, group } = await withGroup();
     const given = imported("b", { token: group.token });
     expect(reported(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);

@@ -133,12 +133,12 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       const { suspension } = await admin().suspend(environment, "a", given);
       expect(suspension?.suspendTime).toBeGreaterThanOrEqual(until);
     });
+  });
 
-    it("must exist, otherwise suspend and resume fail", async () => {
-      const { environment } = await withGroup();
-      await fails(admin().suspend(environment, "b", given), UserGroupNotFound);
-      await fails(admin().resume(environment, "b"), UserGroupNotFound);
-    });
+  it("suspend and resume fail for an unknown group", async () => {
+    const { environment } = await withGroup();
+    await fails(admin().suspend(environment, "b", given), UserGroupNotFound);
+    await fails(admin().resume(environment, "b"), UserGroupNotFound);
   });
 
   describe("a group with an expiry time", () => {

@@ -25,7 +25,7 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
   const isValid = async (token: string) => (await store().find(refOf(token))) !== undefined;
   const entries = (environment: Environment) => redis().hgetall(apiTokensKey(environment.number));
   /**
-   * Sets the expiry time of a token to 300 ms from now. On a busy machine, this time may be over before the update.
+   * Sets the expiry time of a token to 300 ms from now. On a busy machine, the update may arrive later, and then fails.
    */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });

@@ -40,7 +40,7 @@ export function damagedGroupLayout({ store, admin, redis, withGroup }: ContractC
       },
     );
 
-    it("fails if the ring contains only key ids that are similar to the group's key id", async () => {
+    it("fails if the key ring contains only ids that are similar to the group's key id", async () => {
       const { environment } = await withGroup();
       for (const [keyId, ids] of [
         ["k1", ["k11", "1k1"]],

@@ -37,7 +37,7 @@ interface Sent {
  */
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
-  /** API tokens by role, and strings that are valid in the service. */
+  /** API tokens by the access that they give, and the token of a user group. */
   const bearers = forSuite(
     async () => {
       const admin = adminOf(server.url);
