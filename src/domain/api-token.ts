@@ -17,7 +17,7 @@ export interface ApiToken {
   /** The id of the principal that last rotated the API token. Undefined before the first rotation. */
   readonly rotator: string | undefined;
   readonly tokenCreateTime: number;
-  /** The latest end of a former secret's grace period. Undefined if no former secret is valid. */
+  /** The time at which the last former secret becomes invalid. Undefined if no former secret is valid. */
   readonly graceExpireTime: number | undefined;
   /** The time of the last use of any secret. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
@@ -84,7 +84,7 @@ export interface ApiTokenStore {
    * Creates an API token. Only the result of this call contains the secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or
-   *   during a revocation with `issued`
+   *   during a call of `revoke` with `issued`
    */
   create(
     environment: Environment,
@@ -160,7 +160,7 @@ export const USE_INTERVAL_MS = 60_000;
 /** Receives the revocations and changes of API tokens from all workers. Caches can then drop these API tokens. */
 export interface RevocationListener {
   environmentDeleted(environment: Environment): void;
-  /** Called after the API token with this digest was revoked or changed. Must ignore a text that is not a digest. */
+  /** Called after the API token with this digest was revoked or changed. Must ignore a value that is not a digest. */
   revoked(digest: string): void;
   /** Called after messages were lost: any API token may have been revoked or changed. */
   missed(): void;

@@ -130,7 +130,7 @@ export class EtagMismatch extends failure("Aborted", "ETAG_MISMATCH", {
   text: "the user group has changed since this etag was read; read the user group again and repeat the change",
 }) {}
 
-/** A rotation was retried, but the token of the first call is no longer the current token. */
+/** A rotation was retried, but the token that the first call created has been replaced. */
 export class TokenReplaced extends failure("Aborted", "TOKEN_REPLACED", {
   text: "the token of this request was replaced in the meantime; GetUserGroup returns the current token",
 }) {}

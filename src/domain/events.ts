@@ -82,9 +82,9 @@ export interface EventPosition {
   readonly number: number;
   /** The id of the last event that was read. */
   readonly id: number;
-  /** A time at which no event existed after the position, in milliseconds since 1970 by the store's clock. */
+  /** At this time, in milliseconds since 1970 by the store's clock, no event with a higher id existed. */
   readonly time: number;
-  /** The key of the next page, in a snapshot of groups that precedes the events. Undefined without a snapshot. */
+  /** The key of the next page, for a reader that still reads a snapshot of the groups. Otherwise undefined. */
   readonly snapshotAfter?: string | undefined;
 }
 

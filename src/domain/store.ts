@@ -63,11 +63,11 @@ export interface UserGroupStore {
   /**
    * Replaces the token of a group atomically. If several callers rotate the same token at the same time, only one call
    * succeeds. The former token stays valid for its grace period. A token that was already in its grace period is
-   * revoked immediately. Within 24 hours, a retry with the same request id returns the current group with the token of
-   * the first call. The retry writes no event.
+   * revoked immediately. Within 24 hours, a retry with the same request id returns the current group with the token
+   * that the first call created. The retry writes no event.
    *
-   * @throws UserGroupNotFound, RequestIdReused; TokenNotFound if no group has this current token; TokenReplaced if a
-   *   retry finds another current token
+   * @throws UserGroupNotFound, RequestIdReused; TokenNotFound if no group has this token as its current token;
+   *   TokenReplaced if the token of the first call was replaced before the retry
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
@@ -110,7 +110,7 @@ export interface UserGroupAdminStore {
    * token. After the deletion, a retry of an earlier rotation never returns the token of the later group.
    *
    * @param etag if not empty, the group must have this etag
-   * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch
+   * @throws TokenNotFound if no group has this token as its current token; UserGroupNotFound, EtagMismatch
    */
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
@@ -144,7 +144,7 @@ export interface UserGroupAdminStore {
     by: ChangeBy,
   ): Promise<UserGroupInfo>;
 
-  /** Revokes all viewer sessions of a group or a viewer atomically. @throws UserGroupNotFound, TooManyEndedViewers */
+  /** Atomically revokes all sessions of a group or of one viewer. @throws UserGroupNotFound, TooManyEndedViewers */
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**
@@ -226,9 +226,9 @@ export interface EnvironmentStore {
 
   /**
    * Deletes an environment. If the environment has user groups, the first call needs `force`. Each call deletes a
-   * limited number of groups. Repeat the call until it returns 0, and after an error. The first call makes the API
-   * tokens and user group tokens of the environment invalid. After that call, look-ups do not find the environment, and
-   * changes in the environment fail. The audit trail of the environment stays.
+   * limited number of groups. Repeat the call until the result is 0. Also repeat a call that failed. The first call
+   * makes the API tokens and user group tokens of the environment invalid. After that call, look-ups do not find the
+   * environment, and changes in the environment fail. The audit trail of the environment stays.
    *
    * @returns the number of remaining groups. 0 if the environment is deleted
    * @throws EnvironmentNotFound if the environment does not exist or is already deleted; EnvironmentNotEmpty

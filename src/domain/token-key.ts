@@ -17,7 +17,7 @@ export interface TokenKey {
 
 /** The result of `reencrypt`. */
 export interface Reencryption {
-  /** The number of groups whose token was encrypted with a key before the call, by the id of the key. */
+  /** The number of groups, by the id of the key that encrypted their tokens before the call. */
   readonly uses: ReadonlyMap<string, number>;
   /** The number of groups whose tokens the call encrypted again. */
   readonly count: number;
@@ -25,9 +25,9 @@ export interface Reencryption {
   readonly failed: readonly string[];
   /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
-  /** The number of signing keys encrypted with a key, by the id of the key. Empty except on the first page. */
+  /** The number of signing keys, by the id of the key that encrypted them. Empty except on the first page. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /** The number of webhooks with secrets encrypted with a key, by the id of the key. Empty except on the first page. */
+  /** The number of webhooks, by the id of a key that encrypted their secrets. Empty except on the first page. */
   readonly webhookUses: ReadonlyMap<string, number>;
   /** The ids of webhooks whose secrets cannot be decrypted. Empty except on the first page. */
   readonly failedWebhooks: readonly string[];
@@ -56,8 +56,9 @@ export interface TokenKeyStore {
    * Retires a key: records that no data is encrypted with the key. Before the retirement, searches for data that needs
    * the key, for at most a few seconds.
    *
-   * @param since no process may have encrypted with the key after, or shortly before, this time
-   * @throws TokenKeyInUse if a process has done so, if data needs the key, or for the first key of this process
+   * @param since the start of a period without use of the key, in milliseconds since 1970
+   * @throws TokenKeyInUse if a process used the key in this period or in the 30 s before it; if data needs the key; or
+   *   for the first key of this process
    */
   retire(keyId: string, since: number): Promise<void>;
 }

@@ -57,7 +57,7 @@ describe("a user group token", () => {
   );
 
   it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])(
-    "is not malformed if the text begins differently: %j",
+    "is not malformed if the text %j begins with neither ugt_ nor ugk_",
     (text) => expect(isMalformedUserGroupToken(text)).toBe(false),
   );
 
@@ -80,7 +80,7 @@ describe("an API token", () => {
   );
 
   it.each([newApiToken(0), newApiToken(1).slice(0, -1), `${newApiToken(1)}x`, newUserGroupToken(), "", "ugk_"])(
-    "with an environment number is never %j",
+    "has no environment number if the text is %j",
     (text) => expect(environmentNumberOf(text)).toBeUndefined(),
   );
 });

@@ -21,7 +21,7 @@ export interface GroupFields {
   readonly expireTime?: number | undefined;
 }
 
-/** The reason of the suspension of a group whose `expireTime` has passed. */
+/** The suspension reason of a group whose `expireTime` has passed. */
 export const EXPIRED = "EXPIRED";
 
 export interface Suspension {
@@ -120,7 +120,7 @@ export interface ListedUserGroup
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 export interface ImportedUserGroup extends NewUserGroup {
-  /** The source token. If undefined, an existing group keeps its token, and a new group gets a new token. */
+  /** The token in the source system. If undefined, an existing group keeps its token, and a new group gets one. */
   readonly token: string | undefined;
   /** The suspension to set if the group is not suspended. If undefined, the import does not suspend the group. */
   readonly suspension?: Suspension | undefined;

@@ -31,8 +31,9 @@ export interface SessionOwner {
 }
 
 /**
- * Looks up the groups of viewer sessions. The store contains no sessions. Each session contains a generation number of
- * its group, and a revocation increases the number of the group. The store throws the errors of a `UserGroupStore`.
+ * Looks up the groups of viewer sessions. The store contains no sessions. Each session contains the generation number
+ * of its group. A revocation increases the number of the group, so that revoked sessions have a lower number. The store
+ * throws the errors of a `UserGroupStore`.
  */
 export interface ViewerSessionStore {
   /**
@@ -98,7 +99,7 @@ export interface SigningKeyStore {
   ): Promise<SigningKeySet & { readonly isMade: boolean }>;
 }
 
-/** The author of scheduled rotations of signing keys by the service. */
+/** The author of the service's scheduled rotations of signing keys. */
 export const IN_TIME: ChangeBy = {
   ...AT_START,
   actorName: "the service, on schedule",

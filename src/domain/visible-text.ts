@@ -4,7 +4,7 @@
  */
 const HIDDEN = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800";
 
-/** Matches the first fault of a text. A single expression is fast, and every call uses this expression. */
+/** Matches the first fault of a text. This is one expression, because every call uses it, and it must be fast. */
 const INVISIBLE = new RegExp(`^\\p{Z}|[${HIDDEN}]|\\p{Z}$`, "u");
 
 /** Returns whether a text has no invisible code point, and no space at its start or end. */

@@ -37,7 +37,7 @@ describe("the URL of a webhook", () => {
     // Every JavaScript object has properties with these two names.
     ["https://constructor/", "https://constructor/"],
     ["https://__proto__/", "https://__proto__/"],
-  ])("%s is allowed as %s", (text, url) => {
+  ])("%s is allowed, and is normalized to %s", (text, url) => {
     expect(parseWebhookUrl(text, [])).toBe(url);
   });
 
@@ -63,7 +63,7 @@ describe("the URL of a webhook", () => {
     ["https://0x7f.1/", "must not contain a private or reserved address"],
     ["https://[::ffff:10.0.0.1]/", "must not contain a private or reserved address"],
     [`https://example.com/${"é".repeat(1000)}`, "must have at most 2048 characters"],
-  ])("%s is refused: %s", (text, why) => {
+  ])("%s is refused with the reason: %s", (text, why) => {
     expect(() => parseWebhookUrl(text, [])).toThrow(why);
   });
 });

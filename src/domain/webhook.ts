@@ -60,7 +60,7 @@ export interface Webhook {
   readonly previousSecretExpireTime: number | undefined;
   /** The position up to which all events are delivered: the id of an event, or a time in microseconds since 1970. */
   readonly cursor: number;
-  /** A time at which no event existed after the cursor. Undefined if `cursor` is a time. */
+  /** At this time, no event existed after the cursor. Undefined if `cursor` is a time. */
   readonly cursorTime: number | undefined;
   /** The time of the last successful delivery. Undefined before the first successful delivery. */
   readonly lastSuccessTime: number | undefined;
@@ -168,7 +168,7 @@ export interface Settlement {
   readonly release: boolean;
 }
 
-/** The lease of a webhook, which a worker holds. */
+/** The lease of a webhook by a worker. */
 export interface Claim {
   readonly environment: Environment;
   readonly id: string;
@@ -209,9 +209,9 @@ export interface DeliveryStore {
   beginCheck(environment: Environment): Promise<boolean>;
 
   /**
-   * Writes the audit event of an API token that expires in at most `days` days, and returns true. Returns false if the
-   * API token no longer has this expiry time. Also returns false if an event with at most `days` days was already
-   * written for this expiry time.
+   * Writes an `api_token.expiring` event: the API token expires in at most `days` days. Then returns true. Returns
+   * false if the API token no longer has this expiry time. Also returns false if such an event with the same or fewer
+   * days was already written for this expiry time.
    */
   noteExpiry(
     environment: Environment,
@@ -221,7 +221,7 @@ export interface DeliveryStore {
 }
 
 /**
- * The duration of a lease, in milliseconds. A lease is longer than a delivery, which takes at most
+ * The duration of a lease, in milliseconds. A lease is longer than an attempt, which takes at most
  * `DELIVERY_TIMEOUT_MS`.
  */
 export const LEASE_MS = 30_000;
