@@ -22,7 +22,7 @@ async function open(options: StoreClientOptions): Promise<StoreClient> {
   return client;
 }
 
-it("observes a round trip once, even if its command fails after the timeout", async () => {
+it("StoreClient observes a round trip once, even if its command fails after the timeout", async () => {
   const seen: Parameters<StoreObserver>[0][] = [];
   const client = await open({ timeoutMs: 10, observe: (roundTrip) => seen.push(roundTrip) });
   let fail: (error: Error) => void = () => {};
@@ -34,7 +34,7 @@ it("observes a round trip once, even if its command fails after the timeout", as
   expect(seen).toMatchObject([{ operation: "slow", failed: true }]);
 });
 
-it("maps WRONGTYPE to RecordUnreadable, and other errors to StoreUnavailable without the arguments of the command", async () => {
+it("StoreClient maps WRONGTYPE to RecordUnreadable, and other errors to StoreUnavailable without secret arguments", async () => {
   const client = await open({ timeoutMs: 1000 });
   const fail = (text: string) => {
     const error = Object.assign(new Error(text), { name: "ReplyError", command: { args: ["secret"] } });
@@ -151,7 +151,7 @@ describe("the timeouts of calls", () => {
 });
 
 describe("the timeouts of calls in a busy process", () => {
-  it("stop while the process is busy", async () => {
+  it("do not count the time in which the process is busy", async () => {
     const timeouts = new Timeouts(200);
     const expired: string[] = [];
     begin(timeouts, "a", expired);
@@ -164,12 +164,12 @@ describe("the timeouts of calls in a busy process", () => {
     await waitFor("it expires", () => expired.length === 1);
   });
 
-  it("stop even if the busy time begins in the middle of an event loop turn", async () => {
+  it("do not count busy time that begins in the middle of an event loop turn", async () => {
     for (let round = 0; round < 50; round++) {
       const timeouts = new Timeouts(100);
       const expired: string[] = [];
       const [call] = begin(timeouts, "a", expired);
-      // The pause ends before, in or after the turn of the check.
+      // The pause ends before, in or after the event loop turn of the check.
       await pause(round % 10);
       if (round % 2) await setImmediate();
       block(120);

@@ -55,7 +55,7 @@ export interface DataCheck {
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: "key" });
 
-/** The share of a call's remaining time in which Redis may start the change. The time after this is for the answer. */
+/** The share of a call's remaining time in which Redis may start the change. The rest of the time is for the answer. */
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within one timeout. The interval is at least 5 ms and at most 50 ms. */
@@ -105,7 +105,7 @@ export class StoreClient implements StoreProbe {
    * Runs one read command at the node of its key.
    *
    * @param args the arguments of the command. The first argument is the key
-   * @param outcome the outcome of the error, if the read belongs to a change
+   * @param outcome the `outcome` of the thrown error, if the read belongs to a change
    * @throws StoreUnavailable if the read fails or exceeds the timeout; RecordUnreadable if the key has another type
    */
   run<Name extends CommandName>(
@@ -310,7 +310,7 @@ class Change extends RoundTrip<string[]> {
       } catch (error) {
         if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
         if (isNotSent(error) || isRefusal(error)) throw error;
-        // Redis may still run the script until the deadline. The call must not fail before its timeout.
+        // Redis may still run the script until the deadline. The call therefore fails only at its timeout.
         return new Promise(() => {});
       }
       clock.learn(Number(answer[1]), sent, performance.now());

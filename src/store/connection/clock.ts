@@ -9,8 +9,8 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * An estimate of Redis' clock that is never ahead of that clock. So the deadline of a change passes in Redis no later
- * than in this process.
+ * An estimate of Redis' clock that is never ahead of that clock. So a deadline never passes later in Redis than in this
+ * process.
  *
  * Redis reads its clock between the arrival of the command and the answer. The times at which the command was sent and
  * the answer arrived therefore bound the difference between the clocks. If the estimated difference is outside of these

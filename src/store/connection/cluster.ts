@@ -23,7 +23,7 @@ const QUICK_HOPS = 5;
 /** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */
 const PAUSE_MS = 25;
 
-/** The maximum wait of a redirected call for the connection to its new node, in milliseconds. */
+/** The maximum time for which a redirected call waits for the connection to its new node, in milliseconds. */
 const CONNECT_TIMEOUT_MS = 500;
 
 const CONNECT_CHECK_MS = 5;

@@ -15,7 +15,7 @@ export interface NodeOptions {
   readonly timeoutMs: number;
   /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** Receives connection errors, at most one per attempt. StoreMisconfigured means that Redis cannot be used. */
+  /** Receives connection errors, at most one per attempt to connect. StoreMisconfigured means that Redis is unusable. */
   readonly onError: (error: Error) => void;
   /** Checks the Redis of a new connection. Changes are sent only after this check. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
@@ -43,7 +43,7 @@ export interface StoreConnection {
 
 const MIN_SILENCE_MS = 100;
 
-/** The pause before a new attempt after ioredis has stopped reconnecting, in milliseconds. */
+/** ioredis may stop reconnecting. The service then waits for this time, in milliseconds, and connects again. */
 const RECONNECT_MS = 100;
 
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
@@ -139,7 +139,7 @@ function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   return run;
 }
 
-/** The minimum interval between two checks for a primary at the destination, in milliseconds. */
+/** The minimum interval between two calls of `leadsToPrimary`, in milliseconds. */
 const ROLE_INTERVAL_MS = 500;
 
 const ROLE_TIMEOUT_MS = 500;

@@ -58,7 +58,7 @@ describe("an error", () => {
     [refusal("NOPERM this user has no permissions to run the 'get' command"), false],
     [refusal("ERR invalid password"), false],
     [new Error("WRONGPASS"), false],
-  ])("%s is about the password: %s", (error, isOfIt) => expect(isPasswordRefusal(error)).toBe(isOfIt));
+  ])("%s counts as a refusal of the password: %s", (error, isOfIt) => expect(isPasswordRefusal(error)).toBe(isOfIt));
 
   it.each([
     ["READONLY You can't write against a read only replica.", true],
@@ -88,7 +88,7 @@ it("a script in a migrating slot counts as not sent, and must wait", () => {
 });
 
 describe("messageOf", () => {
-  it("returns all addresses of a failed attempt", () => {
+  it("returns all addresses of a failed attempt to connect", () => {
     const tried = ["connect ECONNREFUSED ::1:6379", "connect ECONNREFUSED 127.0.0.1:6379"].map(
       (text) => new Error(text),
     );

@@ -29,7 +29,7 @@ export interface StoreNodes {
 const WAIT_SHARE = 0.8;
 
 export class StoreNode {
-  /** The address of the master, or its name at the Sentinels, for the log. */
+  /** The address of the master, or its name in the Sentinel configuration, for the log. */
   readonly name: string;
   /** The connection for reads and, without `minReplicas`, for changes. */
   readonly reads: StoreConnection;
@@ -120,7 +120,7 @@ class Replicas {
     } catch (cause) {
       throw new NotConfirmed(cause);
     }
-    if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} confirmed`));
+    if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} replicas confirmed`));
     // A new connection may lead to another Redis, whose replicas do not have the change.
     if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
   }

@@ -121,7 +121,7 @@ export class Sentinels {
   readonly #target: RedisTarget;
   readonly #onError: (error: Error) => void;
   readonly #subscribers: Redis[];
-  /** The Sentinels in the order of the queries. The Sentinel that answered last is the first. */
+  /** The Sentinels in the order of the queries. The Sentinel with the most recent answer is the first. */
   readonly #hosts: HostPort[];
   readonly #faults = new Map<string, Error>();
   readonly #streams = new Map<Stream, HostPort>();

@@ -5,7 +5,7 @@ import { StoreMisconfigured } from "./errors.ts";
 import { requireUsable, TRIALS } from "./requirements.ts";
 
 describe("the check of the user's rights", () => {
-  it("covers the commands of scripts and calls, and no other commands", () => {
+  it("covers exactly the commands that scripts and calls use", () => {
     const used = new Set(["TIME"]);
     const rooms = new URL("..", import.meta.url);
     const files = readdirSync(rooms, { recursive: true, encoding: "utf8" });

@@ -64,7 +64,7 @@ interface RequirementOptions {
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // ASKING affects the next command on this connection, HELLO, which has no key.
+    // ASKING has no effect here: the next command on this connection is HELLO, which has no key.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),

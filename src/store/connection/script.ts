@@ -15,8 +15,8 @@ import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
  *
  * If Redis' memory is full, Redis refuses a change before the script starts (`#!lua` without `allow-oom`). A script
  * fails at the first key with a wrong type. During the migration of its slot, a script also fails at the first missing
- * key. A script therefore reads the keys that it writes before its first write. `parts/environment.lua` also reads a
- * key that never exists, so that the script fails at this key during a migration.
+ * key. Before its first write, a script therefore reads every key that it will write. `parts/environment.lua` also
+ * reads a key that never exists, so that the script fails at this key during a migration.
  */
 
 export interface Script<Key extends string = string, Arg extends string = string> {
@@ -59,7 +59,7 @@ export interface ScriptDefinition<Keys extends string, Args extends string> {
    * further keys.
    */
   readonly singleKey?: boolean;
-  /** Whether Redis runs the script with full memory, because the script revokes or deletes. Default: false. */
+  /** Whether Redis runs the script even if its memory is full. For scripts that revoke or delete. Default: false. */
   readonly allowOom?: boolean;
 }
 

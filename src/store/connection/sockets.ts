@@ -2,7 +2,7 @@ import type { Redis } from "ioredis";
 
 /**
  * Sends the commands of one event loop turn in one write. The auto-pipelining of ioredis has the same effect, but
- * creates a pipeline, and two promises for each command.
+ * creates more objects: a pipeline per turn, and two promises per command.
  */
 export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinWrites(redis.stream));
@@ -53,8 +53,8 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
-    // The check runs after the reads of this turn. The check therefore counts answers that arrived while the process
-    // was busy.
+    // The check runs after the event loop has read the data of this turn. The check therefore counts answers that
+    // arrived while the process was busy.
     const timer = setInterval(() => setImmediate(check), silenceMs / CHECKS);
     stream.once("close", () => clearInterval(timer));
   });

@@ -23,7 +23,7 @@ export interface RedisTarget extends RedisLogin {
   readonly topology: "node" | "sentinel" | "cluster";
   /** The node, the Sentinels, or the first nodes of the Cluster. */
   readonly hosts: readonly [HostPort, ...HostPort[]];
-  /** The name of the master at the Sentinels. Empty without Sentinels. */
+  /** The name of the master in the Sentinel configuration. Empty without Sentinels. */
   readonly master: string;
 }
 
@@ -60,7 +60,7 @@ export function readRedisUrl(
   else if (topology === "cluster" && Number(path) !== 0)
     faults.push("has a database number, but a Cluster has only database 0; remove the number");
   if (topology === "sentinel" && !/^[A-Za-z0-9._-]+$/.test(fragment ?? ""))
-    faults.push("must end with the name of the master at the Sentinels, such as #mymaster");
+    faults.push("must end with # and the name of the master in the Sentinel configuration, such as #mymaster");
   if (topology !== "sentinel" && fragment !== undefined) faults.push(NO_QUERY);
   const [username, password] = (credentials ?? "").split(/:(.*)/s, 2).map(decoded);
   if (username === null || password === null) {
