@@ -66,13 +66,13 @@ describe("the cipher", () => {
     for (const each of foreign) expect(encrypt(cipher, each).isPacked).toBe(false);
   });
 
-  it("stores the key id but no part of the token, and encrypts two tokens to different beginnings", () => {
+  it("stores the key id but no part of the token, and two encrypted tokens begin differently", () => {
     const texts = ours.map((each) => encrypt(cipher, each).text);
     expect(new Set(texts.map((text) => text.slice(0, 12))).size).toBe(ours.length);
     const { keyId, text } = encrypt(cipher, "ugt_secret");
     expect(keyId).toBe("new");
     expect(Buffer.from(text, "base64url").includes("secret")).toBe(false);
-    // Each nonce encrypts one token only, because each environment has its own key.
+    // Two environments encrypt a token with the same nonce, but each environment has its own key.
     expect(encrypt(cipher, token)).toEqual(encrypt(cipher, token));
     expect(encrypt(cipher, token, { number: 8 }).text).not.toBe(encrypt(cipher, token).text);
   });

@@ -50,7 +50,7 @@ export function digest(text: string): string {
 
 /**
  * Returns the first 128 bits of the SHA-256 of a user group token. The first two characters, one byte in hexadecimal,
- * select one of the 256 hashes of the index.
+ * select one of the 256 Redis hashes of the token index.
  *
  * Apart from this digest, Redis contains the token only in encrypted form. An attacker with a million digests needs
  * 2^108 tries to find one of the tokens. The full SHA-256 would make the record of a group 6 % larger.
@@ -115,7 +115,7 @@ export class TokenCipher {
     return { keyId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
-  /** Decrypts a token. @throws RecordUnreadable if the ring lacks the key, or the environment or digest is different */
+  /** Decrypts a result of `encrypt`. @throws RecordUnreadable for another environment or digest, or without the key */
   decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const key = this.#keysOf(environment).get(keyId);
     if (!key) throw keyMissing(keyId);
@@ -136,7 +136,7 @@ export class TokenCipher {
   /**
    * Decrypts a result of `seal`.
    *
-   * @throws RecordUnreadable if the ring lacks the key, or the environment or name is different
+   * @throws RecordUnreadable if the ring lacks the key, or if `seal` got another environment or name
    */
   unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
     const bytes = Buffer.from(text, "base64url");
@@ -168,7 +168,7 @@ function encrypt(key: KeyObject, nonce: Uint8Array, binding: string, bytes: Uint
   return Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Decrypts a result of `encrypt`. @throws RecordUnreadable if the bytes, the nonce or the binding are different */
+/** Decrypts a result of `encrypt`. @throws RecordUnreadable if the bytes, nonce or binding differ */
 function decrypt(key: KeyObject, nonce: Uint8Array, binding: string, encrypted: Uint8Array): Buffer {
   try {
     const decipher = createDecipheriv(ALGORITHM, key, nonce, GCM);

@@ -33,8 +33,8 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
  * The list of environments has one entry per environment, with its path and number. Listing and look-ups read this
  * list. A creation first adds the entry, and then creates the record. A deletion sets the state `deleting`, removes
  * groups and tokens, sets the state `deleted`, and removes the entry. Each step is one script, which replicas must
- * confirm. If a process ends between two steps, the record decides. Look-ups ignore an entry without an environment.
- * After a walk over the candidates, look-ups add a missing entry.
+ * confirm. If a process ends between two steps, the list and the record differ. The record then decides. Look-ups
+ * ignore an entry without an environment. After a walk over the candidates, look-ups add a missing entry.
  */
 
 const CANDIDATES_AT_ONCE = 16;
@@ -42,7 +42,7 @@ const CANDIDATES_AT_ONCE = 16;
 /** The maximum number of candidates of a name. At most this many environments can ever have the name. */
 const MAX_CANDIDATES = 10_000;
 
-/** The limits of a deletion: groups or API tokens per script, groups per call, and milliseconds per call. */
+/** The limits of a deletion: groups per script, groups per call, and milliseconds per call. */
 const CLEARED_AT_ONCE = 100;
 const MAX_GROUPS = 10_000;
 const MAX_MS = 5000;
@@ -276,6 +276,6 @@ function unlessNotFound(error: unknown): undefined {
 
 export function environmentOf(path: string, number: number): Environment {
   const name = parseEnvironmentPath(path);
-  if (!name) throw new RecordUnreadable(new Error(`${environmentKey(number)} names no environment`));
+  if (!name) throw new RecordUnreadable(new Error(`the path of ${environmentKey(number)} is invalid`));
   return { ...name, number };
 }

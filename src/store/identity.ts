@@ -9,8 +9,8 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
  * After a restart, Redis may be empty or have older data, or REDIS_URL may lead to another Redis. The service would
- * then create every group a second time, with another token. So the data has an identity, and each process stores this
- * identity.
+ * then create every group a second time, with another token. So the data has an identity. Each process keeps this
+ * identity in memory, and refuses other data.
  *
  * `ug:format` contains the layout, a random id, and the number of times that operators accepted the data. After an
  * acceptance, the key also contains the id of the replaced data. In a Cluster, further keys contain identities for
@@ -21,7 +21,7 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 /** String: Redis' clock at the last write to this key by any process. The key has the slot of `ug:format`. */
 export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 
-/** The accepted loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
+/** The tolerated loss of data, in milliseconds. A failover or a crash usually loses one or two seconds. */
 const MAX_LOSS_MS = 60_000;
 
 /**
@@ -109,7 +109,7 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Writes the time to Redis. The write does not wait for replicas, because such a wait would delay changes.
+   * Writes Redis' clock to `TIME_KEY`. The write does not wait for replicas, because such a wait would delay changes.
    *
    * @throws StoreUnavailable
    */
@@ -185,15 +185,16 @@ export class StoreIdentity implements DataCheck {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // Since the last read, an operator has accepted this data, which is unchanged or replaces the data that this
-    // process uses.
+    // True if, since the last read, an operator has accepted the same data as at that read, or data that replaces the
+    // data of this process.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
     const lostMs = time === undefined ? 0 : this.#time - Number(time);
     if (text !== null) mark.last = found;
     mark.fault = undefined;
     if (text === null) mark.fault = "the data is gone: Redis, or a shard of the Cluster, is empty";
-    else if (layout !== this.#deps.layout) mark.fault = `the data in Redis has layout ${layout}`;
+    else if (layout !== this.#deps.layout)
+      mark.fault = `the data in Redis has layout ${layout}, but this release has layout ${this.#deps.layout}`;
     else if (!isAccepted && id !== mark.id)
       mark.fault = "REDIS_URL leads to another Redis, or Redis was emptied and then used again";
     else if (!isAccepted && lostMs > MAX_LOSS_MS)

@@ -12,9 +12,9 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
  * - `state`: `active`, `deleting` or `deleted`
  * - `path`: the result of `environmentPath`
  * - `version` of the last change
- * - `trimmed`: the first update after the last removed update
+ * - `trimmed`: the id of the first group update after the removed updates
  * - `groups`: the number of groups ever created
- * - `issue_time`, after a revocation with `issued`: before this time, API tokens cannot create or rotate API tokens.
+ * - `issue_time`: until this time, API tokens cannot create or rotate API tokens. Set by a revocation with `issued`.
  */
 export const environmentKey = (number: number) => `ug:{${number}}:environment`;
 
@@ -25,8 +25,8 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
 /**
- * 256 hashes, one per first two characters of a token digest. Each hash maps the other characters to the id of the
- * group.
+ * 256 hashes. The first two characters of a token digest select the hash, which maps the other characters to the id of
+ * the group.
  */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
@@ -84,7 +84,7 @@ export const KEYS = {
   /** The group with the id. Without an id, the part of the index that contains the token. */
   target: (number: number, { id, currentDigest }: KeyArgs) =>
     id === "" ? tokensKey(number, currentDigest) : groupKey(number, id),
-  /** For a script without a new token, any part of the index. */
+  /** The part of the index for the new token. For a script without a new token, any part. */
   tokens: (number: number, { digest }: KeyArgs) => tokensKey(number, digest || "00"),
   request: (number: number, { requestDigest }: KeyArgs) => requestKey(number, requestDigest),
   apiTokens: apiTokensKey,

@@ -15,7 +15,7 @@ const GLOBALS = ["KEYS", "ARGV", "redis", "math", "string", "table", "tonumber",
 
 const singleKey = scripts.filter(([, script]) => script.singleKey);
 
-it("finds the scripts of the store", () => {
+it("scripts.ts exports the scripts of the store", () => {
   expect(scripts.length).toBeGreaterThan(25);
   expect(singleKey.length).toBeGreaterThan(8);
 });

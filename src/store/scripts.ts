@@ -54,7 +54,7 @@ export const RESOLVE_SESSION = defineScript("read", resolveSession, {
   args: "viewer",
 });
 
-/** `contains` must be empty. Otherwise, the script reads further keys. */
+/** `contains` must be empty. A search by name reads the keys of the groups, so it needs `SEARCH_IDS`. */
 export const LIST_IDS = defineScript("read", listIds, {
   keys: "ids",
   args: "from idPrefix count contains",

@@ -72,7 +72,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   /** Returns the script argument `issuer`, which is empty if the caller is not an API token in Redis. */
   const issuerOf = (id: string) => (isResourceId(id) ? id : "");
 
-  /** Throws ApiTokenNotFound for a malformed id. The text may be a secret, so the text must not be logged. */
+  /** Throws ApiTokenNotFound for a malformed id, without the id: a caller may have passed a secret by mistake. */
   const requireId = (id: string): void => {
     if (!isResourceId(id)) throw new ApiTokenNotFound();
   };
@@ -178,7 +178,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         const record = await of(apiTokenKey(number, entry));
         return [String(Date.now()), environment["path"] ?? "", entry, ...Object.entries(record).flat()] as string[];
       };
-      // `find` runs before the change of the call, so a failed `find` has the outcome `not_made`.
+      // The service calls `find` to authorize a call, before any change. An error therefore has the outcome `not_made`.
       const args = { ...keys, digest };
       const answer = await client.ask("api-token", FIND_API_TOKEN, args, { outcome: "not_made", whileMoving });
       const record = recordFromAnswer(answer, 3);

@@ -10,9 +10,7 @@ import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 
 const RETRY_MS = 100;
 
-/**
- * The delay before the next attempt if Redis refused a subscription because the user lacks a right, in milliseconds.
- */
+/** If the Redis user lacks the right to subscribe or publish: the delay before the next attempt, in milliseconds. */
 const REFUSED_MS = 10_000;
 
 const CHECK_MS = 5000;
@@ -50,7 +48,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
       reconnectOnError: null,
     });
     dropWhenSilent(redis, SILENCE_MS);
-    // Other connections report the errors of this Redis.
+    // The other connections to this Redis report its errors.
     redis.on("error", () => {});
     redis.on("message", (_channel, message) => {
       const { news, environment } = newsOf(message) ?? {};
@@ -104,7 +102,7 @@ async function waitForLoss(redis: Redis, node: StoreNode, nodes: StoreNodes): Pr
     // After a failover, the name of the node may lead to another Redis.
     const isMoved = node.reads.losses !== losses || !nodes.masters().includes(node);
     if (isMoved || over.signal.aborted) return;
-    // A second subscription has no effect, but Redis answers the command.
+    // A second subscription has no effect. The answer shows that the connection still works.
     await redis.subscribe(REVOKED_CHANNEL);
   }
 }

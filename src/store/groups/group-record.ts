@@ -140,7 +140,7 @@ const SUSPENSION_FIELDS = [
 /** The maximum difference between the clocks of Redis and of a worker, in milliseconds. */
 export const CLOCK_DIFFERENCE_MS = 60_000;
 
-/** Returns whether only Redis' clock can decide if the group is suspended: a time of the record is close to `now`. */
+/** If a time of the record is close to `now`, returns true: only Redis' clock can decide if the group is suspended. */
 export function needsClock(record: StoredRecord, now: number): boolean {
   return isClose(record[FIELD.expireTime], now) || isClose(record[FIELD.suspensionUntil], now);
 }
@@ -262,7 +262,7 @@ export function listedFromRecord({ record, providedId, now }: GroupAnswer): List
     providedId,
     ...versions,
     name: textOf(record, FIELD.name),
-    // The token of a new group is created with the group, or has an earlier snapshot time.
+    // The first token of a group is never younger than the group, so a younger token is a replacement.
     lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
@@ -373,7 +373,7 @@ function jsonOf(field: string, source: string): JsonObject {
     throw new RecordUnreadable(cause);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new RecordUnreadable(new Error(`a record's ${field} is not a JSON object`));
+    throw new RecordUnreadable(new Error(`the field ${field} of a record is not a JSON object`));
   }
   return value;
 }

@@ -238,7 +238,7 @@ export async function rotate(
   );
   const [, now, madeDigest, providedId = ""] = answer;
   const record = recordFromAnswer(answer, 4);
-  // In a retry, a later rotation may have replaced the token of the first call. A revocation still succeeds.
+  // A retry may find that a later rotation has replaced the token. A revocation still succeeds.
   if (!isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
   return { providedId, record, now: Number(now) };
 }

@@ -1,5 +1,5 @@
 -- Begins the deletion of an environment, and deletes its signing keys. Its API tokens and user group tokens become
--- invalid, and scripts refuse changes.
+-- invalid, and scripts refuse changes in the environment.
 -- Returns `filled` if the environment has groups and `force` is empty; or `done`.
 if force == '' and redis.call('ZCARD', ids) > 0 then return {'filled', nowText} end
 redis.call('EXISTS', signingKeys)

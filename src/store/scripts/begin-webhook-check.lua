@@ -1,6 +1,6 @@
 -- Stores the current time in the `field` of `times`. With `refresh`, also sets the time of the cursor to now for each
 -- webhook without undelivered events.
--- Returns `recent` and the remaining time in milliseconds if the stored time is less than `intervalMs` old; or `done`.
+-- Returns `done`; or, if the stored time is less than `intervalMs` old, `recent` and the remaining milliseconds.
 -- include: webhooks
 local noted = tonumber(redis.call('HGET', times, field) or '0') or 0
 local left = noted + intervalMs - now

@@ -1,6 +1,6 @@
--- Sets the fields of a webhook to the extra arguments, and removes its failures. With `secret`, adds a secret. Former
--- secrets sign until `graceMs` after their replacement. Only the newest `maxSecrets` secrets stay. With `since`, moves
--- the cursor back to this time in microseconds.
+-- Sets the fields of a webhook to the extra arguments, and clears its record of failures. With `secret`, adds a secret.
+-- Former secrets sign until `graceMs` after their replacement. Only the newest `maxSecrets` secrets stay. With `since`,
+-- moves the cursor back to this time in microseconds.
 -- Returns `WebhookNotFound`; `same` and the record if nothing changed; or `done` and the record.
 -- include: webhooks
 local found = redis.call('HMGET', webhook, 'secrets', 'cursor')

@@ -1,6 +1,6 @@
 -- Revokes the viewer sessions of a group or, if `viewer` is not empty, of the viewer with this digest. A group has
 -- notes on at most `maxViewers` viewers. A note is the oldest valid generation, a colon, and the time of the note. The
--- version of the group stays the same, because no value changes for callers.
+-- version of the group stays the same, because callers see no changed value.
 -- Returns `UserGroupNotFound`; `unreadable`; `TooManyEndedViewers`; or `done`.
 -- include: tokens
 local found = redis.call('HMGET', group, 'g', 's')

@@ -14,10 +14,10 @@ export function checkValue(secret: Uint8Array): string {
 }
 
 /**
- * Compares the ring with the recorded keys, which encrypted data in Redis, and records the first key of the ring. If
- * Redis has recorded keys, the ring must contain at least one recorded key.
+ * Redis has a record of each key that encrypted its data. If recorded keys exist, the ring must contain at least one of
+ * them. After this check, the function records the first key of the ring.
  *
- * @returns the ids of recorded keys that the ring lacks, and that may still be needed
+ * @returns the ids of recorded keys that the ring lacks. Data may still need these keys
  * @throws StoreMisconfigured if the ring contains none of the recorded keys, or has another key under a recorded id;
  *   StoreUnavailable; TooFewReplicas
  */

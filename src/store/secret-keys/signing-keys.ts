@@ -89,7 +89,7 @@ export function redisSigningKeys({
       const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
       if (moved.length > 0 && !isDryRun) {
         const texts = moved.flatMap((key) => [key.kid, textOf(environment, { ...key, sealed: undefined })]);
-        // The new version prevents a concurrent replacement from writing the former texts again.
+        // The new version prevents a concurrent replacement from writing the former encrypted keys again.
         const change = { field: VERSION, expected: version, extraArgs: [...texts, VERSION, `${Number(version) + 1}`] };
         await client.change("reencrypt", REPLACE_FIELDS, { key: signingKeysKey(environment.number), ...change });
       }

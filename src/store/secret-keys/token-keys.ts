@@ -23,8 +23,8 @@ import { redisSigningKeys } from "./signing-keys.ts";
 import { reencryptWebhooks } from "./webhook-secrets.ts";
 
 /**
- * The maximum time for which a process uses a key without a record of the use, in milliseconds. Two attempts to record
- * the use may fail.
+ * While a process uses a key, the recorded time of the last use is at most this old, in milliseconds. Two attempts to
+ * record the use may fail.
  */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
@@ -113,8 +113,8 @@ export class RedisTokenKeys implements TokenKeyStore {
   /**
    * Retires keys that the ring lacks, if no environment needs these keys.
    *
-   * @throws StoreMisconfigured if an environment or another worker uses such a key, or if the search is too slow; the
-   *   errors of `list`
+   * @throws StoreMisconfigured if an environment or another worker uses such a key, or if the search takes more than
+   *   `SEARCH_MS`; the errors of `list`
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
@@ -122,7 +122,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     if (!isComplete) {
       const lacks = use ? `${use.keyId}, which ${use.path} needs` : `${keyIds.join(", ")}, which environments may need`;
       throw new StoreMisconfigured(
-        `TOKEN_KEYS lacks ${lacks}; add the key after the other keys. Remove the key after 'ugs keys rotate' has reported that no token needs the key. If the key is lost, its tokens are lost; to start without the key, run: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
+        `TOKEN_KEYS lacks ${lacks}; add the key after the other keys. Remove the key only after 'ugs keys rotate' has reported that no token needs the key. If you have lost the key, the tokens that it encrypted are lost; to start without these tokens, run: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
       );
     }
     const { readTime } = await this.list();
@@ -149,8 +149,8 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   /**
-   * Searches for an environment that needs a key. `isComplete`: whether the search ended, and no environment needs a
-   * key.
+   * Searches for an environment that needs a key. `isComplete`: whether the search covered all environments, and none
+   * needs a key.
    */
   async #findUse(
     keyIds: readonly string[],

@@ -78,7 +78,7 @@ export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryS
     },
 
     async forget(environment) {
-      // A deleted environment keeps its record, and its number is never used again.
+      // The state `deleted` is final, because the number of a deleted environment is never used again.
       const [state] = await client.run("due-webhooks", "hmget", [environmentKey(environment.number), "state"]);
       if (state !== "deleted") return;
       const member = environmentMember(environmentPath(environment), environment.number);

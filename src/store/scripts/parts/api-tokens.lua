@@ -29,7 +29,7 @@ local function mayIssue(id)
 end
 
 -- Returns the ids of the issuers of the API token `id`: `issuer`, the issuers of `issuer`, and `others`. The list
--- therefore does not depend on issuers that are revoked later. After the first 100 ids, the list contains only ids of
+-- therefore stays complete if an issuer is revoked later. After the first 100 ids, the list contains only ids of
 -- existing API tokens.
 local function issuersOf(id, issuer, others)
   local list, isKnown = {}, {[id] = true}
