@@ -42,7 +42,7 @@ describe("IssuedTokens", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("caches a token for cacheMs after its read", async () => {
+  it("caches a token until cacheMs after the start of its read", async () => {
     const { issued, reads, call } = open();
     const first = issued.find(keyOf("d"));
     vi.advanceTimersByTime(1000);
@@ -77,7 +77,7 @@ describe("IssuedTokens", () => {
     expect(reads).toHaveLength(3);
   });
 
-  it("rejects when the cache has expired and the store fails", async () => {
+  it("`find` rejects if the cached token has expired and the store fails", async () => {
     const { issued, reads, call } = open();
     await call("d", valid());
     vi.advanceTimersByTime(CACHE_MS);
@@ -110,22 +110,25 @@ describe("IssuedTokens", () => {
     expect(issued.cached("known1")).toBeDefined();
   });
 
-  it.each(["revoked", "missed", "deleted"] as const)("removes cached tokens when the feed reports: %s", async (how) => {
-    const { issued, call } = open();
-    await call("d", valid());
-    await call("other", valid());
-    await call("of another environment", valid({ environment: { ...ENVIRONMENT, number: 2 } }));
-    if (how === "revoked") issued.revoked("d");
-    else if (how === "missed") issued.missed();
-    else issued.environmentDeleted(ENVIRONMENT);
-    expect(issued.cached("d")).toBeUndefined();
-    expect(issued.cached("other") !== undefined).toBe(how === "revoked");
-    expect(issued.cached("of another environment") !== undefined).toBe(how !== "missed");
-    expect(await call("d", undefined)).toBeUndefined();
-  });
+  it.each(["revoked", "missed", "deleted"] as const)(
+    "removes cached tokens if the revocation feed reports `%s`",
+    async (how) => {
+      const { issued, call } = open();
+      await call("d", valid());
+      await call("other", valid());
+      await call("of another environment", valid({ environment: { ...ENVIRONMENT, number: 2 } }));
+      if (how === "revoked") issued.revoked("d");
+      else if (how === "missed") issued.missed();
+      else issued.environmentDeleted(ENVIRONMENT);
+      expect(issued.cached("d")).toBeUndefined();
+      expect(issued.cached("other") !== undefined).toBe(how === "revoked");
+      expect(issued.cached("of another environment") !== undefined).toBe(how !== "missed");
+      expect(await call("d", undefined)).toBeUndefined();
+    },
+  );
 
   it.each(["revoked", "missed"] as const)(
-    "does not cache a token if the feed reports during its read: %s",
+    "does not cache a token if the revocation feed reports `%s` during the read of the token",
     async (how) => {
       const { issued, reads } = open();
       const before = issued.find(keyOf("d"));

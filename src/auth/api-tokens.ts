@@ -51,9 +51,7 @@ export interface StaticToken {
  * so that the duration of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  /**
-   * The tokens of the settings by digest; undefined until the first `use`. Before the first `use`, no token is valid.
-   */
+  /** The tokens of the settings by digest; undefined until the first `use`. Until then, `authenticate` rejects. */
   #static: ReadonlyMap<string, StaticToken> | undefined;
   #staticLengths: ReadonlySet<number> = new Set();
   readonly #issued: IssuedTokens;
@@ -85,7 +83,7 @@ export class ApiTokens {
     return [...new Map(found.map((environment) => [environment.number, environment])).values()];
   }
 
-  /** Clears the cached owners of the settings' tokens of an environment. @returns whether an owner was cached */
+  /** Clears the cached owners of the settings' tokens for an environment. @returns whether an owner was cached */
   forget(environmentNumber: number): boolean {
     let wasCached = false;
     for (const each of this.#static?.values() ?? []) {
@@ -134,7 +132,7 @@ const MAX_EXPIRING = 100;
 /** A cached API token. Its times are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** The time at which the entry expires, so that the store must be read again. */
+  /** The expiry time of the entry. From this time, the store must be read again. */
   readonly until: number;
   /** The time from which the next use is written to the store. */
   noteAt: number;
@@ -150,7 +148,7 @@ interface IssuedTokensDeps {
 
 /**
  * Authenticates issued API tokens by their digests. Caches each result of the store for `cacheMs`, or until the token
- * is revoked. Unknown tokens have a separate cache, so that guessed tokens evict no valid token.
+ * expires or is revoked. Unknown tokens have a separate cache, so that guessed tokens evict no valid token.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
@@ -189,7 +187,7 @@ export class IssuedTokens implements RevocationListener {
     return reading ?? this.#share(key);
   }
 
-  /** Returns the cached API token that expires first in each environment: at most 100, in the order of expiry. */
+  /** For each environment, returns the cached API token that expires first: at most 100, in the order of expiry. */
   expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();

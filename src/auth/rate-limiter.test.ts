@@ -32,7 +32,7 @@ describe("RateLimiter", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("allows exactly the limit before the counter has answered", () => {
+  it("allows exactly `max` uses before the counter has answered", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -52,7 +52,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(2);
   });
 
-  it("refuses uses until the window ends if the total of all workers has reached the limit", async () => {
+  it("if all workers together have reached the limit, refuses uses until the window ends", async () => {
     const { limiter, counts } = open();
     expect(limiter.take("a")).toBeUndefined();
     await counts[0]?.answer({ total: 7, resetMs: 4000 });
@@ -73,7 +73,7 @@ describe("RateLimiter", () => {
     expect(counts).toHaveLength(1);
   });
 
-  it("continues from the last total while the counter fails, until the window ends", async () => {
+  it("while the counter fails, adds uses to the last total until the window ends", async () => {
     const { limiter, counts } = open();
     limiter.take("a");
     await counts[0]?.answer({ total: 1, resetMs: 4000 });
@@ -85,12 +85,12 @@ describe("RateLimiter", () => {
     vi.advanceTimersByTime(4000);
     expect(takes(limiter, "a", 2)).toEqual([true, true]);
     await counts[3]?.fail();
-    // After the outage, the limiter sends the uses that the counter has missed.
+    // After the outage, the total of the counter replaces the limiter's own count.
     await counts[4]?.answer({ total: 2, resetMs: 9000 });
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });
 
-  it("limits the uses in each window without a shared counter", () => {
+  it("without a shared counter, limits the uses in each window", () => {
     const limiter = new RateLimiter({ limit: LIMIT, counter: undefined });
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -106,7 +106,7 @@ describe("RateLimiter", () => {
     limiter.take("b");
     expect(limiter.take("a")).toBeDefined();
     limiter.take("c");
-    // The new entry of the key `a` begins at 0. The next answer contains the total of all workers.
+    // The new entry of the key `a` counts from 0. The next answer contains the total of all workers.
     expect(limiter.take("a")).toBeUndefined();
     await counts.at(-1)?.answer({ total: 4, resetMs: 10_000 });
     expect(limiter.take("a")).toBeDefined();
