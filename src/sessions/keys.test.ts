@@ -56,7 +56,7 @@ it("when the standby key becomes active, a new key is published, and expired key
   expect(nextKeySet(grown, NOW + KEPT_MS)).toEqual({ kept: grown.slice(1), made: [] });
 });
 
-it("after a long pause, no key signs before it has been published for the cache time", () => {
+it("after months without a change, no key signs before it has been published for the cache time", () => {
   const keys = [key("a", NOW - 9 * LIFETIME_MS), key("b", NOW - 8 * LIFETIME_MS)];
   expect(nextKeySet(keys, NOW)).toEqual({ kept: [keys[1]], made: [NOW + PUBLISHED_MS] });
   expect(PUBLISHED_MS).toBeGreaterThan(600_000);
@@ -68,7 +68,7 @@ it("a rotation activates the standby key and publishes a new key", () => {
   expect(next).toEqual({ kept: [keys[0], { ...keys[1], activeTime: NOW }], made: [NOW + LIFETIME_MS] });
 });
 
-it("a rotation, even a repeated one, waits until the standby key has been published for long enough", () => {
+it("a rotation, even a repeated one, waits until the standby key has been published for PUBLISHED_MS", () => {
   const keys = [key("a", NOW - 1000, NOW - 1000), key("b", NOW + LIFETIME_MS, NOW - 1000)];
   const next = nextKeySet(keys, NOW, "rotate");
   const waiting = { ...keys[1], activeTime: NOW - 1000 + PUBLISHED_MS };
@@ -86,7 +86,7 @@ it("a replacement keeps no old key", () => {
   expect(nextKeySet(keys, NOW, "replace")).toEqual({ kept: [], made: [NOW, NOW + LIFETIME_MS] });
 });
 
-it("over years, exactly one key is active, each key is published before it signs, and few keys exist", () => {
+it("over years, exactly one key is active, each key is published before it signs, and at most three keys exist", () => {
   let keys: KeyTimes[] = [];
   const published = new Map<string, number>();
   let count = 0;

@@ -21,7 +21,7 @@ interface KeyAt<Key extends KeyTimes> {
   readonly state: KeyState;
   /** The time at which the next key begins to sign. Undefined if no next key exists. */
   readonly retireTime: number | undefined;
-  /** The time at which the key is no longer published. Undefined if no next key exists. */
+  /** The time from which the key is no longer published. Undefined if no next key exists. */
   readonly goneTime: number | undefined;
 }
 
@@ -60,8 +60,8 @@ interface KeySetChange {
 /**
  * Returns the change that keeps one key active and a standby key published. Undefined if no change is needed.
  *
- * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: all
- *   old keys become invalid
+ * @param how `rotate`: the standby key signs now, or as soon as it has been published for `PUBLISHED_MS`. `replace`:
+ *   all old keys become invalid
  */
 export function nextKeySet(
   keys: readonly KeyTimes[],

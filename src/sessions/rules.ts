@@ -1,10 +1,10 @@
 // The rules for viewer sessions. The service and the TypeScript client share this file, so the file uses no platform
 // API. test/fixtures/viewer-sessions.json has a case for each rule.
 
-/** The maximum length of a session. A session must fit into a header, and all servers accept headers of 8 KiB. */
+/** The maximum length of a session, in characters. A session must fit into a header, for which servers accept 8 KiB. */
 export const MAX_SESSION_LENGTH = 8192;
 
-/** The maximum time of `iat` in the future, in seconds, because the clocks of two machines can differ. */
+/** The number of seconds by which `iat` may be in the future, because the clocks of two machines can differ. */
 export const CLOCK_TOLERANCE_S = 5;
 
 const MAX_LIFE_S = 3600;
@@ -13,7 +13,7 @@ export const ALGORITHM = "ES256";
 
 export const TYPE = "viewer+jwt";
 
-/** The maximum length of the header, which has three short members. */
+/** The maximum length of the header, in characters. The header has three short members. */
 export const MAX_HEADER_LENGTH = 256;
 
 /** The signed claims: the claims of RFC 7519, and some claims of this service. Times are in seconds since 1970. */

@@ -59,7 +59,7 @@ const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551
 
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-it("returns the signed claims", async () => {
+it("SessionVerifier returns the signed claims of a session", async () => {
   const session = await sign();
   expect(isSession(session)).toBe(true);
   // The check of the second session uses the cached header.
@@ -111,7 +111,7 @@ describe("a forged session", () => {
   const header = () => ({ alg: "ES256", typ: "viewer+jwt", kid: KID });
   const signature = "A".repeat(86);
 
-  it("is rejected with no algorithm, another algorithm, or the public key as a secret", async () => {
+  it("is rejected with no algorithm, another algorithm, or the public key as an HMAC secret", async () => {
     const { publicKey } = await generateKeyPair("ES256", { extractable: true });
     const spki = await exportSPKI(publicKey);
     const none = { ...header(), alg: "none" };
@@ -165,7 +165,7 @@ describe("the second valid ECDSA signature of a session", () => {
 });
 
 describe("the cache of verified sessions", () => {
-  it("accepts a session without verification while its key exists", async () => {
+  it("accepts a session without a second signature check while its key exists", async () => {
     const verifier = new SessionVerifier();
     const session = await sign();
     await verify(session, { verifier });

@@ -53,14 +53,14 @@ async function newKeys(): Promise<SigningKey[]> {
   return [active, { ...standby, activeTime: active.activeTime + 86_400_000 }];
 }
 
-it("reads the keys once for many sessions with unknown keys", async () => {
+it("SigningKeys reads the keys once for many sessions with unknown key ids", async () => {
   await keys.signing(ENVIRONMENT);
   const before = store.reads;
   await Promise.all(Array.from({ length: 50 }, () => keys.checking(ENVIRONMENT, newKeyId())));
   expect(store.reads - before).toBe(1);
 });
 
-it("finds a key that another worker created after the last read", async () => {
+it("SigningKeys finds a key that another worker created after the last read", async () => {
   await keys.signing(ENVIRONMENT);
   const made = await newKeys();
   store.set = { ...store.set, keys: made };
@@ -69,7 +69,7 @@ it("finds a key that another worker created after the last read", async () => {
   expect((await keys.checking(ENVIRONMENT, kid)).keyOf(kid)).toBeDefined();
 });
 
-it("signs with the keys of another worker that changed the keys at the same time", async () => {
+it("SigningKeys signs with the keys of another worker that changed the keys at the same time", async () => {
   const others = await newKeys();
   store.afterChange = async () => {
     store.set = { ...store.set, keys: others };
@@ -78,7 +78,7 @@ it("signs with the keys of another worker that changed the keys at the same time
   expect((await keys.signing(ENVIRONMENT)).kid).toBe(others[0]?.kid);
 });
 
-it("publishes cached keys after any number of guesses, and publishes new keys immediately", async () => {
+it("SigningKeys publishes cached keys after many guessed environment names, and new keys immediately", async () => {
   const absent = store.set;
   const late = { name: "late", tag: undefined };
   expect(await keys.published(late, () => {})).toEqual([]);
@@ -92,7 +92,7 @@ it("publishes cached keys after any number of guesses, and publishes new keys im
   for (const environment of [late, ENVIRONMENT]) expect(await keys.published(environment, refuse)).toHaveLength(2);
 });
 
-it("reads keys once for all waiting callers, but not for refused callers", async () => {
+it("SigningKeys reads keys once for all waiting callers, but not for refused callers", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   const refuse = () => {
     throw new RangeError("too many");
@@ -107,7 +107,7 @@ it("reads keys once for all waiting callers, but not for refused callers", async
   expect(await keys.published(ENVIRONMENT, refuse)).toHaveLength(2);
 });
 
-it("caches keys for API_TOKEN_CACHE without a subscription, and longer with a subscription", async () => {
+it("SigningKeys caches keys for API_TOKEN_CACHE without a subscription, and longer with a subscription", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   await keys.signing(ENVIRONMENT);
   const readsAt = async (ms: number) => {
@@ -126,7 +126,7 @@ it("caches keys for API_TOKEN_CACHE without a subscription, and longer with a su
   expect(await readsAt(100_000)).toBe(0);
 });
 
-it("without a subscription, publishes no keys that are older than API_TOKEN_CACHE", async () => {
+it("without a subscription, SigningKeys publishes no keys that are older than API_TOKEN_CACHE", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   keys.setSubscribed(false);
   const [first] = await keys.published(ENVIRONMENT, () => {});

@@ -62,7 +62,7 @@ interface Published {
 
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
-  /** The maximum age of cached keys without a subscription to the changes of other workers, in milliseconds. */
+  /** Without a subscription to the changes of other workers: the maximum age of cached keys, in milliseconds. */
   readonly unsubscribedMs: number;
   /** Called if a due change of keys failed. The next attempt follows within two minutes. */
   readonly onOverdue: (error: unknown) => void;
@@ -77,7 +77,7 @@ export class SigningKeys {
   readonly #known = new Map<string, KnownKeys>();
   /** Reads in flight. A change of keys removes the reads from this map, because their results may be outdated. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** The keys of environments for which this process only publishes keys. */
+  /** The keys that this process only publishes, by the path of their environment. */
   readonly #published = new Map<string, Published>();
   #freshMs = FRESH_MS;
 
@@ -102,7 +102,7 @@ export class SigningKeys {
    * Returns the keys that verify sessions of an environment.
    *
    * @param kid a required key. If this key is missing, all waiting callers share one more read of the keys. So an
-   *   unknown key costs Redis no more than an unknown token
+   *   unknown key causes no more reads than an unknown token
    */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);
@@ -160,8 +160,8 @@ export class SigningKeys {
   }
 
   /**
-   * Activates the next key, immediately or as soon as the key has been published for long enough. Creates keys if none
-   * exist.
+   * Activates the next key, immediately or as soon as the key has been published for `PUBLISHED_MS`. Creates keys if
+   * none exist.
    *
    * @param how `replace`: the old keys must not be used any more
    */

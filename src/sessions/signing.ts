@@ -24,7 +24,7 @@ export async function newKeyPair(): Promise<SigningPair> {
   return { x, y, d } as SigningPair;
 }
 
-/** `jose` imports the key at its first use, and caches the result by the returned object. */
+/** Callers should reuse the returned object, because `jose` imports a key once per object. */
 export function jwkOf(key: PublicKey | SigningPair): JWK {
   return { kty: "EC", crv: "P-256", ...key };
 }

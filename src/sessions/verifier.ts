@@ -21,7 +21,7 @@ const MAX_CACHED_LENGTH = 2048;
 
 /**
  * Verifies each signature once, because a page sends the same session many times. The digest of the session is the key
- * of the cache. Every call checks the time and the key.
+ * of the cache. Every call checks the time, and that the signing key still exists.
  */
 export class SessionVerifier {
   readonly #verified = new Map<string, Verified>();

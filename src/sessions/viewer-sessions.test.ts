@@ -63,11 +63,11 @@ const suite: {
   }[];
 } = JSON.parse(readFileSync("test/fixtures/viewer-sessions.json", "utf8"));
 
-describe("the refusal for each case of viewer-sessions.json", () => {
+describe("a session in viewer-sessions.json", () => {
   const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined, suspension: undefined };
   const store = { resolveSession: async () => viewer } as unknown as ViewerSessionStore;
 
-  it.each(suite.cases)("$name: $refused", async ({ session, at = suite.now, refused }) => {
+  it.each(suite.cases)('"$name" has the refusal $refused', async ({ session, at = suite.now, refused }) => {
     const ours = suite.keys.filter(({ kty }) => kty === "EC").map((key) => ({ ...key, d: "" }));
     const { environment, keys } = keysOf(ours);
     vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });

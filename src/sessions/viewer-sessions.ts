@@ -67,8 +67,7 @@ export class ViewerSessions {
   ) {
     const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
-    // Take the time before the read of the group. A revocation after this read then stays stored until the session
-    // expires.
+    // Read the clock before the group. Redis then stores a revocation after this read until the session expires.
     const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),
