@@ -27,8 +27,8 @@ const FIRST_RETRY_MS = 5000;
 const MAX_RETRY_MS = HOUR_MS;
 
 /**
- * The time before the expiry of a lease in which no attempt begins, in milliseconds. An attempt can take the delivery
- * timeout.
+ * In this time before the expiry of the lease, in milliseconds, no attempt begins. An attempt can take
+ * `DELIVERY_TIMEOUT_MS`.
  */
 const LEASE_RESERVE_MS = DELIVERY_TIMEOUT_MS + 5000;
 
@@ -64,7 +64,7 @@ export class Delivery {
   private readonly sender: Sender;
   /** Undefined without the lease. */
   private target: WebhookTarget | undefined;
-  /** The time of the request for the lease, from `performance.now()`. The lease starts later. */
+  /** The time of the request for the lease, from `performance.now()`. The lease starts and expires later. */
   private leased = 0;
 
   constructor(deps: DeliveryDeps, claim: Claim, rules: DeliveryRules) {
@@ -126,7 +126,7 @@ export class Delivery {
     await this.settle({ from: target.webhook, to, release: !hasMore || this.rules.isOver() });
   }
 
-  /** Reports that events were removed, and moves the cursor back by `OVERLAP_MICROS`. */
+  /** Reports to the endpoint that events were removed, and moves the cursor back by `OVERLAP_MICROS`. */
   private async sendGap(target: WebhookTarget): Promise<void> {
     const from: DeliveryPosition = target.webhook;
     const attempt = await this.send(target, { id: `missed-${from.cursor}`, type: MISSED_TYPE, time: Date.now() });

@@ -41,7 +41,7 @@ const MAX_FAILING = 100;
 const READ_AT_ONCE = 16;
 const PAGE_SIZE = 1000;
 
-/** The time after which a delivery releases its lease while `MAX_ACTIVE` deliveries are in flight, in milliseconds. */
+/** While `MAX_ACTIVE` deliveries are in flight: the time after which a delivery releases its lease, in milliseconds. */
 const TURN_MS = 5000;
 
 /** The time that a shutdown waits for deliveries, in milliseconds. */
@@ -90,7 +90,7 @@ export class DeliveryEngine {
   private readonly closing = new AbortController();
   /** Aborts the attempts in flight. */
   private readonly aborted = new AbortController();
-  /** By id of a webhook in delivery: whether the last attempt before this delivery failed. */
+  /** The webhooks in delivery, by id: whether the last attempt before this delivery failed. */
   private readonly active = new Map<string, boolean>();
   private readonly running = new Set<Promise<void>>();
   private lagging: ReadonlyMap<string, Candidate> = new Map();
