@@ -55,8 +55,8 @@ export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
 }
 
 /**
- * Returns the name of a response. No schema may have this name, because client generators name schemas and responses
- * alike.
+ * Returns the name of a response. No schema may have this name, because client generators use one namespace for schemas
+ * and responses.
  */
 const nameOf = (form: ErrorForm, status: string) => `${form}${status === "default" ? "Other" : status}`;
 
@@ -86,7 +86,7 @@ const unique = (values: readonly string[]) => [...new Set(values)];
 
 function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
   const code = { type: "string", enum: unique(reasons.map(({ code }) => code)) };
-  const message = { type: "string", description: "Text for people. The text may change." };
+  const message = { type: "string", description: "Message for people. The wording may change." };
   const detail = {
     type: "object",
     required: ["type", "value"],

@@ -188,7 +188,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
         exp: {
           type: "integer",
           format: "int64",
-          description: "Expiry time of a rotated token or of the viewer session, in seconds since 1970.",
+          description: "Expiry time of a replaced token or of the viewer session, in seconds since 1970.",
         },
         jti: {
           type: "string",
@@ -196,7 +196,7 @@ export function restSchemas(components: Components, registry: Registry): RestSch
             "Id of the viewer session. `jti`, `aud`, `viewer_id`, `origin`, `ext` and `iat` are present only for a viewer session.",
         },
         aud: { type: "string", description: "Audience of the session." },
-        viewer_id: { type: ["string", "null"], description: "The person within the group." },
+        viewer_id: { type: ["string", "null"], description: "Id of the viewer within the group." },
         origin: { type: ["string", "null"], description: "Origin of the page." },
         ext: { type: ["object", "null"], description: "Additional claims." },
         iat: { type: "integer", format: "int64", description: "Time of creation, in seconds since 1970." },
@@ -274,7 +274,7 @@ export function restPaths(components: Components, registry: Registry, schemas: R
         parameters: [
           header(
             "Idempotency-Key",
-            "Makes a retry safe. If a request with the same key succeeded in the last 24 hours, this request does not rotate the token again. The response contains the group with the token of the first request.",
+            "Makes a retry safe. If a request with the same key succeeded in the last 24 hours, the retry does not rotate the token again, and returns the token that the first request created.",
             {
               ...field(ROTATE, "request_id"),
               minLength: 1,

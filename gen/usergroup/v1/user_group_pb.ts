@@ -72,8 +72,8 @@ export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   apiEnvironmentTag: ApiEnvironmentTag;
 
   /**
-   * Version of the group, which every change of the group replaces (https://google.aip.dev/154). To detect concurrent
-   * changes, send this value as `etag` of UpdateUserGroup.
+   * Version of the group (https://google.aip.dev/154). Every change of the group also changes the etag. To detect
+   * concurrent changes, send this value as `etag` of UpdateUserGroup.
    *
    * @generated from field: string etag = 8;
    */

@@ -211,8 +211,8 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
 
   /**
    * Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-   * this call does not rotate again. This call returns the token of the first call. If another call has replaced the
-   * token of the first call, this call fails with ABORTED (TOKEN_REPLACED).
+   * the retry does not rotate again, and returns the token that the first call created. If this token has been replaced
+   * since, the retry fails with ABORTED (TOKEN_REPLACED).
    *
    * @generated from field: string request_id = 4;
    */
@@ -253,9 +253,9 @@ export const RotateUserGroupTokenResponseSchema: GenMessage<RotateUserGroupToken
  */
 export const UserGroupService: GenService<{
   /**
-   * Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-   * the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
-   * suspended group contains `suspension`, but no token.
+   * Returns a user group. If the group exists, the call changes nothing, and ignores all fields of the request except
+   * the id. If the group does not exist, the call creates the group. The creation requires the role `manage`. The
+   * response for a suspended group contains `suspension`, but no token.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */

@@ -30,8 +30,8 @@ export type ResolveViewerRequest = Message<"usergroup.v1.ResolveViewerRequest"> 
   token: string;
 
   /**
-   * The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND. The call
-   * ignores this field for user group tokens. Default: any audience.
+   * The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND.
+   * The call ignores this field for user group tokens. Default: any audience.
    *
    * @generated from field: string audience = 2;
    */
@@ -94,7 +94,7 @@ export type ResolveViewerResponse = Message<"usergroup.v1.ResolveViewerResponse"
   apiEnvironmentTag: ApiEnvironmentTag;
 
   /**
-   * End of the grace period of the token. Set only if the token was rotated.
+   * End of the grace period of the token. Set only if the token was replaced.
    *
    * @generated from field: google.protobuf.Timestamp token_expire_time = 7;
    */

@@ -711,8 +711,8 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
 
   /**
    * If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-   * even if this token is already revoked. For five seconds after this call, creations and rotations with an API token
-   * of the environment fail with ABORTED (API_TOKEN_CHANGED).
+   * even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
+   * with ABORTED (API_TOKEN_CHANGED) for all API tokens of the environment.
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -1400,7 +1400,7 @@ export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEvents
   pageToken: string;
 
   /**
-   * Only events of the user group with this id. The group may be deleted. Default: all.
+   * Only events of the user group with this id. Also finds events of a deleted group. Default: all.
    *
    * @generated from field: string user_group_id = 4;
    */
@@ -1687,7 +1687,7 @@ export type ReencryptUserGroupTokensRequest = Message<"usergroup.admin.v1.Reencr
   pageToken: string;
 
   /**
-   * If true, the call only counts, and changes nothing (https://google.aip.dev/163).
+   * If true, the call counts the tokens per key, and changes nothing (https://google.aip.dev/163).
    *
    * @generated from field: bool validate_only = 4;
    */
@@ -1770,7 +1770,8 @@ export type RetireTokenKeyRequest = Message<"usergroup.admin.v1.RetireTokenKeyRe
   tokenKeyId: string;
 
   /**
-   * The `read_time` of a call of ListTokenKeys before the re-encryption of the first environment. Required.
+   * The `read_time` in the response of ListTokenKeys. Call ListTokenKeys before you re-encrypt the first environment.
+   * Required.
    *
    * @generated from field: google.protobuf.Timestamp reencrypt_start_time = 2;
    */
@@ -1909,7 +1910,7 @@ export const RotateSigningKeyResponseSchema: GenMessage<RotateSigningKeyResponse
   messageDesc(file_usergroup_admin_v1_admin_service, 57);
 
 /**
- * The effect of an import on a user group that already exists with other values.
+ * Effect of an import on a user group that already exists and has other values.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
@@ -1937,7 +1938,7 @@ export const ImportMode = {
 } as const;
 
 /**
- * The effect of an import on a user group that already exists with other values.
+ * Effect of an import on a user group that already exists and has other values.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
@@ -2086,8 +2087,8 @@ export const AdminService: GenService<{
     output: typeof RevokeApiTokenResponseSchema;
   },
   /**
-   * Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
-   * the last page of the list is on exactly one page.
+   * Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
+   * calls can create or delete groups. All other groups are on exactly one page.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListUserGroups
    */
@@ -2261,9 +2262,9 @@ export const AdminService: GenService<{
   },
   /**
    * Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
-   * is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
-   * to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
-   * environment has none. ADMIN_TOKEN only.
+   * is not set, viewer sessions stay valid. The next key starts to sign no earlier than 15 minutes after its
+   * publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
+   * none. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateSigningKey
    */

@@ -85,7 +85,7 @@ export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * Expiry time of the previous secret that expires last. Unset if no previous secret is valid.
+   * Time at which all previous secrets have expired. Unset if no previous secret is valid.
    *
    * @generated from field: google.protobuf.Timestamp grace_expire_time = 10;
    */

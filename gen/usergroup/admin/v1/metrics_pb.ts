@@ -123,14 +123,14 @@ export type MetricsSample = Message<"usergroup.admin.v1.MetricsSample"> & {
   errors: { [key: string]: number };
 
   /**
-   * Median of the durations of unary calls: an estimate, at most 2.5 s. Unset without unary calls.
+   * Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset without unary calls.
    *
    * @generated from field: google.protobuf.Duration p50 = 4;
    */
   p50?: Duration | undefined;
 
   /**
-   * 99th percentile of the durations of unary calls: an estimate, like `p50`.
+   * Estimated 99th percentile of the durations of unary calls, with the limit of `p50`.
    *
    * @generated from field: google.protobuf.Duration p99 = 5;
    */
@@ -152,7 +152,7 @@ export const MetricsSampleSchema: GenMessage<MetricsSample> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_metrics, 2);
 
 /**
- * A sample of ten seconds: the state of the service at the end, and the work of the service in the ten seconds.
+ * A sample of the service: its state at the end of the ten seconds, and its work during the ten seconds.
  *
  * @generated from message usergroup.admin.v1.ServiceSample
  */
@@ -179,7 +179,7 @@ export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   queueLength: number;
 
   /**
-   * Number of calls that have waited in a queue.
+   * Number of calls whose wait in a queue ended during the ten seconds.
    *
    * @generated from field: int32 queued_calls = 4;
    */
@@ -208,14 +208,14 @@ export type ServiceSample = Message<"usergroup.admin.v1.ServiceSample"> & {
   redisErrors: number;
 
   /**
-   * Median of the durations of Redis round trips: an estimate, like `MetricsSample.p50`.
+   * Estimated median of the durations of Redis round trips, with the limit of `MetricsSample.p50`.
    *
    * @generated from field: google.protobuf.Duration redis_p50 = 8;
    */
   redisP50?: Duration | undefined;
 
   /**
-   * 99th percentile of the durations of Redis round trips.
+   * Estimated 99th percentile of the durations of Redis round trips.
    *
    * @generated from field: google.protobuf.Duration redis_p99 = 9;
    */
@@ -237,7 +237,7 @@ export const ServiceSampleSchema: GenMessage<ServiceSample> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_metrics, 3);
 
 /**
- * The calls of a method.
+ * The calls of a method in the last hour.
  *
  * @generated from message usergroup.admin.v1.MethodCalls
  */
@@ -264,7 +264,7 @@ export type MethodCalls = Message<"usergroup.admin.v1.MethodCalls"> & {
   failedCalls: number;
 
   /**
-   * 99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
+   * Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
    *
    * @generated from field: google.protobuf.Duration p99 = 4;
    */
@@ -279,7 +279,7 @@ export const MethodCallsSchema: GenMessage<MethodCalls> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_metrics, 4);
 
 /**
- * The calls of an environment.
+ * The calls of an environment in the last hour.
  *
  * @generated from message usergroup.admin.v1.EnvironmentCalls
  */
@@ -306,7 +306,7 @@ export type EnvironmentCalls = Message<"usergroup.admin.v1.EnvironmentCalls"> & 
   failedCalls: number;
 
   /**
-   * 99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
+   * Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
    *
    * @generated from field: google.protobuf.Duration p99 = 4;
    */

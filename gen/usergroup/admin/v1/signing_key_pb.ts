@@ -21,7 +21,7 @@ export const file_usergroup_admin_v1_signing_key: GenFile = /*@__PURE__*/
  */
 export type SigningKey = Message<"usergroup.admin.v1.SigningKey"> & {
   /**
-   * Id of the key: `kid` in the header of its sessions. Not secret.
+   * Id of the key: `kid` in the header of the sessions that the key signs. Not secret.
    *
    * @generated from field: string id = 1;
    */

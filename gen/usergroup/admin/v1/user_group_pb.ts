@@ -60,7 +60,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   properties?: JsonObject | undefined;
 
   /**
-   * Version of the group, which every change of the group replaces (https://google.aip.dev/154).
+   * Version of the group (https://google.aip.dev/154). Every change of the group also changes the etag.
    *
    * @generated from field: string etag = 6;
    */
@@ -190,9 +190,9 @@ export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> 
   expireTime?: Timestamp | undefined;
 
   /**
-   * If the group is not suspended, the import suspends the group. The import ignores a suspension that has ended. The
-   * import also ignores a suspension with the reason `EXPIRED`, because `expire_time` causes this suspension. Default:
-   * the import does not suspend the group.
+   * Suspension of the group. If the existing group is already suspended, its suspension does not change. The import
+   * ignores a suspension that has ended. The import also ignores a suspension with the reason `EXPIRED`, because
+   * `expire_time` causes this suspension. Default: the import does not suspend the group.
    *
    * @generated from field: usergroup.v1.Suspension suspension = 7;
    */
@@ -276,7 +276,7 @@ export type ImportResult_Failure = Message<"usergroup.admin.v1.ImportResult.Fail
   message: string;
 
   /**
-   * For UNAVAILABLE: `not_made`, or `unknown` if Redis may have imported the group.
+   * Set only if `code` is UNAVAILABLE. `not_made`: the group was not imported. `unknown`: Redis may have imported it.
    *
    * @generated from field: string outcome = 4;
    */

@@ -93,8 +93,8 @@ type UserGroup struct {
 	Properties *structpb.Struct `protobuf:"bytes,6,opt,name=properties,proto3" json:"properties,omitempty"`
 	// The tag of the environment of the group.
 	ApiEnvironmentTag ApiEnvironmentTag `protobuf:"varint,7,opt,name=api_environment_tag,json=apiEnvironmentTag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"api_environment_tag,omitempty"`
-	// Version of the group, which every change of the group replaces (https://google.aip.dev/154). To detect concurrent
-	// changes, send this value as `etag` of UpdateUserGroup.
+	// Version of the group (https://google.aip.dev/154). Every change of the group also changes the etag. To detect
+	// concurrent changes, send this value as `etag` of UpdateUserGroup.
 	Etag string `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Time of the creation of the group.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`

@@ -28,8 +28,8 @@ type ResolveViewerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A user group token or a viewer session.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND. The call
-	// ignores this field for user group tokens. Default: any audience.
+	// The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND.
+	// The call ignores this field for user group tokens. Default: any audience.
 	Audience      string `protobuf:"bytes,2,opt,name=audience,proto3" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -94,7 +94,7 @@ type ResolveViewerResponse struct {
 	Properties *structpb.Struct `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
 	// The tag of the environment of the group.
 	ApiEnvironmentTag ApiEnvironmentTag `protobuf:"varint,6,opt,name=api_environment_tag,json=apiEnvironmentTag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"api_environment_tag,omitempty"`
-	// End of the grace period of the token. Set only if the token was rotated.
+	// End of the grace period of the token. Set only if the token was replaced.
 	TokenExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=token_expire_time,json=tokenExpireTime,proto3" json:"token_expire_time,omitempty"`
 	// The viewer session. Set only if the request contained a viewer session.
 	Session       *ViewerSession `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The effect of an import on a user group that already exists with other values.
+// Effect of an import on a user group that already exists and has other values.
 type ImportMode int32
 
 const (
@@ -1387,8 +1387,8 @@ type RevokeApiTokenRequest struct {
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-	// even if this token is already revoked. For five seconds after this call, creations and rotations with an API token
-	// of the environment fail with ABORTED (API_TOKEN_CHANGED).
+	// even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
+	// with ABORTED (API_TOKEN_CHANGED) for all API tokens of the environment.
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2710,7 +2710,7 @@ type ListAuditEventsRequest struct {
 	// `next_page_token` of the previous page, which must have the same environment and filters
 	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only events of the user group with this id. The group may be deleted. Default: all.
+	// Only events of the user group with this id. Also finds events of a deleted group. Default: all.
 	UserGroupId string `protobuf:"bytes,4,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	// Only events of calls with the API token of this id. Default: all.
 	ActorId string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
@@ -3122,7 +3122,7 @@ type ReencryptUserGroupTokensRequest struct {
 	// `next_page_token` of the previous page, which must have the same environment (https://google.aip.dev/158). Default:
 	// the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// If true, the call only counts, and changes nothing (https://google.aip.dev/163).
+	// If true, the call counts the tokens per key, and changes nothing (https://google.aip.dev/163).
 	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3283,7 +3283,8 @@ type RetireTokenKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the key.
 	TokenKeyId string `protobuf:"bytes,1,opt,name=token_key_id,json=tokenKeyId,proto3" json:"token_key_id,omitempty"`
-	// The `read_time` of a call of ListTokenKeys before the re-encryption of the first environment. Required.
+	// The `read_time` in the response of ListTokenKeys. Call ListTokenKeys before you re-encrypt the first environment.
+	// Required.
 	ReencryptStartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=reencrypt_start_time,json=reencryptStartTime,proto3" json:"reencrypt_start_time,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache

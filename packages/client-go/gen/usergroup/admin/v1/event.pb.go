@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// An event for other systems: a change, or an export of tokens. The event contains no values and no tokens. The audit
+// A change, or an export of tokens, as an event for other systems. The event contains no values and no tokens. The audit
 // event with the same id contains the details of the call.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -81,7 +81,7 @@ func (SigningKey_State) EnumDescriptor() ([]byte, []int) {
 // A key that signs viewer sessions of an environment, without its private part.
 type SigningKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the key: `kid` in the header of its sessions. Not secret.
+	// Id of the key: `kid` in the header of the sessions that the key signs. Not secret.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// State of the key.
 	State SigningKey_State `protobuf:"varint,2,opt,name=state,proto3,enum=usergroup.admin.v1.SigningKey_State" json:"state,omitempty"`

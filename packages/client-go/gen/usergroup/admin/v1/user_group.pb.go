@@ -106,7 +106,7 @@ type UserGroupInfo struct {
 	Mapping map[string]string `protobuf:"bytes,4,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Free-form JSON object. Unset in lists, and if the group has no properties.
 	Properties *structpb.Struct `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Version of the group, which every change of the group replaces (https://google.aip.dev/154).
+	// Version of the group (https://google.aip.dev/154). Every change of the group also changes the etag.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Time of the creation of the group.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -284,9 +284,9 @@ type ImportedUserGroup struct {
 	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// Time from which the group is suspended with the reason `EXPIRED`. Default: never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// If the group is not suspended, the import suspends the group. The import ignores a suspension that has ended. The
-	// import also ignores a suspension with the reason `EXPIRED`, because `expire_time` causes this suspension. Default:
-	// the import does not suspend the group.
+	// Suspension of the group. If the existing group is already suspended, its suspension does not change. The import
+	// ignores a suspension that has ended. The import also ignores a suspension with the reason `EXPIRED`, because
+	// `expire_time` causes this suspension. Default: the import does not suspend the group.
 	Suspension    *v1.Suspension `protobuf:"bytes,7,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -453,7 +453,7 @@ type ImportResult_Failure struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message with the failure and the remedy, in English.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// For UNAVAILABLE: `not_made`, or `unknown` if Redis may have imported the group.
+	// Set only if `code` is UNAVAILABLE. `not_made`: the group was not imported. `unknown`: Redis may have imported it.
 	Outcome       string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -46,9 +46,9 @@ const (
 
 // UserGroupServiceClient is a client for the usergroup.v1.UserGroupService service.
 type UserGroupServiceClient interface {
-	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-	// the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
-	// suspended group contains `suspension`, but no token.
+	// Returns a user group. If the group exists, the call changes nothing, and ignores all fields of the request except
+	// the id. If the group does not exist, the call creates the group. The creation requires the role `manage`. The
+	// response for a suspended group contains `suspension`, but no token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
 	// exist. Fails with ABORTED if `etag` is not the current etag.
@@ -127,9 +127,9 @@ func (c *userGroupServiceClient) RotateUserGroupToken(ctx context.Context, req *
 
 // UserGroupServiceHandler is an implementation of the usergroup.v1.UserGroupService service.
 type UserGroupServiceHandler interface {
-	// Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-	// the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
-	// suspended group contains `suspension`, but no token.
+	// Returns a user group. If the group exists, the call changes nothing, and ignores all fields of the request except
+	// the id. If the group does not exist, the call creates the group. The creation requires the role `manage`. The
+	// response for a suspended group contains `suspension`, but no token.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if the group does not
 	// exist. Fails with ABORTED if `etag` is not the current etag.

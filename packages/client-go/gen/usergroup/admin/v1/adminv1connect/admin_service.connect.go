@@ -193,8 +193,8 @@ type AdminServiceClient interface {
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
 	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
-	// the last page of the list is on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
+	// calls can create or delete groups. All other groups are on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.
@@ -248,9 +248,9 @@ type AdminServiceClient interface {
 	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
 	// Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
-	// is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
-	// to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
-	// environment has none. ADMIN_TOKEN only.
+	// is not set, viewer sessions stay valid. The next key starts to sign no earlier than 15 minutes after its
+	// publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
+	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
 	// the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or
@@ -997,8 +997,8 @@ type AdminServiceHandler interface {
 	// Revokes an API token. Workers usually refuse the token immediately. A worker that misses the revocation refuses the
 	// token after at most API_TOKEN_CACHE. Fails with NOT_FOUND if the API token does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
-	// the last page of the list is on exactly one page.
+	// Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
+	// calls can create or delete groups. All other groups are on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
 	// Returns a user group without its token, and never creates a group. Fails with NOT_FOUND if the group does not
 	// exist.
@@ -1052,9 +1052,9 @@ type AdminServiceHandler interface {
 	// the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
 	// Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
-	// is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
-	// to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
-	// environment has none. ADMIN_TOKEN only.
+	// is not set, viewer sessions stay valid. The next key starts to sign no earlier than 15 minutes after its
+	// publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
+	// none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
 	// Records that no token needs a key of TOKEN_KEYS. After this call, a worker can start without the key. Re-encrypt
 	// the tokens of all environments first. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a group needs the key or

@@ -75,8 +75,8 @@ class UserGroup(Message[_UserGroupFields]):
             usergroup.v1.ApiEnvironmentTag api_environment_tag = 7;
             ```
         etag:
-            Version of the group, which every change of the group replaces (https://google.aip.dev/154). To detect concurrent
-            changes, send this value as `etag` of UpdateUserGroup.
+            Version of the group (https://google.aip.dev/154). Every change of the group also changes the etag. To detect
+            concurrent changes, send this value as `etag` of UpdateUserGroup.
 
             ```proto
             string etag = 8;

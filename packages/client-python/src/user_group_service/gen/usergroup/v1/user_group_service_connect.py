@@ -36,9 +36,9 @@ class UserGroupService(Protocol):
     """
     async def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
-        suspended group contains `suspension`, but no token.
+        Returns a user group. If the group exists, the call changes nothing, and ignores all fields of the request except
+        the id. If the group does not exist, the call creates the group. The creation requires the role `manage`. The
+        response for a suspended group contains `suspension`, but no token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -132,9 +132,9 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
-        suspended group contains `suspension`, but no token.
+        Returns a user group. If the group exists, the call changes nothing, and ignores all fields of the request except
+        the id. If the group does not exist, the call creates the group. The creation requires the role `manage`. The
+        response for a suspended group contains `suspension`, but no token.
         """
         return await self.execute_unary(
             request=request,
@@ -204,9 +204,9 @@ class UserGroupServiceSync(Protocol):
     """
     def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
-        suspended group contains `suspension`, but no token.
+        Returns a user group. If the group exists, the call changes nothing, and ignores all fields of the request except
+        the id. If the group does not exist, the call creates the group. The creation requires the role `manage`. The
+        response for a suspended group contains `suspension`, but no token.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -298,9 +298,9 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Returns a user group. If the group exists, the call changes nothing and ignores the other fields of the request. If
-        the group does not exist, the call creates the group. The creation requires the role `manage`. The response for a
-        suspended group contains `suspension`, but no token.
+        Returns a user group. If the group exists, the call changes nothing, and ignores all fields of the request except
+        the id. If the group does not exist, the call creates the group. The creation requires the role `manage`. The
+        response for a suspended group contains `suspension`, but no token.
         """
         return self.execute_unary(
             request=request,

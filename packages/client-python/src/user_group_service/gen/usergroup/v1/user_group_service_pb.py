@@ -262,8 +262,8 @@ class RotateUserGroupTokenRequest(Message[_RotateUserGroupTokenRequestFields]):
             ```
         request_id:
             Id that makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the last 24 hours,
-            this call does not rotate again. This call returns the token of the first call. If another call has replaced the
-            token of the first call, this call fails with ABORTED (TOKEN_REPLACED).
+            the retry does not rotate again, and returns the token that the first call created. If this token has been replaced
+            since, the retry fails with ABORTED (TOKEN_REPLACED).
 
             ```proto
             string request_id = 4;

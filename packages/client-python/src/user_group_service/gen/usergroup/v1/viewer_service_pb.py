@@ -42,8 +42,8 @@ class ResolveViewerRequest(Message[_ResolveViewerRequestFields]):
             string token = 1;
             ```
         audience:
-            The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND. The call
-            ignores this field for user group tokens. Default: any audience.
+            The audience that a viewer session must have. For a session with another audience, the call fails with NOT_FOUND.
+            The call ignores this field for user group tokens. Default: any audience.
 
             ```proto
             string audience = 2;
@@ -113,7 +113,7 @@ class ResolveViewerResponse(Message[_ResolveViewerResponseFields]):
             usergroup.v1.ApiEnvironmentTag api_environment_tag = 6;
             ```
         token_expire_time:
-            End of the grace period of the token. Set only if the token was rotated.
+            End of the grace period of the token. Set only if the token was replaced.
 
             ```proto
             optional google.protobuf.Timestamp token_expire_time = 7;

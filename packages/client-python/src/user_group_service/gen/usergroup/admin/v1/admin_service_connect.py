@@ -124,8 +124,8 @@ class AdminService(Protocol):
 
     async def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
-        the last page of the list is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
+        calls can create or delete groups. All other groups are on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -239,9 +239,9 @@ class AdminService(Protocol):
     async def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
-        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
-        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
-        environment has none. ADMIN_TOKEN only.
+        is not set, viewer sessions stay valid. The next key starts to sign no earlier than 15 minutes after its
+        publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1076,8 +1076,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
-        the last page of the list is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
+        calls can create or delete groups. All other groups are on exactly one page.
         """
         return await self.execute_unary(
             request=request,
@@ -1446,9 +1446,9 @@ class AdminServiceClient(ConnectClient):
     ) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
-        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
-        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
-        environment has none. ADMIN_TOKEN only.
+        is not set, viewer sessions stay valid. The next key starts to sign no earlier than 15 minutes after its
+        publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1846,8 +1846,8 @@ class AdminServiceSync(Protocol):
 
     def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
-        the last page of the list is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
+        calls can create or delete groups. All other groups are on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1961,9 +1961,9 @@ class AdminServiceSync(Protocol):
     def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
-        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
-        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
-        environment has none. ADMIN_TOKEN only.
+        is not set, viewer sessions stay valid. The next key starts to sign no earlier than 15 minutes after its
+        publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2796,8 +2796,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. A group that exists from the first to
-        the last page of the list is on exactly one page.
+        Lists user groups without their tokens, sorted by the UTF-8 bytes of the id. While a caller reads the pages, other
+        calls can create or delete groups. All other groups are on exactly one page.
         """
         return self.execute_unary(
             request=request,
@@ -3166,9 +3166,9 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RotateSigningKeyResponse:
         """
         Activates the next signing key. The service activates the next key automatically every 30 days. If `end_sessions`
-        is not set, viewer sessions stay valid. If the next key has been published for less than 15 minutes, the key starts
-        to sign after these 15 minutes. Before that time, further calls of this method change nothing. Creates keys if the
-        environment has none. ADMIN_TOKEN only.
+        is not set, viewer sessions stay valid. The next key starts to sign no earlier than 15 minutes after its
+        publication. Before that time, further calls of this method change nothing. Creates keys if the environment has
+        none. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,

@@ -949,8 +949,8 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
             ```
         revoke_issued:
             If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
-            even if this token is already revoked. For five seconds after this call, creations and rotations with an API token
-            of the environment fail with ABORTED (API_TOKEN_CHANGED).
+            even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
+            with ABORTED (API_TOKEN_CHANGED) for all API tokens of the environment.
 
             ```proto
             bool revoke_issued = 3;
@@ -1904,7 +1904,7 @@ class ListAuditEventsRequest(Message[_ListAuditEventsRequestFields]):
             string page_token = 3;
             ```
         user_group_id:
-            Only events of the user group with this id. The group may be deleted. Default: all.
+            Only events of the user group with this id. Also finds events of a deleted group. Default: all.
 
             ```proto
             string user_group_id = 4;
@@ -2251,7 +2251,7 @@ class ReencryptUserGroupTokensRequest(Message[_ReencryptUserGroupTokensRequestFi
             string page_token = 3;
             ```
         validate_only:
-            If true, the call only counts, and changes nothing (https://google.aip.dev/163).
+            If true, the call counts the tokens per key, and changes nothing (https://google.aip.dev/163).
 
             ```proto
             bool validate_only = 4;
@@ -2366,7 +2366,8 @@ class RetireTokenKeyRequest(Message[_RetireTokenKeyRequestFields]):
             string token_key_id = 1;
             ```
         reencrypt_start_time:
-            The `read_time` of a call of ListTokenKeys before the re-encryption of the first environment. Required.
+            The `read_time` in the response of ListTokenKeys. Call ListTokenKeys before you re-encrypt the first environment.
+            Required.
 
             ```proto
             optional google.protobuf.Timestamp reencrypt_start_time = 2;
@@ -2574,7 +2575,7 @@ class RotateSigningKeyResponse(Message[_RotateSigningKeyResponseFields]):
 
 class ImportMode(Enum):
     """
-    The effect of an import on a user group that already exists with other values.
+    Effect of an import on a user group that already exists and has other values.
 
     ```proto
     enum usergroup.admin.v1.ImportMode

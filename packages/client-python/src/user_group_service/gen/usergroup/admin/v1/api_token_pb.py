@@ -87,7 +87,7 @@ class ApiToken(Message[_ApiTokenFields]):
             optional google.protobuf.Timestamp token_create_time = 9;
             ```
         grace_expire_time:
-            Expiry time of the previous secret that expires last. Unset if no previous secret is valid.
+            Time at which all previous secrets have expired. Unset if no previous secret is valid.
 
             ```proto
             optional google.protobuf.Timestamp grace_expire_time = 10;

@@ -28,7 +28,7 @@ _EventFields: TypeAlias = Literal["id", "type", "create_time", "actor_id", "user
 
 class Event(Message[_EventFields]):
     """
-    An event for other systems: a change, or an export of tokens. The event contains no values and no tokens. The audit
+    A change, or an export of tokens, as an event for other systems. The event contains no values and no tokens. The audit
     event with the same id contains the details of the call.
 
     ```proto

@@ -160,13 +160,13 @@ class MetricsSample(Message[_MetricsSampleFields]):
             map<string, int32> errors = 3;
             ```
         p50:
-            Median of the durations of unary calls: an estimate, at most 2.5 s. Unset without unary calls.
+            Estimated median of the durations of unary calls. Durations above 2.5 s count as 2.5 s. Unset without unary calls.
 
             ```proto
             optional google.protobuf.Duration p50 = 4;
             ```
         p99:
-            99th percentile of the durations of unary calls: an estimate, like `p50`.
+            Estimated 99th percentile of the durations of unary calls, with the limit of `p50`.
 
             ```proto
             optional google.protobuf.Duration p99 = 5;
@@ -206,7 +206,7 @@ _ServiceSampleFields: TypeAlias = Literal["workers", "calls_in_flight", "queue_l
 
 class ServiceSample(Message[_ServiceSampleFields]):
     """
-    A sample of ten seconds: the state of the service at the end, and the work of the service in the ten seconds.
+    A sample of the service: its state at the end of the ten seconds, and its work during the ten seconds.
 
     ```proto
     message usergroup.admin.v1.ServiceSample
@@ -232,7 +232,7 @@ class ServiceSample(Message[_ServiceSampleFields]):
             int32 queue_length = 3;
             ```
         queued_calls:
-            Number of calls that have waited in a queue.
+            Number of calls whose wait in a queue ended during the ten seconds.
 
             ```proto
             int32 queued_calls = 4;
@@ -257,13 +257,13 @@ class ServiceSample(Message[_ServiceSampleFields]):
             int32 redis_errors = 7;
             ```
         redis_p50:
-            Median of the durations of Redis round trips: an estimate, like `MetricsSample.p50`.
+            Estimated median of the durations of Redis round trips, with the limit of `MetricsSample.p50`.
 
             ```proto
             optional google.protobuf.Duration redis_p50 = 8;
             ```
         redis_p99:
-            99th percentile of the durations of Redis round trips.
+            Estimated 99th percentile of the durations of Redis round trips.
 
             ```proto
             optional google.protobuf.Duration redis_p99 = 9;
@@ -311,7 +311,7 @@ _MethodCallsFields: TypeAlias = Literal["method", "calls", "failed_calls", "p99"
 
 class MethodCalls(Message[_MethodCallsFields]):
     """
-    The calls of a method.
+    The calls of a method in the last hour.
 
     ```proto
     message usergroup.admin.v1.MethodCalls
@@ -337,7 +337,7 @@ class MethodCalls(Message[_MethodCallsFields]):
             int32 failed_calls = 3;
             ```
         p99:
-            99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
+            Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
 
             ```proto
             optional google.protobuf.Duration p99 = 4;
@@ -367,7 +367,7 @@ _EnvironmentCallsFields: TypeAlias = Literal["environment", "calls", "failed_cal
 
 class EnvironmentCalls(Message[_EnvironmentCallsFields]):
     """
-    The calls of an environment.
+    The calls of an environment in the last hour.
 
     ```proto
     message usergroup.admin.v1.EnvironmentCalls
@@ -393,7 +393,7 @@ class EnvironmentCalls(Message[_EnvironmentCallsFields]):
             int32 failed_calls = 3;
             ```
         p99:
-            99th percentile of the durations of unary calls: an estimate, like `MetricsSample.p50`.
+            Estimated 99th percentile of the durations of unary calls, with the limit of `MetricsSample.p50`.
 
             ```proto
             optional google.protobuf.Duration p99 = 4;

@@ -32,7 +32,7 @@ class SigningKey(Message[_SigningKeyFields]):
 
     Attributes:
         id:
-            Id of the key: `kid` in the header of its sessions. Not secret.
+            Id of the key: `kid` in the header of the sessions that the key signs. Not secret.
 
             ```proto
             string id = 1;

@@ -67,7 +67,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional google.protobuf.Struct properties = 5;
             ```
         etag:
-            Version of the group, which every change of the group replaces (https://google.aip.dev/154).
+            Version of the group (https://google.aip.dev/154). Every change of the group also changes the etag.
 
             ```proto
             string etag = 6;
@@ -221,9 +221,9 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
             optional google.protobuf.Timestamp expire_time = 6;
             ```
         suspension:
-            If the group is not suspended, the import suspends the group. The import ignores a suspension that has ended. The
-            import also ignores a suspension with the reason `EXPIRED`, because `expire_time` causes this suspension. Default:
-            the import does not suspend the group.
+            Suspension of the group. If the existing group is already suspended, its suspension does not change. The import
+            ignores a suspension that has ended. The import also ignores a suspension with the reason `EXPIRED`, because
+            `expire_time` causes this suspension. Default: the import does not suspend the group.
 
             ```proto
             optional usergroup.v1.Suspension suspension = 7;
@@ -341,7 +341,7 @@ class ImportResult(Message[_ImportResultFields]):
                 string message = 3;
                 ```
             outcome:
-                For UNAVAILABLE: `not_made`, or `unknown` if Redis may have imported the group.
+                Set only if `code` is UNAVAILABLE. `not_made`: the group was not imported. `unknown`: Redis may have imported it.
 
                 ```proto
                 string outcome = 4;
