@@ -95,7 +95,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     const env = { ...process.env, API_TOKEN: server.tokens.customer };
     newProcess(startProcess([python, join(folder, "page.py")], { cwd: folder, env }));
     const url = `http://127.0.0.1:${port}`;
-    await waitFor("it answers", () => answers(url));
+    await waitFor("the back end of the README answers", () => answers(url));
     const made = await fetch(`${url}/viewer-session`, { method: "POST" });
     const { session } = (await made.json()) as { session: string };
     const shown = async (text: string) => {
@@ -131,7 +131,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
           }),
         );
         const url = `http://127.0.0.1:${port}/`;
-        await waitFor("a worker answers", () => answers(url));
+        await waitFor("a worker of gunicorn answers", () => answers(url));
         const shown = Array.from({ length: 40 }, async () => (await fetch(url)).text());
         expect(new Set(await Promise.all(shown)), JSON.stringify(more)).toEqual(new Set(["bob"]));
         await gunicorn.stop();

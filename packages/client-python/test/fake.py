@@ -20,8 +20,8 @@ class Answers:
         self.answers = list(answers)
         self.requests = []
         self.peers = set()
-        # Tests close connections, so errors are expected.
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        # Tests close connections, so the server does not print the expected errors.
         self._server.handle_error = lambda *_: None
         if tls:
             # The handshake runs in the thread of the connection, so that the handshake does not block the server.

@@ -69,7 +69,7 @@ class Retries(unittest.TestCase):
     """Each test uses both clients."""
 
     def tried(self, method, request, *answers, token="t0ken-of-the-tests", **options):
-        """Makes a call with both clients. Returns the requests of each client, and the error of the call."""
+        """Makes a call with both clients. Returns the request headers, the request bodies and the error of `Client`."""
         all_asked = []
         for call in (self.by_client, self.by_async_client):
             failed = None
@@ -129,7 +129,7 @@ class Retries(unittest.TestCase):
         for code in ("not_found", "aborted", "internal", "deadline_exceeded"):
             self.assertEqual(self.times("get_user_group", GROUP, error(500, code), OF_GET)[0], 1)
 
-    def test_repeats_changes_with_one_request_id_if_they_accept_one_and_keeps_the_message_unchanged(self):
+    def test_repeats_rotations_and_revocations_with_one_request_id_and_does_not_change_the_request(self):
         revoke = RevokeUserGroupTokensRequest(user_group_id="acme")
         for method, message, success in (
             ("rotate_user_group_token", ROTATE, OF_ROTATE),
@@ -165,7 +165,7 @@ class Retries(unittest.TestCase):
         self.assertLess(left[2], left[0])
         self.assertEqual([one["authorization"] for one in headers], [f"Token t0ken-of-the-tests-{n}" for n in range(3)])
 
-    def test_does_not_wait_beyond_the_deadline(self):
+    def test_does_not_repeat_a_call_if_the_pause_would_end_after_the_deadline(self):
         later = error(429, "resource_exhausted", info("RATE_LIMITED"), headers={"retry-after": "60"})
         began = time.monotonic()
         self.assertEqual(self.times("get_user_group", GROUP, later, OF_GET), (1, Code.RESOURCE_EXHAUSTED))

@@ -45,7 +45,7 @@ def cursors_sent(server):
 
 
 class Events(unittest.TestCase):
-    def test_continue_with_the_last_cursor(self):
+    def test_continues_with_the_last_cursor(self):
         def watch(url, seen):
             with Client(url, "token") as client:
                 seen.extend(response.cursor for response in watch_events(client, REQUEST))
@@ -69,7 +69,7 @@ class Events(unittest.TestCase):
                 self.assertEqual(paused.call_count, 2)
         self.assertEqual(REQUEST.cursor, "")
 
-    def test_of_a_cancelled_task_raise_the_cancellation_and_close_the_connection(self):
+    def test_raises_the_cancellation_of_its_task_and_closes_the_connection(self):
         async def run(url):
             async with AsyncClient(url, "token") as client:
                 with self.assertRaises(TimeoutError):
@@ -82,7 +82,7 @@ class Events(unittest.TestCase):
             asyncio.run(run(server.url))
             self.assertTrue(ended.wait(30))
 
-    def test_of_a_closed_iterator_close_the_connection(self):
+    def test_closes_the_connection_when_the_iterator_is_closed(self):
         async def run(url):
             async with AsyncClient(url, "token") as client:
                 async with aclosing(async_watch_events(client, REQUEST)) as responses:

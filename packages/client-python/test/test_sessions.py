@@ -72,7 +72,7 @@ class Sessions(unittest.TestCase):
         says = {
             "wrong-issuer": "issuer is", "wrong-audience": "audience is", "unknown-key": "does not publish",
             "wrong-signature": "signature", "expired": "expired", "too-early": "in the future",
-            "malformed": "not a viewer session|another kind|its claims|too long",
+            "malformed": "not a viewer session|another kind|its claims|more than 8192 characters|longer than 3600 seconds",
         }
         for case in suite["cases"]:
             now = mock.patch("user_group_service.sessions.time.time", return_value=case.get("at", suite["now"]))

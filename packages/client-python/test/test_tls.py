@@ -84,7 +84,7 @@ class Tls(unittest.TestCase):
                 with self.assertRaisesRegex(ConnectError, "CERTIFICATE_VERIFY_FAILED") as failed:
                     by_client()
                 self.assertEqual(failed.exception.code, Code.UNAVAILABLE)
-        # A retry would sleep first.
+        # The client sleeps before each retry.
         self.assertEqual((slept.call_count, slept_too.call_count), (0, 0))
 
     def test_sends_a_client_certificate(self):

@@ -1,6 +1,7 @@
 """Prints the type and the group of each event of an environment, and a line for each response without content.
 
-Arguments: the URL of the service, and `sync` or `async` for the client. API_TOKEN is the token.
+Arguments: the URL of the service, and `sync` or `async` for the client. The environment variable API_TOKEN contains
+the API token.
 """
 
 import asyncio

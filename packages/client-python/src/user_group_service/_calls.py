@@ -1,4 +1,4 @@
-"""Interceptors of all calls, which send the API token and repeat failed calls that are safe to repeat."""
+"""Interceptors that send the API token with each call, and repeat failed calls that are safe to repeat."""
 
 from __future__ import annotations
 
@@ -181,8 +181,8 @@ def _authorization(token: str) -> str:
 
 
 def _by_thread(function: Callable[[], T], seconds: float) -> T:
-    """Return the result of a function within a time limit. A daemon thread runs the function, because a thread cannot
-    be stopped."""
+    """Return the result of a function within a time limit. A daemon thread runs the function, so that a function that
+    never returns does not block the exit of the process."""
     future = _started(function)
     try:
         return future.result(seconds)

@@ -40,7 +40,7 @@ Pairs = Iterable[tuple[str, str]]
 
 @dataclass(frozen=True)
 class StreamAnswer:
-    """A response whose content is read as it arrives. The generated clients expect these attributes of pyqwest."""
+    """A response whose content is read as it arrives. The generated clients expect the attributes of a pyqwest response."""
 
     status: int
     headers: Headers
@@ -100,9 +100,9 @@ class Http:
     def stream(
         self, method: str, url: str, headers: Headers, content: bytes, timeout: float | None
     ) -> Iterator[StreamAnswer]:
-        """Send a request on a separate connection, and read the response as it arrives. `timeout` is not used.
+        """Send a request on a separate connection, and read the response as it arrives. Ignores `timeout`.
 
-        The service sends data at least every 15 seconds. After a minute without data, the connection is lost.
+        The service sends data at least every 15 seconds. After a minute without data, the stream raises an error.
         """
         pool = httpcore.ConnectionPool(
             ssl_context=_tls_for(url, self._tls), proxy=_proxy_for(url, self._proxy), max_connections=1
@@ -162,8 +162,8 @@ class Http:
 
 
 class _Connections:
-    """The connections of a process, each in its own httpcore pool, because a pool searches all its connections per
-    request."""
+    """The connections of a process, each in its own httpcore pool, because httpcore searches all connections of a pool
+    for each request."""
 
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
@@ -322,7 +322,8 @@ def _failure(error: Exception, url: str) -> ConnectError:
     parts = urlsplit(url)
     where = f"the User Group Service at {parts.scheme}://{parts.netloc}"
     if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout | httpcore.ProxyError):
-        return ConnectError(Code.UNAVAILABLE, f"{where} cannot be reached: check the URL, and whether it runs: {error}")
+        check = "check the URL, and that the service runs"
+        return ConnectError(Code.UNAVAILABLE, f"{where} cannot be reached: {check}: {error}")
     return ConnectError(Code.UNAVAILABLE, f"the connection to {where} broke before the end of the response: {error!r}")
 
 

@@ -45,8 +45,8 @@ def pause_after(
 def _least_wait(error: ConnectError, answer: ResponseMetadata, *, may_repeat: bool) -> timedelta | None:
     """Return the minimum pause. None if the call must not be repeated."""
     if error.code == Code.RESOURCE_EXHAUSTED:
-        # A server that requests a pause has not executed the call. If no server requests a pause, a retry would also
-        # fail.
+        # A server that requests a pause has not executed the call. Without such a request, a lasting limit is reached,
+        # so a retry would also fail.
         return retry_after_of(error, answer)
     if error.code != Code.UNAVAILABLE or is_certificate_refused(error.__cause__):
         return None

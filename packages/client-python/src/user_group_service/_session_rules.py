@@ -41,7 +41,7 @@ def read_session(session: object) -> Unverified:
     if not isinstance(session, str):
         raise InvalidViewerSession(f"it is not a string but {type(session).__name__}")
     if len(session) > _MAX_LENGTH:
-        raise InvalidViewerSession("it is too long")
+        raise InvalidViewerSession(f"it has more than {_MAX_LENGTH} characters")
     parts = session.split(".")
     if len(parts) != 3 or len(parts[0]) > _MAX_HEADER_LENGTH:
         raise InvalidViewerSession(_NO_SESSION)
@@ -68,7 +68,7 @@ def require_claims(claims: dict[str, Any]) -> None:
     if not (texts and wholes and optional and objects) or "nbf" in claims:
         raise InvalidViewerSession(_OTHER_CLAIMS)
     if claims["exp"] - claims["iat"] > _MAX_LIFE:
-        raise InvalidViewerSession("its lifetime is too long")
+        raise InvalidViewerSession(f"its lifetime is longer than {_MAX_LIFE} seconds")
 
 
 def _is_whole(value: object) -> bool:

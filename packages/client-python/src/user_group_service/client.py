@@ -123,9 +123,9 @@ class AsyncClient:
 def _address(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"url: it must begin with http:// or https:// and a host, not like {url[:300]!r}")
+        raise ValueError(f"url: {url[:300]!r} must begin with http:// or https:// and the name of a host")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError("url: it must have no password, query or fragment; pass the API token as token")
+        raise ValueError("url: it must have no password, query or fragment; pass the API token as `token`")
     return url.rstrip("/")
 
 

@@ -32,7 +32,7 @@ _LEEWAY = 5
 _KEYS_LIFE = 600
 # Minimum time between two reads if a key is unknown or a read failed, in seconds.
 _KEYS_PAUSE = 1
-# Time limit of a read in seconds, and maximum size of the response.
+# Time limit of a read, in seconds, and maximum size of the response, in bytes.
 _KEYS_TIMEOUT = 5
 _MAX_KEYS_BYTES = 1024 * 1024
 
@@ -79,7 +79,7 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
         session: The session that the page sent.
         issuer: The issuer, such as `https://groups.example.com/e/acme/Customer`. Never take the issuer from a session.
         audience: The `audience` of CreateViewerSession.
-        keys_url: URL of the keys, if this process cannot reach the URL below the issuer.
+        keys_url: URL of the keys, for a process that cannot reach `{issuer}/.well-known/jwks.json`.
 
     Raises:
         InvalidViewerSession: The session is invalid or expired, or has another issuer or audience.
