@@ -13,8 +13,8 @@ import (
 // Maximum size of a response, in bytes after decompression. A page of groups has a few MiB.
 const maxAnswerBytes = 64 << 20
 
-// wholeAnswers reads each response completely before connect processes the response, except for streams. connect itself
-// does not limit the size of errors, and reports broken connections with several codes.
+// wholeAnswers reads each unary response completely before connect processes the response. connect itself does not limit
+// the size of errors, and reports broken connections with several codes.
 type wholeAnswers struct{ client connect.HTTPClient }
 
 func (w wholeAnswers) Do(request *http.Request) (*http.Response, error) {

@@ -85,7 +85,7 @@ func checkURL(text string) error {
 		return errors.New("the URL of the service must be like https://groups.example.com")
 	}
 	if parsed.User != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" {
-		return errors.New("the URL of the service must have no password, query or fragment; pass the API token as token")
+		return errors.New("the URL of the service must have no password, query or fragment; pass the API token in `token`")
 	}
 	return nil
 }

@@ -160,24 +160,24 @@ func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 		tries   int
 		code    connect.Code
 	}{
-		"reads and creations, until their deadline": {
+		"repeats a Get until its deadline": {
 			soon(get), []http.HandlerFunc{unknown}, 2, connect.CodeUnavailable,
 		},
-		"a Get after any failure":                            {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
-		"no change whose outcome is unknown":                 {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
-		"no change that a proxy refused":                     {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
-		"no change whose connection broke":                   {update, []http.HandlerFunc{lost, done}, 1, connect.CodeUnavailable},
-		"no change that another program reports as not made": {update, []http.HandlerFunc{ofOthers, done}, 1, connect.CodeUnavailable},
-		"a change that the service did not make":             {update, []http.HandlerFunc{notMade, overloaded, done}, 3, 0},
-		"no refused call without Retry-After":                {get, []http.HandlerFunc{full, created}, 1, connect.CodeResourceExhausted},
-		"no refused call whose Retry-After is after the deadline": {
+		"repeats a Get after any failure":                           {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
+		"does not repeat a change whose outcome is unknown":         {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
+		"does not repeat a change that a proxy refused":             {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
+		"does not repeat a change whose connection broke":           {update, []http.HandlerFunc{lost, done}, 1, connect.CodeUnavailable},
+		"does not repeat a change that a proxy reports as not made": {update, []http.HandlerFunc{ofOthers, done}, 1, connect.CodeUnavailable},
+		"repeats a change that the service did not make":            {update, []http.HandlerFunc{notMade, overloaded, done}, 3, 0},
+		"does not repeat a refused call if Retry-After is missing":  {get, []http.HandlerFunc{full, created}, 1, connect.CodeResourceExhausted},
+		"does not repeat a refused call if Retry-After is too late": {
 			get, []http.HandlerFunc{failing(429, "resource_exhausted", "60"), created}, 1, connect.CodeResourceExhausted,
 		},
-		"no refused call with a date in Retry-After": {
+		"does not repeat a refused call if Retry-After is a date": {
 			get, []http.HandlerFunc{failing(429, "resource_exhausted", "Fri, 31 Dec 1999 23:59:59 GMT"), created}, 1,
 			connect.CodeResourceExhausted,
 		},
-		"no other error": {get, []http.HandlerFunc{failing(404, "not_found", ""), created}, 1, connect.CodeNotFound},
+		"does not repeat a call after NOT_FOUND": {get, []http.HandlerFunc{failing(404, "not_found", ""), created}, 1, connect.CodeNotFound},
 	}
 	for name, each := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestRequestsPagesOneByOne(t *testing.T) {
 		tokens = append(tokens, sent.GetPageToken())
 	}
 	if pages != 5 || failures != 1 || request.GetPageToken() != "" || !slices.Equal(tokens, []string{"", "two", "three", "", "two", ""}) {
-		t.Errorf("%d pages, %d failures, by %q", pages, failures, tokens)
+		t.Errorf("%d pages and %d failures with the page tokens %q", pages, failures, tokens)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestSendsTheRemainingTimeAndTheCurrentTokenWithEachAttempt(t *testing.T) {
 	for i, each := range requests() {
 		now, _ := strconv.Atoi(each.header.Get("Connect-Timeout-Ms"))
 		if now >= left || now == 0 || each.header.Get("Authorization") != "Token "+testToken+strconv.Itoa(i+1) {
-			t.Errorf("try %d has %d ms, after %d, and %q", i+1, now, left, each.header.Get("Authorization"))
+			t.Errorf("attempt %d: %d ms remain, after %d ms; Authorization is %q", i+1, now, left, each.header.Get("Authorization"))
 		}
 		left = now
 	}
@@ -379,12 +379,12 @@ func TestReadsReasonsAndViolations(t *testing.T) {
 
 func TestReportsBrokenResponsesAsUnavailableAndRepeatsSafeCalls(t *testing.T) {
 	answers := map[string]http.HandlerFunc{
-		"before the answer":          lost,
-		"by a reset":                 reset,
-		"within its chunks":          cut(200, nil),
-		"within its length":          cut(200, http.Header{"Content-Length": {"9"}}),
-		"within its compressed form": cut(200, http.Header{"Content-Encoding": {"gzip"}}),
-		"within an error":            cut(404, nil),
+		"the connection closes before the response": lost,
+		"the connection is reset":                   reset,
+		"the chunked body breaks off":               cut(200, nil),
+		"the body is shorter than Content-Length":   cut(200, http.Header{"Content-Length": {"9"}}),
+		"the compressed body breaks off":            cut(200, http.Header{"Content-Encoding": {"gzip"}}),
+		"the body of an error breaks off":           cut(404, nil),
 	}
 	for name, answer := range answers {
 		for _, isHTTP2 := range []bool{false, true} {
@@ -446,7 +446,7 @@ func TestLimitsTheSizeOfResponses(t *testing.T) {
 				t.Errorf("%d requests, then %v", len(requests()), err)
 			}
 			if taken := after.Sys - before.Sys; taken > 8*maxAnswerBytes {
-				t.Errorf("it took %d MiB", taken>>20)
+				t.Errorf("the process took %d MiB from the system", taken>>20)
 			}
 		})
 	}
@@ -507,7 +507,7 @@ func TestSendsARequestIDAndCallsInterceptorsForEachAttempt(t *testing.T) {
 		ids = append(ids, each.header.Get("X-Request-Id"))
 	}
 	if ids[0] == "" || ids[0] != ids[1] || ids[1] == ids[2] || RequestIDOf(failed) != ids[2] || RequestIDOf(errors.New("so")) != "" {
-		t.Errorf("the ids %q, and %q of the error", ids, RequestIDOf(failed))
+		t.Errorf("the requests have the ids %q, but the error has %q", ids, RequestIDOf(failed))
 	}
 	method := "usergroup.v1.UserGroupService/GetUserGroup "
 	if !slices.Equal(seen, []string{method + "unavailable", method + "unknown", method + "not_found"}) {

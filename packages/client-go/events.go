@@ -17,8 +17,8 @@ import (
 
 const (
 	maxStreamPause = 30 * time.Second
-	// The service sends a response at least every 15 seconds. If no response arrives for this time, the connection is
-	// lost.
+	// The service sends a response at least every 15 seconds. If no response arrives for this time, WatchEvents opens a
+	// new stream.
 	silence = time.Minute
 )
 
@@ -28,9 +28,9 @@ const (
 //	for response, err := range usergroups.WatchEvents(ctx, client.Admin, &adminv1.WatchEventsRequest{Cursor: stored}) {
 //
 // Store the cursor of each response after you have processed the response, and pass the stored cursor at the next
-// start. A response without content contains only a new cursor. The iteration ends after the first error. This error is
-// permanent, such as EVENT_CURSOR_EXPIRED or a revoked API token, or it is the error of ctx. WatchEvents does not
-// change the request.
+// start. A response without content contains only a new cursor. The iteration ends with an error if ctx is done, or
+// after a permanent failure, such as EVENT_CURSOR_EXPIRED or a revoked API token. WatchEvents does not change the
+// request.
 func WatchEvents(
 	ctx context.Context, admin adminv1connect.AdminServiceClient, request *adminv1.WatchEventsRequest,
 ) iter.Seq2[*adminv1.WatchEventsResponse, error] {

@@ -35,7 +35,7 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	switch failed.Code() {
 	case connect.CodeResourceExhausted:
-		// A server that requests a pause has not executed the call. If no server requests a pause, a retry would also fail.
+		// A server that requests a pause has not executed the call. Without such a request, a lasting limit is reached.
 		return retryAfter(failed)
 	case connect.CodeUnavailable:
 		if errors.As(failed, new(*tls.CertificateVerificationError)) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -41,7 +42,7 @@ type unverifiedSession struct {
 // readSession parses a session. The header must contain exactly the key id, the type and the algorithm (RFC 8725).
 func readSession(session string) (*unverifiedSession, error) {
 	if len(session) > maxSessionLength {
-		return nil, errors.New("it is too long")
+		return nil, fmt.Errorf("it has more than %d characters", maxSessionLength)
 	}
 	parts := strings.Split(session, ".")
 	if len(parts) != 3 || len(parts[0]) > maxHeaderLength {

@@ -194,7 +194,7 @@ func TestDoesNotWaitForAReadIfTheKeyIsCached(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(keysTimeout / 2):
-		t.Error("the call waits for a read for another session")
+		t.Error("the call waits for the keys of another session")
 	}
 	close(answered)
 	if err := <-ended; err != nil {
