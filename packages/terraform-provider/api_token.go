@@ -214,7 +214,7 @@ func changedPaths(state, plan apiTokenModel) (paths []string) {
 	return paths
 }
 
-// expireTimeMessage returns the configured time, or nil for `never` and if no time is configured.
+// expireTimeMessage returns the configured time. If the time is `never` or not configured, expireTimeMessage returns nil.
 func expireTimeMessage(text types.String) *timestamppb.Timestamp {
 	parsed, err := time.Parse(time.RFC3339, text.ValueString())
 	if err != nil {

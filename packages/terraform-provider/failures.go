@@ -19,7 +19,7 @@ var hints = map[string]string{
 	"API_TOKEN_MISSING":         "Set UGS_TOKEN or UGS_TOKEN_FILE to an API token of role admin, or to ADMIN_TOKEN.",
 	"API_TOKEN_UNKNOWN":         "Check that the token of the provider belongs to this service and is not revoked or expired.",
 	"API_TOKEN_MALFORMED":       "Check that the token of the provider was copied completely.",
-	"ROLE_TOO_LOW":              "Use an API token of role admin. Environments need ADMIN_TOKEN.",
+	"ROLE_TOO_LOW":              "Use an API token of role admin. To manage environments, use ADMIN_TOKEN.",
 	"OTHER_ENVIRONMENT":         "Use an API token of that environment, or ADMIN_TOKEN: an API token can use only its own environment.",
 	"ENVIRONMENT_NOT_FOUND":     "Reference the id of a resource ugs_environment, so that Terraform creates the environment first.",
 	"ENVIRONMENT_EXISTS":        "Import the environment with: terraform import ugs_environment.NAME ENVIRONMENT",

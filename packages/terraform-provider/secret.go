@@ -23,7 +23,7 @@ func (r *secretResource) Metadata(_ context.Context, request ephemeral.MetadataR
 
 func (r *secretResource) Schema(_ context.Context, _ ephemeral.SchemaRequest, response *ephemeral.SchemaResponse) {
 	response.Schema = schema.Schema{
-		MarkdownDescription: "The secret of `ugs_" + r.of + "`, in the apply that creates the resource or changes its `secret_version`.",
+		MarkdownDescription: "Returns the secret of `ugs_" + r.of + "` only in the apply that creates the resource or changes its `secret_version`.",
 		Attributes: map[string]schema.Attribute{
 			r.of + "_id": schema.StringAttribute{
 				Required: true, MarkdownDescription: "Reference to the `id` of the resource `ugs_" + r.of + "` of the same provider configuration.",
