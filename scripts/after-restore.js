@@ -3,10 +3,10 @@
  * environments that were revoked or deleted after the backup. The input is the audit trail of an environment since the
  * backup, in the format of `ugs audit --json`. The output is `ugs` commands:
  *
- *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl      before the restore, or from a copy
- *   node scripts/after-restore.js ENV < trail.jsonl > again.sh                 read it, then: sh -e again.sh
+ *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl      before the restore, or on a copy
+ *   node scripts/after-restore.js ENV < trail.jsonl > again.sh                 read again.sh, then: sh -e again.sh
  *
- * The commands are safe to repeat. A command exits with code 3 if its token or group does not exist any more.
+ * The commands are safe to repeat. If a token or group does not exist any more, its command changes nothing.
  */
 import { text } from "node:stream/consumers";
 

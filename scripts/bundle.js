@@ -150,8 +150,8 @@ export async function bundleBench(entryPoints) {
 }
 
 /**
- * Writes only changed files, and each file atomically. A service that runs from this folder can start workers at any
- * time.
+ * Writes only changed files, and each file atomically, because a service that runs from this folder can start workers at
+ * any time.
  *
  * @param {string} folder
  * @param {readonly { path: string, contents: Uint8Array, mode?: number }[]} files

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all checks of the gate: generated code, breaking changes of the protos, format, lint, import rules and import
-# cycles. Also checks types, and finds tests outside the projects of vitest and forbidden phrases.
+# Runs all checks of the gate: generated code, breaking changes of the protos, format, lint, import rules, import cycles
+# and types. Also finds forbidden phrases, and tests that belong to no project of vitest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"

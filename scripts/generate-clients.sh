@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates the code of the Python and Go clients from proto/. Needs Python 3.11 with PyPI, and Go with its module
-# proxy.
+# Generates the code of the Python and Go clients from proto/. Needs Python 3.11 with access to PyPI, and Go with access
+# to its module proxy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"

@@ -1,6 +1,6 @@
 // Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions for the tests of verifiers. The keys are
-// only for these tests. ECDSA signatures of the same data differ, so the script keeps the existing signatures of the
-// file.
+// only for these tests. Every ECDSA signature of the same data is different, so the script reuses the signatures of the
+// existing file.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -136,7 +136,7 @@ refused("wrong-signature", "a signature of zeros", `${head}.${payload}.${"A".rep
 }
 
 const malformed = (name, session) => refused("malformed", name, session);
-malformed("nothing", "");
+malformed("an empty string", "");
 malformed("a user group token", "ugt_0000000000000000000000000000000000000000");
 malformed("three letters separated by dots", "a.b.c");
 malformed("letters beyond ASCII", "é.é.é");
@@ -145,7 +145,7 @@ malformed("four parts", `${good}.${signature}`);
 malformed("a dot at the end", `${good}.`);
 malformed("an empty signature", `${head}.${payload}.`);
 malformed("a truncated signature", good.slice(0, -1));
-malformed("a signature that is too long", `${good}A`);
+malformed("a signature with an extra character", `${good}A`);
 malformed("a line break at the end", `${good}\n`);
 malformed("white space at the end", `${good} `);
 malformed("white space at the start", ` ${good}`);
@@ -181,7 +181,7 @@ malformed(
     signed(header.slice(0, -1) + String.fromCharCode(header.charCodeAt(header.length - 1) + 1), payload),
   );
 }
-malformed("a session that is too long", withClaims({ ext: { text: "x".repeat(6000) } }));
+malformed("a session of more than 8192 characters", withClaims({ ext: { text: "x".repeat(6000) } }));
 
 for (const alg of ["none", "HS256", "RS256", "ES384", "es256", "", null, ["ES256"]])
   malformed(`alg ${JSON.stringify(alg)}`, withHeaders({ alg }));
@@ -208,7 +208,7 @@ malformed("a header with a second kid in another case", withHeader(JSON.stringif
 for (const text of ["[]", '"ES256"', "null", "{}", "{", "\ufeff{}"])
   malformed(`the header ${JSON.stringify(text)}`, withHeader(text));
 malformed("a byte order mark before the header", withHeader(`\ufeff${JSON.stringify(HEADER)}`));
-malformed("a header that is too long", withHeader(JSON.stringify(HEADER) + " ".repeat(200)));
+malformed("a header of more than 256 characters", withHeader(JSON.stringify(HEADER) + " ".repeat(200)));
 
 for (const text of ["[]", '"acme"', "null", "{}", "{", "not JSON"])
   malformed(`the claims ${JSON.stringify(text)}`, withPayload(text));

@@ -6,8 +6,8 @@ const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
 /**
- * The package by the folder name in its source maps. These source maps name a folder of the repository instead of the
- * package.
+ * Maps folder names in source maps to packages. The source maps of these packages name a folder of the package's
+ * repository instead of the package.
  */
 const FOLDERS = new Map([["shared", "lucide-preact"]]);
 const MIT_PERMISSION = /Permission is hereby granted.*/s;
@@ -28,7 +28,7 @@ export async function licensesOf(root, maps, copied = []) {
   const namesOf = new Map([[(await readFile(`${root}/LICENSE`, "utf8")).trim(), ["user-group-service"]]]);
   for (const [folder, sources] of [...sourcesOf(maps)].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { name, text } = await licenseOf(folder, sources);
-    if (text === "") throw new Error(`${name} comes without the text of its licence`);
+    if (text === "") throw new Error(`the package ${name} contains no licence text`);
     namesOf.set(text, [...(namesOf.get(text) ?? []), name]);
   }
   for (const { folder, texts } of copied) {
@@ -115,7 +115,7 @@ async function licenseFiles(folder) {
 /** Returns the distinct copyright notices at the start of files. @param {readonly string[]} sources */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  /** A notice that starts with the text of a shorter notice only adds details of one file. @type {string[]} */
+  /** Omits notices that start with a shorter notice, because they only add details of one file. @type {string[]} */
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

@@ -2,8 +2,8 @@
 // NAMES is the file with the published names, by default release.json. PLATFORMS are the platforms of the Terraform
 // provider, such as linux/amd64,windows/arm64. By default, all platforms are built, which takes about three minutes the
 // first time.
-// The script needs python3 with PyPI, helm, and go with its module proxy. All files are in one folder, as on the page
-// of a release, so SHA256SUMS also checks downloaded files.
+// The script needs helm, python3 with access to PyPI, and go with access to its module proxy. The folder has no
+// subfolders, like the page of a release, so SHA256SUMS also checks downloaded files.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -72,7 +72,7 @@ function packNpm(key, directory, name) {
   delete manifest.scripts;
   const url = `git+${names.repository}.git`;
   const published = { ...manifest, name: names.npm[key], repository: { type: "git", url } };
-  // npx runs the program that has the name of the package.
+  // npx runs the program with the name of the package, so add a program with this name.
   if (published.bin) published.bin[published.name.replace(/.*\//, "")] ??= published.bin[name];
   writeFileSync(join(content, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
   cpSync(join(ROOT, "LICENSE"), join(content, "LICENSE"));
@@ -237,7 +237,7 @@ function read(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** @param {string} program @param {string[]} args @returns the standard output. @throws after error messages */
+/** @param {string} program @param {string[]} args @returns the standard output. @throws if the program fails */
 function run(program, args, cwd = ROOT, env = process.env) {
   try {
     return execFileSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "inherit"], maxBuffer: 2 ** 27 });

@@ -8,7 +8,7 @@
 #
 #   REDISCLI_AUTH, REDIS_USER   password and user of the nodes, with the rights info, client, replicaof, config|rewrite
 #   REDIS_SENTINEL_PASSWORD     password of the Sentinels
-#   REDIS_CLI                   the client with its options, such as "redis-cli --tls --cacert ca.pem"
+#   REDIS_CLI                   redis-cli with its options, such as "redis-cli --tls --cacert ca.pem"
 set -euo pipefail
 
 if [ $# -ne 2 ]; then
@@ -17,7 +17,7 @@ if [ $# -ne 2 ]; then
 fi
 sentinel_port=${1##*:}
 sentinel_host=${1%:*}
-# An IPv6 address is in brackets.
+# Remove the brackets of an IPv6 address.
 sentinel_host=${sentinel_host#[}
 sentinel_host=${sentinel_host%]}
 name=$2
@@ -63,7 +63,7 @@ fail() {
 old=$(master) || fail "the Sentinel $1 does not answer"
 read -r old_host old_port <<<"$old" || true
 [ -n "${old_port-}" ] || fail "the Sentinel $1 knows no master $name"
-replication=$(ask_old INFO replication) || fail "the master $old_host:$old_port does not answer; Sentinel replaces it by itself"
+replication=$(ask_old INFO replication) || fail "the master $old_host:$old_port does not answer; Sentinel replaces this master automatically"
 grep -q '^role:master' <<<"$replication" || fail "$old_host:$old_port is not a master; another failover is in flight"
 grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port has no online replica"
 
@@ -85,7 +85,7 @@ fi
 
 new=$old
 while [ "$new" = "$old" ]; do
-  [ $SECONDS -lt $seconds ] || fail "no other master within $seconds s; the pause ends by itself, and $old_host:$old_port continues"
+  [ $SECONDS -lt $seconds ] || fail "Sentinel chose no new master within $seconds s; the pause ends automatically, and $old_host:$old_port continues"
   sleep 0.1
   # Pause changes until the switch. Otherwise the old master could acknowledge changes that the failover loses.
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
@@ -101,4 +101,4 @@ ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
   fail "$old_host:$old_port cannot become a replica: stop it, because it may accept changes that are lost"
 ask_old CONFIG REWRITE >/dev/null 2>&1 || true
 ask_old CLIENT UNPAUSE >/dev/null
-say "$old_host:$old_port is its replica now: done"
+say "done: $old_host:$old_port is now a replica of $new_host:$new_port"

@@ -146,6 +146,6 @@ export function isCommon(reason: string): boolean {
 /** @throws Error for a reason without a rule */
 export function hasReason(reason: string, calling: Calling): boolean {
   const rule = RULES[reason];
-  if (!rule) throw new Error(`scripts/openapi/reasons.ts does not say which operations have ${reason}: add it`);
+  if (!rule) throw new Error(`scripts/openapi/reasons.ts has no rule for the reason ${reason}: add one`);
   return rule(calling);
 }

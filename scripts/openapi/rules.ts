@@ -184,7 +184,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** Checks that only known rules are set. @throws Error for an unknown rule, because the document would lack the rule */
+/** @throws Error if a rule is set that is not in `known`, because the document would lack this rule */
 function requireOnly(
   rules: Message,
   desc: DescMessage,
@@ -195,5 +195,5 @@ function requireOnly(
 }
 
 function unknownRule(where: string, rule: string): Error {
-  return new Error(`${where} has the rule ${rule}, which scripts/openapi/rules.ts has no keyword for: add one`);
+  return new Error(`${where} has the rule \`${rule}\`, but scripts/openapi/rules.ts has no keyword for it: add one`);
 }

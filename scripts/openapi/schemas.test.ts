@@ -46,14 +46,14 @@ describe("the schema of a message", () => {
   });
 });
 
-it("the schema of a message requires one of the fields that a rule of the message names", () => {
+it("the schema of a message requires exactly one field of the message rule `oneof`", () => {
   expect(schemaOf("usergroup.admin.v1.DeleteUserGroupRequest").schema).toMatchObject({
     "x-exactly-one-of": ["userGroupId", "currentToken"],
   });
 });
 
-describe("rules", () => {
-  it("become keywords, including the rules of this service", () => {
+describe("the schema of a field", () => {
+  it("contains the rules of protovalidate and of this service as keywords", () => {
     const { schema } = schemaOf("usergroup.v1.GetUserGroupRequest");
     expect(schema["properties"]).toEqual({
       userGroupId: {
@@ -81,7 +81,7 @@ describe("rules", () => {
     });
   });
 
-  it("of a duration become its limits in seconds", () => {
+  it("contains the limits of a duration in seconds", () => {
     const { schema } = schemaOf("usergroup.v1.RotateUserGroupTokenRequest");
     const { previousTokenTtl } = schema["properties"] as { readonly [name: string]: JsonSchema };
     expect(previousTokenTtl).toMatchObject({ type: "string", "x-min-seconds": 0, "x-max-seconds": 2_592_000 });
@@ -90,12 +90,12 @@ describe("rules", () => {
     for (const text of ["", "s", "5", "1.0000000001s", "300s "]) expect(text).not.toMatch(isDuration);
   });
 
-  it("without a keyword cause an error", () => {
+  it("cannot be created if a rule has no keyword", () => {
     const field = registry.getMessage("usergroup.v1.GetUserGroupRequest")?.field["userGroupId"];
     if (!field) throw new Error("the field does not exist");
     const rules = create(FieldRulesSchema, { type: { case: "string", value: { prefix: "a" } } });
     expect(() => keywordsOf(field, { field: rules, json: undefined, isNoToken: false, isVisible: false })).toThrow(
-      "usergroup.v1.GetUserGroupRequest.user_group_id has the rule prefix, which scripts/openapi/rules.ts has no keyword for",
+      "usergroup.v1.GetUserGroupRequest.user_group_id has the rule `prefix`, but scripts/openapi/rules.ts has no keyword",
     );
   });
 });

@@ -110,7 +110,7 @@ export class Schemas {
     );
     if (wrong)
       throw new Error(
-        `${wrong.parent.typeName}.${wrong.name} cannot be described as one of a choice: it is not a string`,
+        `${wrong.parent.typeName}.${wrong.name} cannot be a field of a choice, because the field is not a string`,
       );
     return choice(
       fields.map(({ jsonName }) => jsonName),
