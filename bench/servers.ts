@@ -41,7 +41,7 @@ export async function startServer(
   const { pid, type, exited, signal } = server;
   const log = linesOf(server.output);
   const said = await waitUntilSaid(server, `${row.key} listens`, () => log().find(({ msg }) => msg === "listening"));
-  // Peers do not report their start time.
+  // The log lines of peers have no time, so the current time replaces it.
   const { url, http2Url = url, time = new Date().toISOString() } = said as unknown as Listening;
   return {
     row,

@@ -19,7 +19,7 @@ export interface Turn {
   readonly call: string;
   readonly round: number;
   /**
-   * Number of the turn within its round. The turns of all servers with the same number ran directly one after another.
+   * Number of the turn, counted over all rounds. The turns with the same number, one per server, ran one after another.
    */
   readonly number: number;
   readonly callsPerSecond: number;
@@ -119,7 +119,7 @@ async function takeTurn(
   const after = coreTimes();
   const elapsed = (performance.now() - started) / 1000;
   if (Math.abs(bytesPerCall / bytes - 1) > 0.1) {
-    throw new Error(`${server.row.key}, ${call.title}: ${bytesPerCall} bytes a call under load, alone ${bytes}`);
+    throw new Error(`${server.row.key}, ${call.title}: answers have ${bytesPerCall} bytes under load, not ${bytes}`);
   }
   const serverBusy = cpuSeconds / elapsed;
   return {

@@ -49,7 +49,7 @@ export function comparison(measured: Measured): string {
 }
 
 function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
-  const columns = ["CPU µs per call", "ours ÷ it", "calls/s", "ours ÷ it", "p50 ms", "p99 ms", "MiB"];
+  const columns = ["CPU µs per call", "service ÷ row", "calls/s", "service ÷ row", "p50 ms", "p99 ms", "MiB"];
   const lines = rows.flatMap((row) => {
     const turns = turnsOf(results, row.key, call);
     if (turns.length === 0) return [];

@@ -84,7 +84,7 @@ function tokenReader(secret: string | undefined, environment: string): (stored: 
 
 function setting(name: string): string {
   const value = process.env[name];
-  if (value === undefined) throw new Error(`${name} is not set; the benchmark starts this server`);
+  if (value === undefined) throw new Error(`${name} is not set: start this server with npm run bench`);
   return value;
 }
 
