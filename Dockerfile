@@ -25,7 +25,7 @@ COPY --from=build --chown=0:0 /build/dist/ ./
 ENV NODE_OPTIONS=--max-semi-space-size=32
 # The port must be reachable from outside the container. `ugs` calls the service in the same container.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 UGS_URL=http://127.0.0.1:8080
-# A number, so that Kubernetes can verify that it is not root.
+# Kubernetes can verify only for a numeric user that the user is not root.
 USER 65532:65532
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \

@@ -57,7 +57,7 @@ export default defineConfig(({ mode }) => {
       provide: { isShort },
       testTimeout: 400_000,
       maxWorkers: 2,
-      // For attacks that only wait.
+      // Attacks that only wait run at the same time.
       maxConcurrency: 8,
       sequence: { groupOrder: 2 },
     }),
@@ -84,7 +84,7 @@ function project(
     plugins,
     test: {
       name,
-      // Only a hanging test reaches this timeout. It is longer than that of `waitFor`, whose error names the condition.
+      // Only a hanging test reaches this timeout. `waitFor` has a shorter timeout, because its error names the condition.
       testTimeout: 180_000,
       hookTimeout: 180_000,
       // Most tests wait for servers in other processes.

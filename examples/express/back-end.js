@@ -76,7 +76,7 @@ app.post("/session", ofThisPage, async (req, res) => {
     audience,
     origin,
     viewerId: viewer,
-    // Properties to include in the session, which the page can read.
+    // The session contains these properties of the group, so the page can read them.
     propertyKeys: ["plan", "seats"],
     // A short lifetime, so that you can watch the renewal. The default is 10 minutes.
     ttl: { seconds: 60n },

@@ -63,7 +63,7 @@ app.listen(dashboardsPort, "127.0.0.1", (error) => {
     console.error(`the dashboards cannot be served: ${error.message}; set DASHBOARDS_PORT to a free port`);
     process.exit(1);
   }
-  console.log(`its dashboards are at ${dashboardsUrl}`);
+  console.log(`the dashboards are at ${dashboardsUrl}`);
 });
 
 /**

@@ -90,7 +90,7 @@ async def viewer_session(
 # Not `async`, because this function blocks while it reads keys. FastAPI calls functions without `async` in threads.
 @app.get("/data")
 def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
-    """Returns the data of the page for a session. A back end without an API token can also verify the session."""
+    """Verifies a session, and returns the data for the page. A back end needs no API token to verify a session."""
     try:
         viewer = verify_viewer_session(authorization.removeprefix("Bearer "), issuer=ISSUER, audience=AUDIENCE)
     except InvalidViewerSession as error:

@@ -2,8 +2,8 @@ let held;
 
 /**
  * Returns the current session. Requests a new session after 80 % of the lifetime, or if a server rejected the session
- * `refused` with 401. Uses only the difference between the two times in the session, because the clock of the browser
- * may be wrong.
+ * `refused` with 401. Uses only the difference between the claims `iat` and `exp`, because the clock of the browser may
+ * be wrong.
  */
 async function session(refused) {
   if (!held || held.session === refused || performance.now() >= held.refreshAt) {

@@ -120,7 +120,8 @@ func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Requ
 	answer(response, map[string]any{"session": made.Session})
 }
 
-// data verifies the viewer session of a request, and responds with the data for the page. A back end without an API token can also verify the session.
+// data verifies the viewer session of a request, and responds with the data for the page. A back end needs no API token
+// to verify a session.
 func (b *backEnd) data(response http.ResponseWriter, request *http.Request) {
 	session := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	viewer, err := b.verifier.VerifyViewerSession(request.Context(), session)

@@ -28,7 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s://%s%s%s%s" $scheme $user (join "," $redis.addresses) $path $primary -}}
 {{- end -}}
 
-{{- /* The settings that the chart sets, and those of the values. */ -}}
+{{- /* The settings that the chart sets, and `settings` of values.yaml. */ -}}
 {{- define "ugs.settings" -}}
 {{- $secrets := "/run/secrets/user-group-service" -}}
 METRICS_PORT: "9090"
