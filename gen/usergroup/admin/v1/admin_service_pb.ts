@@ -581,7 +581,7 @@ export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRe
   apiTokenId: string;
 
   /**
-   * New display name. An updated name must not be empty.
+   * New display name. Must not be empty if `update_mask` contains this field.
    *
    * @generated from field: string display_name = 3;
    */
@@ -1994,10 +1994,10 @@ export const AdminService: GenService<{
    * Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
    * Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
    * the environment. After the first call, other methods do not find the environment. The API tokens and user group
-   * tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-   * CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-   * of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-   * with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+   * tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
+   * environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
+   * AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
+   * FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */
@@ -2156,7 +2156,8 @@ export const AdminService: GenService<{
   },
   /**
    * Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-   * which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
+   * which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+   * group.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeUserGroupTokens
    */
@@ -2213,11 +2214,11 @@ export const AdminService: GenService<{
     output: typeof ListAuditEventsResponseSchema;
   },
   /**
-   * Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
-   * arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
-   * send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
-   * or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
-   * cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+   * Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
+   * event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
+   * stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
+   * revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
+   * the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
    * (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.WatchEvents
@@ -2288,8 +2289,8 @@ export const AdminService: GenService<{
   /**
    * Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
    * state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
-   * data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
-   * keys. Safe to repeat. ADMIN_TOKEN only.
+   * data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout, or needs
+   * other TOKEN_KEYS. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.AcceptStoreData
    */

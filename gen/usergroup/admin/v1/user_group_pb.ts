@@ -125,8 +125,9 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   suspension?: Suspension | undefined;
 
   /**
-   * Day of the last use of the group (UTC), such as `2026-01-31`. A use is a resolved token or session, or a created
-   * session. The service stores the day within a few minutes after the use. Empty if the group was never used.
+   * Day of the last use of the group (UTC), such as `2026-01-31`. A use is a successful call of ResolveViewer or
+   * CreateViewerSession. The service stores the day within a few minutes after the use. Empty if the group was never
+   * used.
    *
    * @generated from field: string last_resolve_date = 15;
    */

@@ -74,7 +74,7 @@ export type Webhook = Message<"usergroup.admin.v1.Webhook"> & {
   updateTime?: Timestamp | undefined;
 
   /**
-   * Time until which a replaced secret also signs. Unset if only the current secret signs.
+   * Time until which a replaced secret also signs messages. Unset if only the current secret signs messages.
    *
    * @generated from field: google.protobuf.Timestamp previous_secret_expire_time = 8;
    */
@@ -355,14 +355,14 @@ export type UpdateWebhookRequest = Message<"usergroup.admin.v1.UpdateWebhookRequ
   webhookId: string;
 
   /**
-   * New display name. An updated name must not be empty.
+   * New display name. Must not be empty if `update_mask` contains this field.
    *
    * @generated from field: string display_name = 3;
    */
   displayName: string;
 
   /**
-   * New URL, as in CreateWebhook. An updated URL must not be empty.
+   * New URL, as in CreateWebhook. Must not be empty if `update_mask` contains this field.
    *
    * @generated from field: string url = 4;
    */
@@ -632,8 +632,8 @@ export type RedeliverWebhookRequest = Message<"usergroup.admin.v1.RedeliverWebho
   webhookId: string;
 
   /**
-   * Time of the first event to deliver again. Required. If this time is after `delivered_time`, the call only ends the
-   * wait for the next attempt.
+   * The service delivers the events since this time again. Required. If this time is after `delivered_time`, the call
+   * only ends the wait for the next attempt.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 3;
    */

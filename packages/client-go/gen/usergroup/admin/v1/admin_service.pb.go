@@ -1139,7 +1139,7 @@ type UpdateApiTokenRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// New display name. An updated name must not be empty.
+	// New display name. Must not be empty if `update_mask` contains this field.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// New expiry time, in the future. Must not be later than the expiry time of the caller's token. If `update_mask`
 	// contains this field and the field is unset, the token does not expire.

@@ -126,8 +126,9 @@ type UserGroupInfo struct {
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Set while the group is suspended.
 	Suspension *v1.Suspension `protobuf:"bytes,14,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// Day of the last use of the group (UTC), such as `2026-01-31`. A use is a resolved token or session, or a created
-	// session. The service stores the day within a few minutes after the use. Empty if the group was never used.
+	// Day of the last use of the group (UTC), such as `2026-01-31`. A use is a successful call of ResolveViewer or
+	// CreateViewerSession. The service stores the day within a few minutes after the use. Empty if the group was never
+	// used.
 	LastResolveDate string `protobuf:"bytes,15,opt,name=last_resolve_date,json=lastResolveDate,proto3" json:"last_resolve_date,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

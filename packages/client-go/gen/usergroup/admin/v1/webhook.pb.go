@@ -184,7 +184,7 @@ type Webhook struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time of the last change of the webhook.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Time until which a replaced secret also signs. Unset if only the current secret signs.
+	// Time until which a replaced secret also signs messages. Unset if only the current secret signs messages.
 	PreviousSecretExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_expire_time,json=previousSecretExpireTime,proto3" json:"previous_secret_expire_time,omitempty"`
 	// No event before this time waits for delivery.
 	DeliveredTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=delivered_time,json=deliveredTime,proto3" json:"delivered_time,omitempty"`
@@ -743,9 +743,9 @@ type UpdateWebhookRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the webhook.
 	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
-	// New display name. An updated name must not be empty.
+	// New display name. Must not be empty if `update_mask` contains this field.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// New URL, as in CreateWebhook. An updated URL must not be empty.
+	// New URL, as in CreateWebhook. Must not be empty if `update_mask` contains this field.
 	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
 	// New types of events. Empty or `*` for all types.
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
@@ -1303,8 +1303,8 @@ type RedeliverWebhookRequest struct {
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Id of the webhook.
 	WebhookId string `protobuf:"bytes,2,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
-	// Time of the first event to deliver again. Required. If this time is after `delivered_time`, the call only ends the
-	// wait for the next attempt.
+	// The service delivers the events since this time again. Required. If this time is after `delivered_time`, the call
+	// only ends the wait for the next attempt.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

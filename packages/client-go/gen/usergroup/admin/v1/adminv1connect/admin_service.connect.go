@@ -164,10 +164,10 @@ type AdminServiceClient interface {
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
 	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
-	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
+	// environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
+	// AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
+	// FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -214,7 +214,8 @@ type AdminServiceClient interface {
 	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-	// which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
+	// which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+	// group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
 	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
@@ -231,11 +232,11 @@ type AdminServiceClient interface {
 	// Lists the audit events of an environment, the newest first. The service stores audit events for the time of
 	// AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
-	// arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
-	// send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
-	// or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
-	// cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+	// Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
+	// event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
+	// stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
+	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
+	// the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
 	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
@@ -258,8 +259,8 @@ type AdminServiceClient interface {
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
-	// data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
-	// keys. Safe to repeat. ADMIN_TOKEN only.
+	// data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout, or needs
+	// other TOKEN_KEYS. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 	// Creates a webhook, which receives all later events of the environment. Only this response
 	// contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
@@ -968,10 +969,10 @@ type AdminServiceHandler interface {
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
 	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
-	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
+	// environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
+	// AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
+	// FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -1018,7 +1019,8 @@ type AdminServiceHandler interface {
 	// case, set a later time with UpdateUserGroup.
 	ResumeUserGroup(context.Context, *v1.ResumeUserGroupRequest) (*v1.ResumeUserGroupResponse, error)
 	// Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-	// which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
+	// which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+	// group.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Revokes the viewer sessions of a user group, or of one of its viewers. ResolveViewer refuses these sessions
 	// immediately. A host that verifies signatures accepts the sessions until they expire. The tokens of the group stay
@@ -1035,11 +1037,11 @@ type AdminServiceHandler interface {
 	// Lists the audit events of an environment, the newest first. The service stores audit events for the time of
 	// AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
-	// arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
-	// send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
-	// or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
-	// cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+	// Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
+	// event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
+	// stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
+	// revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
+	// the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
 	// (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
 	// Lists keys of the setting TOKEN_KEYS: all keys of the worker that responds, and all keys that stored tokens may
@@ -1062,8 +1064,8 @@ type AdminServiceHandler interface {
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
 	// Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
 	// state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
-	// data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
-	// keys. Safe to repeat. ADMIN_TOKEN only.
+	// data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout, or needs
+	// other TOKEN_KEYS. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 	// Creates a webhook, which receives all later events of the environment. Only this response
 	// contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)

@@ -63,10 +63,10 @@ class AdminService(Protocol):
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
+        environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
+        AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
+        FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -169,7 +169,8 @@ class AdminService(Protocol):
     async def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
+        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -206,11 +207,11 @@ class AdminService(Protocol):
 
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> AsyncIterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
-        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
-        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
-        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
-        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
+        stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
+        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -257,8 +258,8 @@ class AdminService(Protocol):
         """
         Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
         state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
-        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
-        keys. Safe to repeat. ADMIN_TOKEN only.
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout, or needs
+        other TOKEN_KEYS. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -879,10 +880,10 @@ class AdminServiceClient(ConnectClient):
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
+        environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
+        AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
+        FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1223,7 +1224,8 @@ class AdminServiceClient(ConnectClient):
     ) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
+        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        group.
         """
         return await self.execute_unary(
             request=request,
@@ -1345,11 +1347,11 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> AsyncIterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
-        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
-        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
-        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
-        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
+        stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
+        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         return self.execute_server_stream(
@@ -1498,8 +1500,8 @@ class AdminServiceClient(ConnectClient):
         """
         Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
         state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
-        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
-        keys. Safe to repeat. ADMIN_TOKEN only.
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout, or needs
+        other TOKEN_KEYS. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1785,10 +1787,10 @@ class AdminServiceSync(Protocol):
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
+        environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
+        AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
+        FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1891,7 +1893,8 @@ class AdminServiceSync(Protocol):
     def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
+        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1928,11 +1931,11 @@ class AdminServiceSync(Protocol):
 
     def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> Iterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
-        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
-        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
-        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
-        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
+        stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
+        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -1979,8 +1982,8 @@ class AdminServiceSync(Protocol):
         """
         Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
         state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
-        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
-        keys. Safe to repeat. ADMIN_TOKEN only.
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout, or needs
+        other TOKEN_KEYS. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -2599,10 +2602,10 @@ class AdminServiceClientSync(ConnectClientSync):
         Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
         Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
         the environment. After the first call, other methods do not find the environment. The API tokens and user group
-        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
-        CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
-        of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
-        with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+        tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
+        environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
+        AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
+        FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2943,7 +2946,8 @@ class AdminServiceClientSync(ConnectClientSync):
     ) -> RevokeUserGroupTokensResponse:
         """
         Revokes the current token of a user group, and a previous token in its grace period. The group gets a new token,
-        which GetUserGroup returns. If `previous_token_ttl` is not set, also revokes the viewer sessions of the group.
+        which GetUserGroup returns. If `previous_token_ttl` is not set, the call also revokes the viewer sessions of the
+        group.
         """
         return self.execute_unary(
             request=request,
@@ -3065,11 +3069,11 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> Iterator[WatchEventsResponse]:
         """
-        Streams the events of an environment in order and without gaps. Can send an event more than once. A new event
-        arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the stream,
-        send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is revoked
-        or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the
-        cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
+        Streams the events of an environment in order and without gaps. The service can send an event more than once. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost connection or the end of the
+        stream, send the last cursor. The service ends a stream after ten minutes. The stream also ends if the API token is
+        revoked or expires, or if the environment is deleted. Fails with OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after
+        the cursor were removed or lost: start again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED
         (TOO_MANY_WATCHERS) if the worker has 100 streams of the environment, or 500 streams of all environments.
         """
         return self.execute_server_stream(
@@ -3218,8 +3222,8 @@ class AdminServiceClientSync(ConnectClientSync):
         """
         Accepts the data in Redis as the data of the service. Call this method after Redis lost data, returned to an older
         state, or was replaced. Before the call, changes fail with UNAVAILABLE. After the call, all processes accept the
-        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout or other
-        keys. Safe to repeat. ADMIN_TOKEN only.
+        data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the data has another layout, or needs
+        other TOKEN_KEYS. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,

@@ -768,7 +768,7 @@ class UpdateApiTokenRequest(Message[_UpdateApiTokenRequestFields]):
             string api_token_id = 2;
             ```
         display_name:
-            New display name. An updated name must not be empty.
+            New display name. Must not be empty if `update_mask` contains this field.
 
             ```proto
             string display_name = 3;

@@ -123,8 +123,9 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional usergroup.v1.Suspension suspension = 14;
             ```
         last_resolve_date:
-            Day of the last use of the group (UTC), such as `2026-01-31`. A use is a resolved token or session, or a created
-            session. The service stores the day within a few minutes after the use. Empty if the group was never used.
+            Day of the last use of the group (UTC), such as `2026-01-31`. A use is a successful call of ResolveViewer or
+            CreateViewerSession. The service stores the day within a few minutes after the use. Empty if the group was never
+            used.
 
             ```proto
             string last_resolve_date = 15;

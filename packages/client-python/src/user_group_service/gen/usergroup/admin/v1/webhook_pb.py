@@ -80,7 +80,7 @@ class Webhook(Message[_WebhookFields]):
             optional google.protobuf.Timestamp update_time = 7;
             ```
         previous_secret_expire_time:
-            Time until which a replaced secret also signs. Unset if only the current secret signs.
+            Time until which a replaced secret also signs messages. Unset if only the current secret signs messages.
 
             ```proto
             optional google.protobuf.Timestamp previous_secret_expire_time = 8;
@@ -477,13 +477,13 @@ class UpdateWebhookRequest(Message[_UpdateWebhookRequestFields]):
             string webhook_id = 2;
             ```
         display_name:
-            New display name. An updated name must not be empty.
+            New display name. Must not be empty if `update_mask` contains this field.
 
             ```proto
             string display_name = 3;
             ```
         url:
-            New URL, as in CreateWebhook. An updated URL must not be empty.
+            New URL, as in CreateWebhook. Must not be empty if `update_mask` contains this field.
 
             ```proto
             string url = 4;
@@ -871,8 +871,8 @@ class RedeliverWebhookRequest(Message[_RedeliverWebhookRequestFields]):
             string webhook_id = 2;
             ```
         start_time:
-            Time of the first event to deliver again. Required. If this time is after `delivered_time`, the call only ends the
-            wait for the next attempt.
+            The service delivers the events since this time again. Required. If this time is after `delivered_time`, the call
+            only ends the wait for the next attempt.
 
             ```proto
             optional google.protobuf.Timestamp start_time = 3;
