@@ -20,12 +20,12 @@ const (
 	keysLife = 10 * time.Minute
 	// Minimum time between two reads if a key is unknown or a read failed.
 	keysPause = time.Second
-	// Time limit of a read, and maximum size of the response.
+	// Time limit of a read, and maximum size of the response in bytes.
 	keysTimeout  = 5 * time.Second
 	maxKeysBytes = 1 << 20
 )
 
-var errUnknownKey = errors.New("its issuer does not publish its key")
+var errUnknownKey = errors.New("its issuer does not publish the key that signed it")
 
 // publishedKeys reads and caches the keys of an issuer on demand.
 type publishedKeys struct {
@@ -36,7 +36,7 @@ type publishedKeys struct {
 	// The mutex is not locked during a read.
 	mutex sync.Mutex
 	keys  map[string]*ecdsa.PublicKey
-	// Time of the last successful read, and time and error of the last attempt.
+	// readAt is the time of the last successful read. triedAt and failure are the time and the error of the last attempt.
 	readAt, triedAt time.Time
 	failure         error
 	// The read in flight closes this channel at its end. Calls with an unknown key wait for the channel. The channel is

@@ -169,7 +169,7 @@ func (r *apiTokenResource) Delete(ctx context.Context, request resource.DeleteRe
 		Environment: environmentMessage(model.Environment.ValueString()), ApiTokenId: model.ID.ValueString(),
 	})
 	if err != nil && !isNotFound(err) {
-		addError(&response.Diagnostics, "Cannot revoke the API token "+model.ID.ValueString(), err, "The service may have revoked the API token. Destroy it again.")
+		addError(&response.Diagnostics, "Cannot revoke the API token "+model.ID.ValueString(), err, "The service may have revoked the API token. Destroy the resource again.")
 	}
 }
 

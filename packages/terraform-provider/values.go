@@ -109,7 +109,7 @@ func ownedAttributes(specific map[string]schema.Attribute) map[string]schema.Att
 	}
 	specific["secret_version"] = schema.Int64Attribute{
 		Optional: true, Computed: true, Default: int64default.StaticInt64(1),
-		MarkdownDescription: "Any change creates a new secret. Default: 1.",
+		MarkdownDescription: "Any change of this number creates a new secret. Default: 1.",
 	}
 	specific["create_time"] = schema.StringAttribute{
 		Computed: true, MarkdownDescription: "Time of the creation.",

@@ -163,7 +163,7 @@ func (r *webhookResource) Delete(ctx context.Context, request resource.DeleteReq
 		Environment: environmentMessage(model.Environment.ValueString()), WebhookId: model.ID.ValueString(),
 	})
 	if err != nil && !isNotFound(err) {
-		addError(&response.Diagnostics, "Cannot delete the webhook "+model.ID.ValueString(), err, "The service may have deleted the webhook. Destroy it again.")
+		addError(&response.Diagnostics, "Cannot delete the webhook "+model.ID.ValueString(), err, "The service may have deleted the webhook. Destroy the resource again.")
 	}
 }
 

@@ -1,7 +1,6 @@
 """Until the standard input ends, sends calls that are safe to repeat. Prints "ok" or an error for each call.
 
-Arguments: the URL of the service, and the time limit of a call in milliseconds. The environment variable API_TOKEN
-contains the API token.
+Arguments: the URL of the service, and the time limit of a call in milliseconds. Variable: API_TOKEN, the API token.
 """
 
 import os

@@ -1,7 +1,6 @@
 """Prints the type and the group of each event of an environment, and a line for each response without content.
 
-Arguments: the URL of the service, and `sync` or `async` for the client. The environment variable API_TOKEN contains
-the API token.
+Arguments: the URL of the service, and `sync` or `async` for the client. Variable: API_TOKEN, the API token.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ def violations_of(error: BaseException | None) -> dict[str, str]:
 
 
 def suspension_message_of(error: BaseException | None) -> str | None:
-    """Return the message for the page of a suspended user group, which can be empty. Return None for other errors."""
+    """Return the message for the page of a suspended user group (can be empty). Return None for other errors."""
     info = info_of(error)
     if not info or info.reason != "USER_GROUP_SUSPENDED":
         return None
