@@ -6,11 +6,7 @@ import type { Answer, Call } from "./calls.ts";
 
 type Asked = Omit<Call<string>, "key" | "volatile">;
 
-/**
- * Makes one call and parses the answer.
- *
- * @throws if the call failed
- */
+/** Makes one call and parses the answer. @throws if the call failed */
 export async function ask(url: string, call: Asked, body = call.body): Promise<{ answer: Answer; bytes: number }> {
   const bytes = call.http === 2 ? await ask2(url, call, body) : await ask1(url, call, body);
   return { answer: call.read(bytes), bytes: bytes.byteLength };

@@ -20,7 +20,7 @@ export function prepareMachine(): void {
     throw new Error(`not found: ${names}; on Debian: apt-get install ${packages}`);
   }
   if (cpus().length < 2) throw new Error("two cores are needed: one for the server, one for Redis and the load");
-  // The started processes stop when this process exits.
+  // On a signal, exit: the exit stops the processes that this process started.
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
   pinTo(LOAD_CORE);
 }

@@ -23,11 +23,7 @@ export interface BenchServer extends Pick<RunningProcess, "type"> {
   stop(): Promise<void>;
 }
 
-/**
- * Starts a server and waits until it listens.
- *
- * @throws if the server exits before it listens
- */
+/** Starts a server and waits until it listens. @throws if the server exits before it listens */
 export async function startServer(
   row: Row,
   { path }: RuntimeInfo,

@@ -74,7 +74,7 @@ async function runRound(
       const check = (answer: typeof reference) => requireAlike(call, answer, reference);
       return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
     });
-    // Only reads are compared with peers, so shorter turns suffice for changes.
+    // The benchmark compares only reads with peers, so shorter turns suffice for calls that change data.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage, options);
