@@ -250,8 +250,8 @@ for (const name of ["properties", "ext"]) {
     malformed(`${name} with ${depth} levels`, withClaim(name, `${'{"":'.repeat(depth)}0${"}".repeat(depth)}`));
 }
 malformed("lists with 2000 levels", withClaim("later", "[".repeat(2000) + "]".repeat(2000)));
-malformed("a session longer than an hour", withClaims({ exp: NOW + 3601 }));
-malformed("a session created an hour earlier", withClaims({ iat: NOW - 3001 }));
+malformed("a session that expires more than an hour after its creation", withClaims({ exp: NOW + 3601 }));
+malformed("a session created more than an hour before its expiry", withClaims({ iat: NOW - 3001 }));
 for (const nbf of [NOW + 60, NOW - 60, "now", null]) malformed(`nbf ${JSON.stringify(nbf)}`, withClaims({ nbf }));
 
 const names = cases.map(({ name }) => name);

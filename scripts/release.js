@@ -30,7 +30,7 @@ const platforms = (
 
 const folder = resolve(process.argv[2] ?? "release");
 mkdirSync(folder, { recursive: true });
-if (readdirSync(folder).length > 0) fail(`${folder} is not empty: name another folder, or empty it`);
+if (readdirSync(folder).length > 0) fail(`${folder} is not empty: choose another folder, or empty this folder`);
 for (const program of ["npm", "python3", "helm", "go"]) requireProgram(program);
 requireSameVersions();
 
