@@ -36,7 +36,7 @@ export const MessageRulesSchema: GenMessage<MessageRules> = /*@__PURE__*/
   messageDesc(file_buf_validate_validate, 0);
 
 /**
- * At most one of these fields is set; exactly one if one is required.
+ * At most one of these fields is set. If `required` is true, exactly one is set.
  *
  * @generated from message buf.validate.MessageOneofRule
  */
