@@ -68,7 +68,7 @@ export const SETTINGS = {
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers immediately, or within this time if the Redis user may not subscribe. With `0s`, each call makes two more round trips",
+    "how long a worker caches an issued API token, up to `24h`. Revocations reach all workers immediately, or within this time if the Redis user may not subscribe. With `0s`, each call makes one more round trip",
     "5s",
   ],
   AUDIT_RETENTION: [
