@@ -17,7 +17,7 @@ const BODY_BYTES = 4096;
 
 const PATIENCE_MS = 120_000;
 
-// All calls without a known API token share the turns of one caller.
+// The call queue treats all calls without a known API token as calls of one caller.
 const headers = hpackBlock(post(PATHS.get, "application/json", [["authorization", "Token unknown-0123456789"]]));
 const body = Buffer.from('{"userGroupId":"a"}'.padEnd(BODY_BYTES));
 

@@ -180,7 +180,7 @@ describeWithRedis("a Cluster", () => {
     const errors = (await Promise.all(failures)).filter((outcome) => outcome instanceof Error);
     expect(errors.length).toBeGreaterThan(0);
     for (const error of errors) expect(error).toBeInstanceOf(StoreUnavailable);
-    // The loop makes many more calls than the client lets wait for one master.
+    // The loop makes many more calls than the client queues for one master.
     expect(failures.length).toBeGreaterThan(10_000);
     expect(most).toBeLessThan(2500);
     await waitFor("the master answers again", () => succeeds(Promise.all(at(true).map(get))));

@@ -16,7 +16,7 @@ import { newReceiver, verify } from "../support/webhooks.ts";
 /** Number of acknowledged changes. `EVENT_CHANGES=100000` tests a large environment. */
 const CHANGES = Number(process.env["EVENT_CHANGES"] ?? 3000);
 
-/** Number of faults, evenly spread over the changes. Each fault kills a worker or Redis, in turn. */
+/** Number of faults, evenly spread over the changes. The faults alternately kill a worker and Redis. */
 const FAULTS = Math.max(3, Math.ceil(CHANGES / 8000));
 
 /**
@@ -150,7 +150,7 @@ describeWithRedis.each(TOPOLOGIES)("under kills of workers and %s", (_, open) =>
     const reading = (async () => {
       let last = 0;
       for (let turn = 0; ; turn++) {
-        // Each turn reads from the other worker.
+        // The reader alternates between the two workers.
         const signal = AbortSignal.timeout(2000);
         const request = { environment, ...(cursor === "" ? { start: Start.BEGINNING } : { cursor }) };
         try {

@@ -10,10 +10,10 @@ import { describeScript, play, type Script } from "./play.ts";
 
 const AT_ONCE = 24;
 const PER_BATCH = 240;
-/** The fuzzer measures memory and descriptors after this share of the time, and again at the end. */
+/** The fuzzer measures memory and file descriptors after this share of the duration, and again at the end. */
 const WARM_UP_SHARE = 0.2;
 const WARM_UP_CALLS = 30;
-/** Maximum growth of descriptors and memory after the warm-up. */
+/** Maximum growth of file descriptors, and of memory in bytes, after the warm-up. */
 const SPARE_DESCRIPTORS = 12;
 const SPARE_BYTES = 64 * 1024 * 1024;
 
@@ -102,16 +102,16 @@ async function faultAfter(bystander: Bystander, batch: readonly Script[]): Promi
   const failure = await bystander.call().catch((error: unknown) => `an ordinary call failed: ${String(error)}`);
   if (!isRunning(server.pid)) return `the process exited:\n${server.output().slice(-3000)}`;
   const [line] = unexpectedIn(server);
-  return line === undefined ? (failure ?? unanswered) : `it logged: ${line}`;
+  return line === undefined ? (failure ?? unanswered) : `the server logged: ${line}`;
 }
 
-/** Descriptors and memory of a server that has no open connections. */
+/** File descriptors and memory of a server that has no open connections. */
 interface Usage {
   readonly descriptors: number;
   readonly bytes: number;
 }
 
-/** Measures descriptors and memory after the number of descriptors has become stable. */
+/** Measures file descriptors and memory after the number of file descriptors has become stable. */
 async function usageOf(server: SubjectServer): Promise<Usage> {
   let descriptors = Number.POSITIVE_INFINITY;
   await waitFor("the number of descriptors is stable", async () => {
@@ -129,7 +129,7 @@ async function leakSince(warm: Usage, server: SubjectServer): Promise<string | u
   const now = await usageOf(server);
   console.log(`at the end: ${textOf(now)}`);
   const isLeak = now.descriptors > most || now.bytes > warm.bytes + SPARE_BYTES;
-  return isLeak ? `it uses ${textOf(now)}, and used ${textOf(warm)} after the warm-up` : undefined;
+  return isLeak ? `the server uses ${textOf(now)}, but used ${textOf(warm)} after the warm-up` : undefined;
 }
 
 function textOf({ descriptors, bytes }: Usage): string {

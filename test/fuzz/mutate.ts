@@ -7,8 +7,8 @@ import type { Script, Step } from "./play.ts";
 const SPLIT_EVERY = 3;
 
 /**
- * Distance between successive split positions. It is a prime that is greater than their number, so that the fuzzer
- * reaches every position.
+ * Distance between successive split positions. The distance is a prime greater than the number of positions, so the
+ * fuzzer reaches every position.
  */
 const STEP = 2 ** 31 - 1;
 

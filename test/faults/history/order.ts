@@ -228,7 +228,7 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || (reason !== undefined && SHOWING.has(reason));
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // Until a replaced master becomes a replica, it answers reads with old values, and makes unacknowledged changes.
+    // A replaced master answers reads from an old state, and makes unacknowledged changes to it, for up to `#staleMs`.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }

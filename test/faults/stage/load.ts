@@ -150,7 +150,7 @@ export class Load {
     await this.#rotate(known, this.#target(known), { graceMs: this.#grace() });
   }
 
-  /** Rotates with a request id, and retries like `retry`. Sometimes sends each attempt twice concurrently. */
+  /** Rotates a token with a request id, so that `retry` can repeat the call. Sometimes makes two calls concurrently. */
   async #rotateAndRetry(): Promise<void> {
     const known = this.#group();
     const target = this.#target(known);
