@@ -209,7 +209,7 @@ describe.skipIf(!hasGo || terraform === undefined)("terraform", () => {
     const group = { providedId: "acme", name: "Acme", mapping: { s: "d" }, properties: { plan: "gold" } };
     await admin.importUserGroups({ environment, userGroups: [group] });
     await admin.suspendUserGroup({ environment, userGroupId: "acme", reason: "unpaid" });
-    // With an API token, the id is enough, because the token belongs to one environment.
+    // With an API token, an import needs only the id of the object, because the token belongs to one environment.
     const old = await newWorkspace(
       `${REQUIRED}
       resource "ugs_api_token" "job" {

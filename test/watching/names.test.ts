@@ -61,15 +61,15 @@ describeWithRedis("alerts and dashboard", () => {
   });
 });
 
-describe("the names of all alerts", () => {
+describe("all alerts", () => {
   const runbook = textOf("docs/operations/incidents.md");
 
-  it("are the titles of the sections in the runbook", () => {
+  it("have a section in the runbook, which has no other sections", () => {
     expect(sectionsOf("docs/operations/incidents.md").sort()).toEqual(ALERTS.map(({ alert }) => alert).sort());
   });
 
   it.each(ALERTS)(
-    "include $alert, which has a severity, a link, and an item in the list of this severity in the runbook",
+    "have a severity, a link to the runbook, and an item in its list of this severity ($alert)",
     ({ alert, labels, annotations }) => {
       expect(["page", "ticket"]).toContain(labels.severity);
       expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);

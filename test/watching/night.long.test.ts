@@ -19,7 +19,7 @@ const prometheus = orLeaveOut("prometheus", "the test of an operator's night is"
 /** Time factor of the test. Rules and scrapes are faster by this factor. */
 const FASTER = 30;
 
-/** Number of scrapes for which an outage continues after its alerts have fired. No other alert may fire by then. */
+/** Number of scrapes for which an outage continues after its alerts have fired. No other alert may then fire. */
 const SCRAPES = 20;
 
 /** An outage of Redis, and the alerts that it must cause. */
@@ -226,7 +226,7 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // After the night, the group must have a token that a caller has received before or after Redis was empty.
+    // After all outages, the group must have a token that a caller has received before or after Redis was empty.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");
