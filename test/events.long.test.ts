@@ -55,7 +55,7 @@ describe("streams of events", () => {
     expect(shown(rest.responses).map(({ userGroupId }) => userGroupId)).toEqual(ids.slice(500));
   });
 
-  it("are refused above the limits of an environment and of a worker, until other streams end", async () => {
+  it("are refused if their environment or worker has too many streams, until other streams end", async () => {
     const server = await newServer({ env: ADMIN_ENV });
     const connections = Array.from({ length: 12 }, () => client(server.url));
     const root = connections[0] as Admin;

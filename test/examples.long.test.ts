@@ -72,7 +72,7 @@ describeWithChromium("an example, started with the commands of its README", () =
       await page.clock.install({ time: Date.now() + 86_400_000 });
       await page.goto(url);
       await shown();
-      // If the clock ran, the page would request data every five seconds.
+      // The test stops the clock, because the page requests data every five seconds.
       await stopClock(page);
       expect(sessions()).toBe(1);
       // The page renews a session after 80 % of its lifetime of ten minutes.

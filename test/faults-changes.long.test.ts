@@ -15,7 +15,7 @@ function storedNames(direct: StoreClient, server: TestServer) {
   return async (id: string) => redisOf(direct).hget(await groupKeyOf(redisOf(direct), server, id), FIELD.name);
 }
 
-describeWithRedis.each(RUNTIMES)("a change that failed on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("on %s, a failed change", (runtime) => {
   it("is not committed when a frozen Redis resumes", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
@@ -122,7 +122,7 @@ describeWithRedis("a busy process", () => {
     }
   });
 
-  it("commits a change although it was stopped for longer than REDIS_TIMEOUT", async () => {
+  it("commits a change although the process was stopped for longer than REDIS_TIMEOUT", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: { REDIS_TIMEOUT: "200ms" } });
     const { groups } = grpcClients(server);

@@ -15,7 +15,7 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
 describeWithRedis("a connection that breaks with pending replies", () => {
-  it("is counted as one outage, even after the new connection is ready", async () => {
+  it("is replaced only once, even if its commands would time out after the new connection is ready", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 1500, onReady: () => ready++ });
@@ -26,7 +26,7 @@ describeWithRedis("a connection that breaks with pending replies", () => {
     await redis.restart();
     expect(await lost).toBe(false);
     await waitFor("the connection is ready again", () => ready === 2);
-    // The test waits for longer than a command of the old connection could be pending.
+    // The test waits for longer than the timeout of the commands on the old connection.
     const end = performance.now() + 2500;
     for (let pings = 0; performance.now() < end; pings++) {
       await client.check("reads").catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));
@@ -112,7 +112,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 });
 
-it("openRedis retries after a short delay while Redis loads its data, even if Redis estimates a long duration", async () => {
+it("openRedis retries after a short delay while Redis loads its data, even if Redis estimates a long loading time", async () => {
   let requested = 0;
   const server = createServer((socket) => {
     socket.on("error", () => {});

@@ -31,7 +31,7 @@ async function expectOutage(server: TestServer, token: string): Promise<void> {
   const rest = await fetch(`${server.url}/api/user?user_group_id=a`, { headers });
   expect(rest.status).toBe(503);
   expect(await rest.json()).toMatchObject({ success: 0, error: { reason: "STORE_UNAVAILABLE" } });
-  // The service may still use a cached result from before the outage.
+  // For a moment, the service may report a cached readiness from before the outage.
   await waitUntilReady(server, false);
   for (const path of ["/healthz", "/metrics"]) expect((await fetch(`${server.url}${path}`)).status).toBe(200);
   expect(await healthOf(server).check({})).toMatchObject({ status: Status.NOT_SERVING });

@@ -199,7 +199,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
 });
 
 describe.each(RUNTIMES)("X-Forwarded-For after 1,500 other headers, on %s,", (runtime) => {
-  it("determines the address whose failures are counted", async () => {
+  it("determines the address for which authentication failures are counted", async () => {
     const env = { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "3/1m" };
     const server = await newServer({ runtime, env });
     const guess = async (address: string) => {
@@ -210,7 +210,7 @@ describe.each(RUNTIMES)("X-Forwarded-For after 1,500 other headers, on %s,", (ru
       await waitFor("there is a response", () => raw.isClosed);
       return Number(/^HTTP\/1\.1 (\d{3})/.exec(raw.received().toString())?.[1]);
     };
-    await waitFor("one address has guessed too often", async () => (await guess("192.0.2.1")) === 429);
+    await waitFor("the first address is rate limited", async () => (await guess("192.0.2.1")) === 429);
     expect(await guess("192.0.2.2")).toBe(401);
   });
 });

@@ -6,7 +6,7 @@ import { describeWithRedis, newOperator, newRedis, newServer } from "./support/o
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
 describeWithRedis("while the memory of Redis is full", () => {
-  it("a leaked API token can be revoked, with all tokens that it issued", async () => {
+  it("an API token can be revoked, together with the API tokens that it issued", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);
@@ -28,7 +28,7 @@ describeWithRedis("while the memory of Redis is full", () => {
     );
   });
 
-  it("a leaked user group token can be revoked, with and without a request id", async () => {
+  it("a user group token can be revoked, with and without a request id", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);

@@ -173,7 +173,7 @@ const KEPT: readonly string[] = [
   '{"true":true,"null":null,"false":false}',
 ];
 
-describe.each(RUNTIMES)("JSON on %s", (runtime) => {
+describe.each(RUNTIMES)("the service on %s", (runtime) => {
   // The same process must survive all cases.
   const server = sharedServer({ runtime });
 

@@ -4,8 +4,8 @@ import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/ad
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-describeWithRedis("the day of the last resolve of a group", () => {
-  it("is recorded by each worker that resolves a viewer, not by lookups of operators, and survives a restart", async () => {
+describeWithRedis("the day on which a group was last resolved", () => {
+  it("is stored if any worker resolves a viewer, but not if an operator looks up a group, and survives a restart", async () => {
     const env = { ...ADMIN_ENV, WORKERS: "2" };
     const server = await newServer({ redisUrl, env });
     const { groups, viewers } = grpcClients(server);

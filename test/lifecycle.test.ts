@@ -171,32 +171,29 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     },
   );
 
-  withRedis(
-    "after SHUTDOWN_TIMEOUT abandons an endless request, and a call without a response of the store",
-    async () => {
-      const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
-      const headers = { authorization: `Token ${server.tokens.customer}` };
-      const json = { ...headers, "Content-Type": "application/json", "Content-Length": "1000", Expect: "100-continue" };
-      const endless = request(`${server.url}/api/user`, { method: "PUT", headers: json, agent: false });
-      closeLater(() => endless.destroy());
-      const ended = new Promise((resolve) => endless.once("close", resolve));
-      endless.on("error", () => {}).write("{");
-      await new Promise((resolve) => endless.once("continue", resolve));
-      const [call] = await inFlight(
-        { server, proxy },
-        {
-          ...{ grpc_method: "GetUserGroup", protocol: "rest" },
-          call: () => fetch(`${server.url}/api/user?user_group_id=a`, { headers }),
-        },
-      );
-      server.signal("SIGTERM");
-      expect(await server.exited()).toBe(0);
-      await expect(call).rejects.toThrow();
-      await ended;
-      const late = server.log().find(({ msg }) => msg === "not closed in time");
-      expect(late).toMatchObject({ failed: ["calls in flight"] });
-    },
-  );
+  withRedis("after SHUTDOWN_TIMEOUT abandons an endless request and a call that waits for the store", async () => {
+    const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    const json = { ...headers, "Content-Type": "application/json", "Content-Length": "1000", Expect: "100-continue" };
+    const endless = request(`${server.url}/api/user`, { method: "PUT", headers: json, agent: false });
+    closeLater(() => endless.destroy());
+    const ended = new Promise((resolve) => endless.once("close", resolve));
+    endless.on("error", () => {}).write("{");
+    await new Promise((resolve) => endless.once("continue", resolve));
+    const [call] = await inFlight(
+      { server, proxy },
+      {
+        ...{ grpc_method: "GetUserGroup", protocol: "rest" },
+        call: () => fetch(`${server.url}/api/user?user_group_id=a`, { headers }),
+      },
+    );
+    server.signal("SIGTERM");
+    expect(await server.exited()).toBe(0);
+    await expect(call).rejects.toThrow();
+    await ended;
+    const late = server.log().find(({ msg }) => msg === "not closed in time");
+    expect(late).toMatchObject({ failed: ["calls in flight"] });
+  });
 
   const first = sharedServer({ runtime });
   it("reports that its port is in use, and exits with 1", async () => {

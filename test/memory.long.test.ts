@@ -58,7 +58,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     await isCompact();
   });
 
-  it("is at most 560 bytes with indexes, or 1.9 times the data if properties are long, plus 180 bytes per event", async () => {
+  it("including indexes is at most 560 bytes, or 1.9 times the data for long properties; an event takes 180 bytes", async () => {
     const store = storeOf();
     /**
      * Deletes the events and then all other keys, and returns the memory that each deletion frees, in bytes. Uses one

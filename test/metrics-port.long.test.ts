@@ -60,8 +60,8 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   it.each([
-    ["serves reflection by default", undefined],
-    ["does not serve reflection with REFLECTION=off", "off"],
+    ["the service offers reflection by default", undefined],
+    ["the service does not offer reflection with REFLECTION=off", "off"],
   ])("%s", async (_title, REFLECTION) => {
     const server = await newServer({ runtime, env: { ...(REFLECTION && { REFLECTION }) } });
     for (const version of ["v1", "v1alpha"]) {

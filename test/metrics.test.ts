@@ -120,7 +120,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(((await seconds()) ?? 0) - before).toBeGreaterThan(0.3);
   });
 
-  it("report unknown paths under one name, by protocol", async () => {
+  it("count the calls to all unknown paths under one name for each protocol", async () => {
     const counts = async () => {
       const value = await metrics();
       const of = (protocol: string) => value("grpc_server_handled_total", { ...unknown, protocol });
@@ -174,7 +174,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const message = create(ServerReflectionRequestSchema, question);
     stream.on("error", () => {}).write(envelope(toBinary(ServerReflectionRequestSchema, message)));
     await once(stream, "data");
-    // Closing the stream would first finish the request.
+    // The function closes the connection, because closing only the stream would first finish the request.
     return () => session.destroy();
   }
 
@@ -208,7 +208,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const seen = new Set<string>();
     for (let i = 0; i < 20; i++) {
       const { body } = await http1(server.url, "/metrics");
-      // The CPU time grows with every collection, because a collection takes several milliseconds.
+      // A collection takes several milliseconds of CPU time, so the set counts the collections.
       seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(body.toString())?.[1] ?? expect.fail("no CPU time"));
       expect((await http1(server.url, "/metrics", { method: "HEAD" })).status).toBe(200);
     }

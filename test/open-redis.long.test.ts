@@ -56,15 +56,15 @@ it("an address that does not respond is reported as unavailable", async () => {
   }
 });
 
-describeWithRedis("a Redis that does not match REDIS_URL", () => {
-  it("is reported if REDIS_URL names a Cluster", async () => {
+describeWithRedis("a Redis whose topology does not match REDIS_URL", () => {
+  it("is reported if it is one node but REDIS_URL names a Cluster", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
       /^misconfigured: .*begin REDIS_URL with redis:\/\//,
     );
   });
 
-  it("is reported if REDIS_URL names one node", async () => {
+  it("is reported if it is a node of a Cluster but REDIS_URL names one node", async () => {
     const cluster = await newCluster();
     const url = `redis://127.0.0.1:${cluster.nodes[0]?.port}`;
     const client = await newStoreClient({ url });
@@ -89,7 +89,7 @@ describeWithRedis("Sentinels", () => {
     expect(wrong).not.toContain("another-secret");
     const sentinelPassword = "secret-of-sentinels";
     expect(await fault(sentinels.url, { sentinelPassword })).toBe("opened");
-    // One of the Sentinels does not run.
+    // No Sentinel listens on the first address of this URL.
     const withStranger = sentinels.url.replace("://", `://127.0.0.1:${await freePort()},`);
     expect(await fault(withStranger, { sentinelPassword })).toBe("opened");
     expect(await fault(sentinels.url.replace(`#${MASTER}`, "#another"), { sentinelPassword })).toMatch(
@@ -149,7 +149,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
   });
 
   it.each(["redis", "redis-sentinel", "redis-cluster"])(
-    "a wrong scheme is reported with the right scheme (%s)",
+    "the error names the right scheme if %s and its TLS variant are confused",
     async (scheme) => {
       const [port, withTls] = [await freePort(), scheme.replace("redis", "rediss")];
       const plain =
@@ -182,36 +182,31 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
 });
 
 const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
-  "closes at once": (socket) => socket.destroy(),
-  "closes at the first command": (socket) => socket.once("data", () => socket.end()),
-  "resets at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
+  "closes the first connection at once": (socket) => socket.destroy(),
+  "closes the first connection at the first command": (socket) => socket.once("data", () => socket.end()),
+  "resets the first connection at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
 };
 
-it.each(Object.entries(BREAKS))(
-  "the error for a first connection that the host %s names no options of ioredis",
-  async (_, end) => {
-    const sockets = new Set<Socket>();
-    const listener = createServer((socket) => {
-      sockets.add(socket.on("error", () => {}));
-      end(socket);
-    });
-    const { port } = new URL(await newListener(listener));
-    closeLater(() => {
-      for (const socket of sockets) socket.destroy();
-    });
-    const schemes = ["redis", "rediss", "redis-cluster", "redis-sentinel"];
-    const faults = await Promise.all(
-      schemes.map((scheme) =>
-        fault(`${scheme}://127.0.0.1:${port}${scheme.endsWith("sentinel") ? "#m" : ""}`, BRIEFLY),
-      ),
-    );
-    for (const each of faults) {
-      expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
-      // An operator cannot set options of ioredis.
-      expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
-    }
-  },
-);
+it.each(Object.entries(BREAKS))("if the host %s, the error names no options of ioredis", async (_, end) => {
+  const sockets = new Set<Socket>();
+  const listener = createServer((socket) => {
+    sockets.add(socket.on("error", () => {}));
+    end(socket);
+  });
+  const { port } = new URL(await newListener(listener));
+  closeLater(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  const schemes = ["redis", "rediss", "redis-cluster", "redis-sentinel"];
+  const faults = await Promise.all(
+    schemes.map((scheme) => fault(`${scheme}://127.0.0.1:${port}${scheme.endsWith("sentinel") ? "#m" : ""}`, BRIEFLY)),
+  );
+  for (const each of faults) {
+    expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
+    // An operator cannot set options of ioredis.
+    expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
+  }
+});
 
 describeWithRedis("the password of the nodes", () => {
   it("is used on every node of a Cluster, and a wrong password is reported without retries", async () => {

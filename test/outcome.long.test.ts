@@ -62,18 +62,18 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
 
   it.each<[what: string, befall: (redis: TestRedis, server: TestServer) => unknown, reported: object]>([
     [
-      "not_made if the change was never sent",
+      "`not_made` if the change was never sent",
       (redis, server) => redis.kill().then(() => waitUntilReady(server, false)),
       { ...NOT_MADE, resolve: "nothing" },
     ],
     [
-      "unknown if Redis does not reply to the change, and not_made if Redis does not reply to an earlier read",
+      "`unknown` if Redis does not reply to the change, and `not_made` if Redis does not reply to an earlier read",
       (redis) => redis.freeze(),
       // `create` reads the group before it creates the group.
       { ...UNKNOWN, create: "not_made", resolve: "nothing" },
     ],
     [
-      "not_made if Redis rejects the change",
+      "`not_made` if Redis rejects the change",
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],
@@ -84,7 +84,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect(await outcomes(server, token)).toEqual(reported);
   });
 
-  it("is unknown if the reply of Redis was lost", async () => {
+  it("is `unknown` if the reply of Redis was lost", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const { server } = await start(proxy);
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("is unknown if a script fails after a possible write", async () => {
+  it("is `unknown` if a script fails after a possible write", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
     const { server, token } = await start({ url });
@@ -145,13 +145,13 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
       return { reported, isMade };
     };
     const keyOf = async (id: string) => (await operator.keys(`*:group:${id}`))[0] ?? "none";
-    // A script writes the audit event of a change before the change.
+    // A script writes the audit event first. Without the right to XADD, the script stops there, and changes nothing.
     const { reported, isMade } = await withoutRight("-xadd");
     expect(reported).toEqual({ ...UNKNOWN, resolve: "answered" });
     expect(isMade).toBe(false);
     const { group } = { group: { case: "userGroupId", value: "a" } as const };
     const { userGroup } = await grpcClients(server).groups.rotateUserGroupToken({ group });
-    // A connection sends the text of a script once, and then only its digest.
+    // A connection sends a script once with EVAL, and then its digest with EVALSHA. The test forbids both commands.
     await operator.acl("SETUSER", "user-groups", "-evalsha", "-eval");
     const refused = await outcomes(server, userGroup?.token ?? "");
     expect(refused).toEqual({ ...NOT_MADE, resolve: "nothing" });

@@ -54,7 +54,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   });
 
   it.each(["/nope", "/usergroup.v1.UserGroupService/GetUserGroup"])(
-    "serves the next request on a connection after a rejected request to %s whose body arrives later",
+    "rejects a request to %s before the body arrives, and then serves the next request on the connection",
     async (path) => {
       const raw = await dial(server.url);
       raw.push(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`);

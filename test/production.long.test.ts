@@ -47,7 +47,7 @@ describe("dist/ alone, without node_modules above it", () => {
 
   it("contains the license of every bundled package", () => {
     const licenses = readFileSync(`${ROOT}/dist/LICENSES.txt`, "utf8");
-    /** The packages that share a license, and the text of the license. */
+    /** For each license: the packages that have this license, and the text of the license. */
     const parts = licenses.split(/\n-{80}\n\n/).map((part) => part.split(/\n\n(.*)/s));
     const bundled = new Set<string>();
     for (const name of readdirSync(`${ROOT}/dist`).filter((file) => file.endsWith(".map"))) {

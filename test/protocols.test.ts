@@ -179,7 +179,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it("is rejected if its message is too long", async () => {
+    it("is rejected if its message exceeds the size limit", async () => {
       const headers = { authorization: authorization(), "content-type": TEXT };
       for (let over = 0; over < 4; over++) {
         const body = `${"A".repeat(1_398_200 + over)}${"A".repeat(20_000)}`;

@@ -108,8 +108,8 @@ const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map((
 describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: own.join(","), AUTH_FAILURE_LIMIT: "3/1h" } });
   /**
-   * Expects responses over HTTP, even to a request with the largest body. Expects that failures count for the address
-   * that the proxy reports.
+   * Expects responses over HTTP, even to a request with the largest body. Expects that
+   * authentication failures count for the address that the proxy reports.
    */
   const takesHttp = async (url: string, server: TestServer) => {
     const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
@@ -122,7 +122,7 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends a trusted address of this machine, so the service counts the preceding address.
+    // The proxy appends a trusted address of this machine, so failures count for the preceding address.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);

@@ -51,7 +51,7 @@ function newSessions({ url }: TestServer): ClientHttp2Session[] {
 }
 
 describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
-  it("are served while an unauthenticated client at the same address guesses names", async () => {
+  it("are served while an unauthenticated client at the same address guesses names of environments", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "60/1m", PUBLIC_URL: "https://groups.example.com" };
     const maker = await newServer({ redisUrl: redis.url, env });

@@ -32,10 +32,10 @@ async function expectShared(counters: readonly RateCounter[]): Promise<void> {
   }
 }
 
-describeWithRedis("counts in Redis", () => {
+describeWithRedis("rate limit counts in Redis", () => {
   const redis = suiteRedis();
 
-  it("are shared by all workers, and end with their window", async () => {
+  it("are shared by all workers, and expire at the end of their time window", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(redis), await newStoreClient(redis)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));
@@ -88,7 +88,7 @@ describeWithRedis("counts in Redis", () => {
   });
 });
 
-describeWithRedis("counts in a Cluster", () => {
+describeWithRedis("rate limit counts in a Cluster", () => {
   const cluster = suiteCluster();
 
   it("are shared by all workers, on any node", async () => {
@@ -100,7 +100,7 @@ describeWithRedis("counts in a Cluster", () => {
   });
 });
 
-describeWithRedis("counts behind Sentinels", () => {
+describeWithRedis("rate limit counts behind Sentinels", () => {
   const sentinels = suiteSentinels();
 
   it("are shared by all workers", async () => {

@@ -114,7 +114,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
 
       await refusal.end(operator, redis);
       await waitUntilReady(server, true, "changes");
-      // The worker replaces its connection once more after the promotion of the replica.
+      // After the promotion of a replica, the worker replaces its connection once more, so readiness may change again.
       await waitFor("everything is ready", async () => isDeepStrictEqual(await signalsOf(server), ALL_WELL));
       const lines = reported().map(({ level, msg }) => [level, msg]);
       expect(lines[0]).toEqual(["error", "not ready: changes fail"]);
@@ -128,8 +128,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
-    // While Redis syncs its file, it may reply up to two seconds before it writes. If Redis lost the record of its
-    // identity, the server would never be ready again.
+    // While Redis syncs its append-only file, it may reply up to two seconds before it writes a change. If Redis lost
+    // the record of its identity, the server would never be ready again.
     await waitFor("Redis has written its data", async () => {
       const info = String(await ask(redis, "INFO", "persistence"));
       return /aof_buffer_length:0\r/.test(info) && /aof_pending_bio_fsync:0\r/.test(info);

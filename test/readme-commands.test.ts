@@ -101,7 +101,7 @@ it.skipIf(redisUrl === undefined)("the blocks of the README and of docs/api.md w
   const server = openShell(folder, { PORT: String(port), REDIS_TIMEOUT: "10s" });
   const caller = openShell(folder, {});
   let apiToken = "";
-  /** Adapts a block to this test: replaces the port and the Redis URL, and removes `npm ci`. */
+  /** Adapts a block to this test: replaces the port, the Redis URL and the API token, and removes `npm ci`. */
   const here = (code: string) =>
     code
       .replaceAll("127.0.0.1:8080", `127.0.0.1:${port}`)

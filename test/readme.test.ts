@@ -105,7 +105,7 @@ it("the table of methods has exactly the methods of the code, with their roles",
 it("the table of the hosted service's paths has exactly the paths of the code, with their methods and RPCs", () => {
   const served = Object.entries(legacyEndpoints(0)).flatMap(([path, { methods }]) =>
     [...methods].map(([httpMethod, { rpc }]) => {
-      // With the id of a group, this RPC needs a higher role than with the token of the group.
+      // For a call with the id of a group, this RPC needs a higher role than the role in `ACCESS`.
       const role = rpc === ViewerService.method.createViewerSession ? "read" : rpc && ACCESS.get(rpc);
       return [`${httpMethod} ${path}`, rpc?.name, role];
     }),
@@ -124,7 +124,7 @@ describe("the table of errors", () => {
   });
 
   it.each(rows.map(([code = "", reason = "", status = ""]) => [reason, code, status]))(
-    "has the HTTP status of %s (%s)",
+    "lists the HTTP status that the service returns for the reason %s (%s)",
     (reason, name, status) => {
       const code = codeFromString(name);
       expect(code).toBeDefined();
@@ -139,7 +139,7 @@ describe("the table of errors", () => {
   );
 
   const foreseen = Object.entries(domainErrors).filter(([name]) => name !== "DomainError");
-  it.each(foreseen)("has the code of %s", (_name, errorClass) => {
+  it.each(foreseen)("lists the gRPC code that the service returns for the error class %s", (_name, errorClass) => {
     const error = toCallError(new (errorClass as new () => domainErrors.DomainError)());
     const reason = error.findDetails(ErrorInfoSchema)[0]?.reason;
     expect(rows.find(([, documented]) => documented === reason)?.[0]).toBe(codeToString(error.code));

@@ -18,7 +18,7 @@ interface Former {
 
 describeWithRedis("an environment that was deleted and created again under load", () => {
   it.each([1, 2])(
-    "has no data of the deleted environment and is usable immediately, even after kills (seed %i)",
+    "is usable immediately and has no old data, even if Redis or a worker is killed during the deletion (seed %i)",
     async (seed) => {
       const random = new Random(seed);
       const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);

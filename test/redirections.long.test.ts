@@ -59,8 +59,8 @@ async function slotQuestions(nodes: readonly TestRedis[]): Promise<number> {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-describeWithRedis.each(RUNTIMES)("error codes of a Cluster with the prefix ERR, on %s,", (runtime) => {
-  it("lead to the new master of a shard", async () => {
+describeWithRedis.each(RUNTIMES)("a server on %s, if a Cluster prefixes its error codes with ERR,", (runtime) => {
+  it("follows the redirection to the new master of a shard", async () => {
     const cluster = await newPrefixingCluster(5000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);
@@ -79,7 +79,7 @@ describeWithRedis.each(RUNTIMES)("error codes of a Cluster with the prefix ERR, 
     await load.end();
   });
 
-  it("lead to the node that has the keys of a migrating slot", async () => {
+  it("follows the redirection to the node that has the keys of a migrating slot", async () => {
     const cluster = await newPrefixingCluster(5000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const { groups } = grpcClients(server);
@@ -95,7 +95,7 @@ describeWithRedis.each(RUNTIMES)("error codes of a Cluster with the prefix ERR, 
     await groups.updateUserGroup({ userGroupId: "moves", name: "moved" });
   });
 
-  it("lead to the outcome not_made for a change that the Cluster refuses", async () => {
+  it("reports the outcome `not_made` for a change that the Cluster refuses", async () => {
     const cluster = await newPrefixingCluster(1000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);

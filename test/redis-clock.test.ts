@@ -11,7 +11,7 @@ const DAY_S = 86_400;
 
 const HOUR_S = 3600;
 
-/** Creates a client whose scripts add seconds to the time of Redis. */
+/** Creates a client whose scripts add `seconds` to the time that they read from Redis. */
 async function clientAhead(seconds: number): Promise<StoreClient> {
   const client = await newStoreClient({ url: redisUrl as string });
   const redis = redisOf(client);
@@ -42,7 +42,7 @@ describeWithRedis("audit events and etags", () => {
       ahead += jump;
       const client = await clientAhead(ahead);
       const store = testUserGroups(client, RING);
-      // The group was deleted in the previous round.
+      // The previous round has deleted the group, so this call creates the group.
       const { group } = await store.getOrCreate(environment, newGroup("a"));
       etags.push(group.etag);
       changes.push("token");

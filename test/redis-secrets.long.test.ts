@@ -107,7 +107,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     expect(server.output()).not.toContain("password-");
   });
 
-  it("while Redis hangs, together with another file", async () => {
+  it("after Redis has hung, without delaying the change of another file", async () => {
     const redis = await newRedis();
     await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
@@ -127,7 +127,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
       mounted.swap({ password: AFTER ?? "", admin: another }),
     );
     expect(await adminOf(server.url, another).getCaller({})).toMatchObject({ role: "root" });
-    await waitFor("Redis received a request", () => reported(server, "REDIS_PASSWORD_FILE", "previous content") > 0);
+    await waitFor("the old password stays", () => reported(server, "REDIS_PASSWORD_FILE", "previous content") > 0);
     const [silence] = server.log().filter(({ msg }) => msg.endsWith("previous content"));
     expect(silence?.["error"]).toMatch(/no answer to the new password/);
     redis.thaw();
@@ -138,8 +138,8 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
   });
 });
 
-describeWithRedis("the CA certificates of Redis in a file are changed without a restart", () => {
-  it("when Redis has a certificate of another CA", async () => {
+describeWithRedis("the CA file of Redis is reloaded without a restart", () => {
+  it("when Redis gets a certificate of another CA", async () => {
     const [theirs, others] = [inject("certificates"), makeCertificates()];
     closeLater(() => removeCertificates(others));
     const port = await freePort();

@@ -48,7 +48,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
     const whenAll = async (msg: "are used" | "previous content", change: () => void) => {
       const count = reported(msg) + WORKERS;
       change();
-      await waitFor(`all workers have logged that they ${msg}`, () => reported(msg) >= count);
+      await waitFor(`all workers have logged "${msg}"`, () => reported(msg) >= count);
       await load.some();
     };
     const load = startLoad(server, before);
@@ -82,7 +82,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
       "the certificate matches the key",
       async () => (await shownBy(server.url, ca)) === `third-${runtime}`,
     );
-    // Replaces each file by a link, the key first.
+    // Replaces each file with a symbolic link, the key first.
     for (const name of ["certKey", "cert"] as const) {
       const refused = reported("previous content");
       symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);

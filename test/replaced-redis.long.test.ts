@@ -170,7 +170,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     await operator.save();
     await groups.getUserGroup({ userGroupId: "later" });
     await operator.set(TIME_KEY, String(Date.now() + 3_600_000));
-    // If the server does not find a group, it reads the time.
+    // This lookup finds no group, so the server reads the time from Redis.
     await failureOf(grpcClients(first).viewers.resolveViewer({ token: newUserGroupToken() }));
     await redis.kill();
     await redis.restart();

@@ -93,7 +93,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("a call for a suspended or expiring group needs one round trip, but two round trips within a minute of the expiry time", async () => {
+  it("a call by id for a suspended or expiring group needs one round trip, but two within a minute of the expiry time", async () => {
     const admin = testUserGroupAdmin(client, RING);
     const { group: expiring } = await store.getOrCreate(environment, newGroup("expiring"));
     const calls = [

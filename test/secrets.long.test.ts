@@ -45,7 +45,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     monitor.disconnect();
   });
 
-  it("there is enough data to search", async () => {
+  it("the run has produced enough data to search", async () => {
     expect(secrets.size).toBeGreaterThan(60);
     expect(await dump(inspector)).toMatch(/"d":"[\w-]{22}"/);
     expect(server.log().filter(({ level }) => level === "debug").length).toBeGreaterThan(50);
@@ -53,7 +53,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(commands.some((command) => /^(eval|evalsha) /i.test(command))).toBe(true);
   });
 
-  it("Redis contains no usable token, and a planted token is found", async () => {
+  it("Redis contains no usable token, and the search finds a planted token", async () => {
     expect(found(await dump(inspector), secrets)).toEqual([]);
     const [first = "", second = "", third = ""] = secrets;
     await inspector.set("planted:1", `x${first}x`);
@@ -81,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(found(`${text} ${first}`, secrets)).toEqual([first]);
   });
 
-  it("the log contains no usable token, and a planted token is found", () => {
+  it("the log contains no usable token, and the search finds a planted token", () => {
     expect(found(server.output(), secrets)).toEqual([]);
     expect(server.output()).not.toMatch(/ug[tk]_[0-9A-Za-z]{8}/);
     const [first = ""] = secrets;
@@ -249,7 +249,7 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
 function found(text: string, secrets: ReadonlySet<string>): string[] {
   return [...secrets].filter((secret) => {
     const bytes = Buffer.from(secret);
-    // The last characters of base64 depend on the following bytes.
+    // The last characters of base64 depend on the following bytes, so the search omits these characters.
     const forms = [secret, encodeURIComponent(secret), bytes.toString("hex"), bytes.toString("base64").slice(0, 40)];
     return forms.some((form) => text.includes(form));
   });

@@ -6,7 +6,7 @@ import { describeWithRedis, newRedis, newServer, redisUrl } from "./support/open
 import { documentedRights, withRights } from "./support/rights.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-describeWithRedis("credentials of the settings", () => {
+describeWithRedis("credentials in settings", () => {
   const [older, newer] = [`older-${crypto.randomUUID()}`, `newer-${crypto.randomUUID()}`];
 
   it("allow a change of ADMIN_TOKEN without an interruption", async () => {
@@ -36,8 +36,8 @@ describeWithRedis("credentials of the settings", () => {
   });
 });
 
-describeWithRedis("the API tokens of the settings for a deleted environment", () => {
-  it("are rejected and do not create the environment again, and are valid again after CreateEnvironment", async () => {
+describeWithRedis("API tokens in settings whose environment was deleted", () => {
+  it("are rejected and do not recreate the environment, but are valid again after CreateEnvironment", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);

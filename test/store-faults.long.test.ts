@@ -47,7 +47,7 @@ describeWithRedis("an error of an unavailable store", () => {
     ["timeout", "Redis did not answer in time", (redis) => redis.freeze()],
   ])("reports %s to root and admin, and to no other role", async (cause, words, befall) => {
     const redis = await newRedis(["--replica-serve-stale-data", "yes"]);
-    // The API tokens stay cached.
+    // The API tokens stay cached, so the service can authenticate the calls without Redis.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "2s", API_TOKEN_CACHE: "1m" };
     const server = await newServer({ redisUrl: redis.url, env });
     const environment = customerOf(server);

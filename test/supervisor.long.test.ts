@@ -131,8 +131,8 @@ function atLeast(count: number, pids: number[]): number[] | undefined {
 }
 
 /**
- * Returns whether a process has executed its program. If a process is stopped between fork and exec, the supervisor
- * also blocks.
+ * Returns whether a forked process runs the program of a worker. The tests stop no process before that, because a stop
+ * between fork and exec also blocks the supervisor.
  */
 function isWorker(pid: number): boolean {
   try {

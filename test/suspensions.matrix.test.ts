@@ -75,7 +75,7 @@ describeClients(ADMIN_CLIENTS, (server, options: AdminClientOptions) => {
         const [info] = error.findDetails(ErrorInfoSchema);
         expect(error.code).toBe(Code.FailedPrecondition);
         expect(info).toMatchObject({ reason: SUSPENDED.reason, metadata: { suspension_message: given.message } });
-        // The error contains neither data of the group nor the reason of the suspension, which is for operators.
+        // The error contains no data of the group, and no reason, because only operators may see the reason.
         expect([...error.metadata].join() + error.message + JSON.stringify(info)).not.toMatch(/x7|invoice/);
       }
     }
@@ -285,7 +285,7 @@ describeServers((server) => {
     expect(Object.keys(cleared.user_group)).not.toContain("expire_time");
   });
 
-  it("records only suspensions and resumptions that change a group, without reason and message", async () => {
+  it("audits only suspensions and resumptions that change a group, and omits the reason and the message", async () => {
     const { userGroupId } = await newGroup(server);
     const admin = adminOf(server.url);
     const named = { environment: customerOf(server), userGroupId };

@@ -139,7 +139,7 @@ describe("traces", () => {
     );
   });
 
-  it("are loaded from their own file, and only if a collector is set", async () => {
+  it("have their code in their own file, which the service loads only if a collector is set", async () => {
     const folder = newFolder();
     cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true });
     const files = readdirSync(join(folder, "dist")).filter((name) => name.endsWith(".js"));

@@ -89,7 +89,7 @@ describe.concurrent("traces", () => {
     expect(line).toMatchObject({ msg: "call", span_id: call?.spanId });
   });
 
-  it("a failed call reports its error, even if its API token is rejected", async () => {
+  it("the span of a failed call contains its error, even if the API token is rejected", async () => {
     const missing = newTrace();
     const reader = await issueToken(server, "read");
     const get = (token: string, headers: object) =>

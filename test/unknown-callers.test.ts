@@ -36,7 +36,7 @@ describeWithRedis.each(RUNTIMES)("while Redis is unavailable, a server on %s", (
       code: "unavailable",
       error: expect.stringContaining("StoreUnavailable"),
     });
-    // Each failed call of a known caller has a log line.
+    // Each failed call of an authenticated caller has a log line.
     const headers = bearer(server.tokens.customer);
     for (let i = 0; i < 3; i++) expect((await http1(server.url, TARGET, { headers })).status).toBe(503);
     // The lines arrive through a pipe, shortly after the responses.

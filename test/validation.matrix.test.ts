@@ -101,7 +101,7 @@ describeMatrix((place, row) => {
       expect(failure.violations.map(({ field }) => field)).toEqual(fields);
       for (const { description } of failure.violations) expect(description).not.toBe("");
       expect(JSON.stringify(failure)).not.toMatch(/ug[tk]_/);
-      // The reference client is called once per server.
+      // The test calls the reference client only once for each server and request.
       const requested = `${server.url} ${title}`;
       const reported = ofReference.get(requested) ?? (await failureOf(call(reference, as.customer))).fields;
       ofReference.set(requested, reported);

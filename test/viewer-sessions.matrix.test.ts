@@ -74,7 +74,7 @@ describeClients(ROWS, (server, row) => {
 
   const made = (given: JsonObject, token?: string) => viewers.create({ audience: "page", ...given }, token);
 
-  it("sessions are created by token with the requested claims, and resolved", async () => {
+  it("sessions created by token contain the requested claims, and can be resolved", async () => {
     const group = await newGroup({ plan: "x", secret: 1, none: null });
     const before = Math.floor(Date.now() / 1000);
     const { session, id, expireTime, refreshTime } = await made({
@@ -115,7 +115,7 @@ describeClients(ROWS, (server, row) => {
     expect(Object.keys(decodeProtectedHeader(session)).sort()).toEqual(["alg", "kid", "typ"]);
   });
 
-  it("sessions by id contain only the necessary claims, and expire after ten minutes", async () => {
+  it("sessions created by id contain only the necessary claims, and expire after ten minutes", async () => {
     const { providedId } = await newGroup({ secret: 1 });
     const { session, expireTime } = await made({ user_group_id: providedId });
     const reported = await viewers.resolve(session);
@@ -146,17 +146,17 @@ describeClients(ROWS, (server, row) => {
     ["a lifetime that is too long", { ttl: "3601s" }],
     ["an origin with a path", { origin: "https://app.example.com/" }],
     ["an invalid origin", { origin: "app.example.com" }],
-    ["too many claims", { claims: { text: "x".repeat(2048) } }],
+    ["claims that are too large", { claims: { text: "x".repeat(2048) } }],
     ["a token as the viewer id", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
     ["a long audience", { audience: "x".repeat(257) }],
-  ])("sessions are rejected with %s", async (_title, given) => {
+  ])("the service refuses to create a session with %s", async (_title, given) => {
     const { token, providedId } = await newGroup();
     const wanted = { user_group_id: providedId, ...given };
     if (given["viewer_id"] !== undefined) Object.assign(wanted, { viewer_id: token });
     expect(await failureOf(made(wanted))).toEqual({ code: "InvalidArgument", reason: "VALIDATION_FAILED" });
   });
 
-  it("sessions are rejected if they would be too long", async () => {
+  it("the service refuses to create a session that would exceed the maximum size", async () => {
     const { providedId } = await newGroup({ long: "x".repeat(7000) });
     await made({ user_group_id: providedId });
     const refused = await failureOf(made({ user_group_id: providedId, property_keys: ["long"] }));
@@ -175,7 +175,7 @@ describeClients(ROWS, (server, row) => {
     expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
   });
 
-  it("sessions are revoked by a rotation of the token of their group, or expire with the grace period of the token", async () => {
+  it("a rotation of the group's token revokes sessions, or lets them expire with the grace period of the old token", async () => {
     const { token, providedId } = await newGroup();
     const { session } = await made({ token });
     const group = { case: "userGroupId", value: providedId } as const;
@@ -260,7 +260,7 @@ describeServers((server) => {
     expect(jwks_uri).toBe(`${String(issuer)}/.well-known/jwks.json`);
   });
 
-  it("a rotation keeps the old keys published, or replaces all keys and revokes their sessions", async () => {
+  it("a rotation keeps the old signing keys; with `end_sessions`, it replaces all keys and revokes their sessions", async () => {
     const admin = adminOf(server.url);
     const name = newName();
     const environment = { name };

@@ -81,7 +81,7 @@ describeServers((server) => {
     }
   });
 
-  it("returns the expiry time of a token in its grace period, and resolves no rotated token without a grace period", async () => {
+  it("returns the expiry time of a token in its grace period, and only `active: false` after a rotation without a grace period", async () => {
     const { id, user_group } = await created();
     const rotate = (body: JsonObject) => ok(call("POST", { user_group_id: id, ...body }));
     const second = await rotate({ previous_token_ttl: "600s" });

@@ -46,7 +46,7 @@ async function costOf(server: TestServer, redis: Redis): Promise<Cost> {
 }
 
 describeWithRedis("a change", () => {
-  it("costs at most 20 % more CPU and commands with ten dead endpoints than without webhooks", async () => {
+  it("costs at most 20 % more CPU and Redis commands with ten dead endpoints than without webhooks", async () => {
     const { url } = await newRedis();
     const redis = newOperator({ url });
     const receiver = await newReceiver(() => {});

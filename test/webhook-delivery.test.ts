@@ -177,7 +177,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     await waitFor("all events are delivered", () => engine.lags().length === 0);
   });
 
-  it("begin again from the time of a rewind, with the same message ids", async () => {
+  it("begin again at the time that a rewind specifies, with the same message ids", async () => {
     const { environment, create, change, newEngine, receiver, webhooks, named } = await setUp();
     const { webhook } = await create({ eventTypes: ["user_group.created"] });
     newEngine();
@@ -300,7 +300,7 @@ describe.each(STORES)("deliveries on %s", (_, open) => {
     const started = performance.now();
     newEngine();
     await waitFor("the event arrives again", () => receiver.at().length === 2);
-    // The lease of the first worker would last 30 s.
+    // If the first worker had kept its lease, the second worker would wait for 30 s.
     expect(performance.now() - started).toBeLessThan(15_000);
     expect(firstArrivals(receiver.at())).toHaveLength(1);
   });

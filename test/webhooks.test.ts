@@ -97,7 +97,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     expect(server.output()).not.toContain(receiver.url());
   });
 
-  it("reject invalid URLs and types with an error that states the rule", async () => {
+  it("are refused if their URL or an event type is invalid, and the error states the rule", async () => {
     const server = await newServer({ runtime, env: ADMIN_ENV });
     const admin = adminOf(server.url);
     const environment = customerOf(server);
@@ -130,7 +130,7 @@ describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
     );
     expect(await faultOf("https://example.com/#a")).toContain("the URL of a webhook must not contain a fragment");
     expect(await faultOf("https://example.com/", ["user_group.created", "x"])).toContain("event_types may contain");
-    // The first name has no address, and the second name has a loopback address.
+    // The service looks up host names only when it sends. The first name has no address, the second a loopback address.
     const { webhook } = await admin.createWebhook({ environment, displayName: "a", url: "https://webhooks.invalid/" });
     const test = await admin.testWebhook({ environment, webhookId: webhook?.id ?? "" });
     expect(test).toMatchObject({ outcome: Outcome.NAME, httpStatus: 0 });

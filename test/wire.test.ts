@@ -98,11 +98,11 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       ["no host", "GET /healthz HTTP/1.1\r\n\r\n", MALFORMED],
       ["headers that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`, TOO_LARGE],
       ["an expectation", "PUT /api/user HTTP/1.1\r\nHost: x\r\nExpect: foo\r\nContent-Length: 5\r\n\r\n", UNEXPECTED],
-    ])("%s receives a machine-readable error", async (_title, sent, expected) => {
+    ])("the response to %s is a machine-readable error", async (_title, sent, expected) => {
       expectRestError(await answerToBytes(server.url, sent), expected);
     });
 
-    it("an expectation over HTTP/2 receives a machine-readable error", async () => {
+    it("the response to an expectation over HTTP/2 is a machine-readable error", async () => {
       const headers = { expect: "foo", "x-request-id": "mine" };
       const answer = await http2(server.url, "/api/user", { method: "PUT", headers, body: "{}" });
       expectRestError(answer, UNEXPECTED);
@@ -131,14 +131,18 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         "API_TOKEN_MALFORMED",
         (good) => ({ ...get, fields: twice("authorization", good, good) }),
       ],
-      ["… the first empty", "API_TOKEN_MALFORMED", (good) => ({ ...get, fields: twice("authorization", "", good) })],
+      [
+        "Authorization twice, first empty",
+        "API_TOKEN_MALFORMED",
+        (good) => ({ ...get, fields: twice("authorization", "", good) }),
+      ],
       [
         "Explo-Authorization twice",
         "API_TOKEN_MALFORMED",
         (good) => ({ ...get, fields: twice("explo-authorization", good, good) }),
       ],
       [
-        "both headers, of which Authorization counts",
+        "both headers (Authorization takes precedence)",
         "wire",
         (good) => ({
           ...get,
@@ -209,7 +213,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId, properties: { text } }));
     const propertiesOf = (bytes: Uint8Array) => fromBinary(GetUserGroupResponseSchema, bytes).userGroup?.properties;
 
-    it("compresses long bodies of Connect, if the client accepts it", async () => {
+    it("compresses long bodies of Connect if the client accepts compression", async () => {
       const headers = { "content-type": "application/proto", "content-encoding": "gzip", "accept-encoding": "gzip" };
       for (const send of [http1, http2]) {
         const long = await send(server.url, PATH, post(headers, gzipSync(message("connect"))));

@@ -44,7 +44,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     // Each call uses a new connection, so each worker receives some calls.
     for (let i = 0; i < 20; i++) {
       const text = await (await get(server, "/metrics")).text();
-      // The CPU time grows with every collection of the metrics.
+      // Each collection of the metrics reports another CPU time, so the set counts the collections.
       seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(text)?.[1] ?? expect.fail("no CPU time"));
     }
     expect(seen.size).toBeLessThanOrEqual(2 + (performance.now() - started) / 250);
@@ -118,7 +118,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     const [, hung] = workerPids(server) as [number, number];
     process.kill(hung, "SIGSTOP");
     try {
-      // Some requests go to the worker that hangs. On Deno, the system does not distribute the requests evenly.
+      // A request to the hanging worker gets no answer, so the test sends many requests and uses the first answer.
       const answer = await Promise.any(Array.from({ length: 20 }, () => get(server, "/metrics")));
       expect(answer.status).toBe(503);
       expect(await answer.text()).toBe("the metrics are incomplete: a worker did not answer\n");
