@@ -34,9 +34,10 @@ export async function requestLocally(
     const { code, message } = error as { code?: string; message: string };
     throw new Failure(`${url.origin} does not respond: ${code ?? message}`, {
       exitCode: EXIT.unavailable,
-      hint: shell.env["TLS_CLIENT_CA_FILE"] && !shell.env["METRICS_PORT"]
-        ? "without METRICS_PORT the service requires a client certificate"
-        : "see the log of the service; HOST, PORT, METRICS_PORT and TLS_CERT_FILE must be the values with which the service was started",
+      hint:
+        shell.env["TLS_CLIENT_CA_FILE"] && !shell.env["METRICS_PORT"]
+          ? "without METRICS_PORT the service requires a client certificate"
+          : "see the log of the service; HOST, PORT, METRICS_PORT and TLS_CERT_FILE must be the values with which the service was started",
       cause: error,
     });
   }
