@@ -9,7 +9,7 @@ import { configureTextEncoding, getTextEncoding } from "@bufbuild/protobuf/wire"
 /*
  * V8 collects the old generation when its size has grown by this percentage. A lower value makes collections more
  * frequent, which takes CPU. A higher value makes each collection longer, and uses more memory: at 100 %, a pause takes
- * twice as long as at 30 %, and a worker uses 25 MiB more. Deno reads V8 flags from its command line instead.
+ * twice as long as at 50 %, and a worker uses 20 MiB more. Deno reads V8 flags from its command line instead.
  */
 if (!("Deno" in globalThis)) setFlagsFromString("--heap-growing-percent=50");
 

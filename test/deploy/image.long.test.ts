@@ -81,6 +81,7 @@ describe.skipIf(programs === undefined)("the image", () => {
     await waitUntilSaid(server, "it is ready", (output) => output.includes('"msg":"listening"'));
     const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
     expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).toBe("65532");
+    expect(readFileSync(`/proc/${server.pid}/maps`, "utf8")).toContain("libjemalloc.so.2");
 
     const check = (port: string) => {
       const [program = "", ...args] = inRoot(root, container.user, container.healthcheck);
