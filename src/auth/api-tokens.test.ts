@@ -77,7 +77,7 @@ describe("IssuedTokens", () => {
     expect(reads).toHaveLength(3);
   });
 
-  it("`find` rejects if the cached token has expired and the store fails", async () => {
+  it("`find` rejects if the cache entry has expired and the store fails", async () => {
     const { issued, reads, call } = open();
     await call("d", valid());
     vi.advanceTimersByTime(CACHE_MS);

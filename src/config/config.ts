@@ -198,7 +198,7 @@ function misspelledIn(environ: Environ): Misspelled[] {
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
     // Most OpenTelemetry variables have a variant with `TRACES`. The service uses only the variants for the endpoint
-    // and the headers, so report all other variants as misspelled.
+    // and the headers, so report the variants of its other settings as misspelled.
     const letters = lettersOf(name).replace(/OTLPTRACES(?!HEADERS)/, "OTLP");
     const [setting] = settings.find(([, ofSetting]) => isMisspelling(letters, ofSetting)) ?? [];
     return setting === undefined ? [] : [{ name, setting }];

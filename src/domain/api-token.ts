@@ -84,7 +84,7 @@ export interface ApiTokenStore {
    * Creates an API token. Only the result of this call contains the secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the API token of the caller was revoked, or
-   *   during a call of `revoke` with `issued`
+   *   during a call of `revoke` with `issued` and the five seconds after its last step
    */
   create(
     environment: Environment,

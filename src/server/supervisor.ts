@@ -233,8 +233,8 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 /**
  * Requires that no other service listens on a port. Otherwise the operating system would let workers share the port
  * with that service. If the system selects the port, this process keeps the port until the workers listen. Until then,
- * this process resets connections to the port. This process sets `reusePort`, because the first listener of a shared
- * port must allow sharing.
+ * this process resets connections to the port. In this case, this process sets `reusePort`, because the first listener
+ * of a shared port must allow sharing.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

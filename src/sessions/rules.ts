@@ -1,7 +1,10 @@
 // The rules for viewer sessions. The service and the TypeScript client share this file, so the file uses no platform
 // API. test/fixtures/viewer-sessions.json has a case for each rule.
 
-/** The maximum length of a session, in characters. A session must fit into a header, for which servers accept 8 KiB. */
+/**
+ * The maximum length of a session, in characters. A session must fit into a header, and all servers accept headers of
+ * 8 KiB.
+ */
 export const MAX_SESSION_LENGTH = 8192;
 
 /** The number of seconds by which `iat` may be in the future, because the clocks of two machines can differ. */

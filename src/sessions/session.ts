@@ -33,7 +33,7 @@ export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** The header that `isSession` parsed last, with its dot. Sessions of a key share the header, so it saves parsing. */
+/** The header that `isSession` parsed last, with the dot after it. All sessions of a key have the same header. */
 let lastHeader = PREFIX;
 
 /** Returns whether a text has the header of a session. The session may be invalid. */

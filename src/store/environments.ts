@@ -33,7 +33,7 @@ import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMO
  * The list of environments has one entry per environment, with its path and number. Listing and look-ups read this
  * list. A creation first adds the entry, and then creates the record. A deletion sets the state `deleting`, removes
  * groups and tokens, sets the state `deleted`, and removes the entry. Each step is one script, which replicas must
- * confirm. If a process ends between two steps, the list and the record differ. The record then decides. Look-ups
+ * confirm. If a process ends between two steps, the list and the record may differ. The record then decides. Look-ups
  * ignore an entry without an environment. After a walk over the candidates, look-ups add a missing entry.
  */
 

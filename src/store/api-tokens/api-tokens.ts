@@ -178,7 +178,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         const record = await of(apiTokenKey(number, entry));
         return [String(Date.now()), environment["path"] ?? "", entry, ...Object.entries(record).flat()] as string[];
       };
-      // The service calls `find` to authorize a call, before any change. An error therefore has the outcome `not_made`.
+      // A call runs `find` before its change, so an error of `find` has the outcome `not_made`.
       const args = { ...keys, digest };
       const answer = await client.ask("api-token", FIND_API_TOKEN, args, { outcome: "not_made", whileMoving });
       const record = recordFromAnswer(answer, 3);

@@ -1,6 +1,6 @@
 -- Deletes a group, its index entries, and the notes on its revoked sessions. If `etag` is not empty, the group must
--- have this etag. The stored results of its rotations stay until they expire. No later group gets such a result,
--- because the result contains the team id.
+-- have this etag. The stored results of request ids stay until they expire. No later group gets such a result, because
+-- the result contains the team id.
 -- Returns `UserGroupNotFound`; `TokenNotFound`; `EtagMismatch`; or `done`.
 -- include: tokens
 -- include: target
