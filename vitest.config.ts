@@ -51,7 +51,7 @@ export default defineConfig(({ mode }) => {
       disableConsoleIntercept: true,
       sequence: { groupOrder: 1 },
     }),
-    // These tests measure CPU time and memory, so nothing else may run.
+    // These tests measure CPU time and memory, so no other project may run at the same time.
     project("attacks", {
       include: [ATTACKS],
       provide: { isShort },

@@ -84,7 +84,8 @@ async function manifest() {
 }
 
 /**
- * Returns copies of files in the output folder. src/rest/pages/ reads the copies at the first request.
+ * Returns copies of the files at `paths`, whose new paths are in the output folder. src/rest/pages/ reads these copies at
+ * the first request.
  *
  * @param {string} outdir
  * @param {readonly string[]} paths

@@ -86,7 +86,7 @@ describeWithRedis.each(RUNTIMES)("revoked and unknown API tokens on %s", (runtim
     }
   });
 
-  it("are accepted by a worker if they are cached, until the worker receives the revocation", async () => {
+  it("stay valid on a worker that has cached them, until this worker receives the revocation", async () => {
     const { token, one, two, outcomes } = await whileSubscribed(async () => {
       const cached = await cachedToken();
       await endSilently(operator, cached.token);

@@ -21,7 +21,7 @@ const millis = (time: Timestamp | undefined) => time && timestampDate(time).getT
 describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = suiteAdmins(server, options);
 
-  it("creates an environment, and API tokens that act only on this environment until the tokens are revoked", async () => {
+  it("creates an environment and its API tokens, which work only in this environment and only until their revocation", async () => {
     const name = newName();
     const environment = { name, tag: ApiEnvironmentTag.TESTING };
     const before = Date.now();

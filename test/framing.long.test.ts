@@ -121,7 +121,7 @@ describe.each(VARIANTS)("HTTP/1.1 requests on $runtime, TLS $secure,", (variant)
     expect((await answersTo(`${get.repeat(2)}${put}\r\nnot a chunk\r\n`)).statuses).toEqual([200, 200, 400]);
   });
 
-  it("close the connection if they are invalid, even if the client keeps sending", async () => {
+  it("cause the server to close the connection if they are invalid, even if the client keeps sending", async () => {
     const raw = await openWire(server.url, "http/1.1");
     raw.push("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n");
     const trickle = setInterval(() => raw.push("a"), 50);

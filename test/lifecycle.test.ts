@@ -171,7 +171,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     },
   );
 
-  withRedis("after SHUTDOWN_TIMEOUT abandons an endless request and a call that waits for the store", async () => {
+  withRedis("abandons endless requests and calls that wait for the store after SHUTDOWN_TIMEOUT", async () => {
     const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
     const headers = { authorization: `Token ${server.tokens.customer}` };
     const json = { ...headers, "Content-Type": "application/json", "Content-Length": "1000", Expect: "100-continue" };

@@ -217,7 +217,7 @@ describe("pipelined HTTP/1.1 requests", () => {
 });
 
 describe("a port that drains", () => {
-  it("responds to a request on a keep-alive HTTP/1.1 connection with Connection: close, and closes the connection", async () => {
+  it("sends `Connection: close` in its next response on a keep-alive HTTP/1.1 connection, and then closes the connection", async () => {
     const port = await open({});
     const [idle, fresh] = [await dial(port.url), await dial(port.url)];
     idle.push(HTTP1_GET);

@@ -105,7 +105,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N", etag: "stale" }))).toMatchObject({
         reason: "ETAG_MISMATCH",
       });
-      // A retry must wait, because the replica may not have the change yet.
+      // The replica may not have the change yet. So the service must wait for the replica in the retry, too.
       expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
       replica.thaw();
       await connected();

@@ -35,7 +35,8 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	switch failed.Code() {
 	case connect.CodeResourceExhausted:
-		// A server that requests a pause has not executed the call. Without such a request, a lasting limit is reached.
+		// If the server requests a pause, it has not executed the call. Otherwise, the caller has reached a limit that does
+		// not end by itself, such as the maximum number of API tokens.
 		return retryAfter(failed)
 	case connect.CodeUnavailable:
 		if errors.As(failed, new(*tls.CertificateVerificationError)) {

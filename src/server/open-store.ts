@@ -105,7 +105,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
 }
 
 const REPLACED =
-  "Redis does not contain the expected data, so changes are refused. Restore the data, or accept the data in Redis with ugs store accept or a restart";
+  "Redis does not contain the expected data, so changes are refused. Restore the data. If the data in Redis is correct, run ugs store accept, or restart the service";
 
 function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
   if (nodes.isReady()) return;

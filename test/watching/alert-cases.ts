@@ -3,7 +3,7 @@ export interface Input {
   /** Name of the metric. The test uses the first series of the metrics page with this name and with `labels`. */
   readonly metric: string;
   readonly labels?: { readonly [label: string]: string };
-  /** Labels whose values replace the values on the metrics page. */
+  /** Labels to set on the series. They replace the labels with the same names on the metrics page. */
   readonly as?: { readonly [label: string]: string };
   readonly values: string;
 }

@@ -226,7 +226,8 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // After all outages, the group must have a token that a caller has received before or after Redis was empty.
+    // Redis was empty once, so the service created a second token for the group. After all outages, the group must have
+    // one of these two tokens, which callers have received.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");

@@ -69,7 +69,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store().resolve(environment, third)).tokenExpireTime).toBeUndefined();
   });
 
-  it("leaves at most one old token valid, and no old token if it has no grace period", async () => {
+  it("leaves at most one old token valid; a rotation without a grace period leaves no old token valid", async () => {
     const { environment, group } = await create();
     const second = await store().rotate(environment, rotation(group.token, HOUR_MS));
     const third = await store().rotate(environment, rotation(second.token, HOUR_MS));

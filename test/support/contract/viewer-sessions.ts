@@ -140,7 +140,7 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       ["the group", undefined],
       ["one viewer", "bob"],
     ])(
-      "stay revoked, even if Redis loses the revocations before the sessions of %s are revoked again",
+      "stay revoked if Redis loses the revocations, and the sessions of %s are then revoked again",
       async (_title, viewerId) => {
         const { environment } = await withGroup();
         const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);

@@ -95,7 +95,8 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
     made_by = claims.get("iss")
     if isinstance(made_by, str) and made_by != issuer:
         raise InvalidViewerSession(f"its issuer is {made_by[:300]!r}, not {issuer!r}")
-    # Each process has its own keys, because a fork can happen while another thread reads keys.
+    # Each process has its own cache of keys. A fork can happen while another thread of the parent reads keys, and the
+    # child would wait for this thread forever.
     keys = _keys_at(keys_url or f"{issuer}/.well-known/jwks.json", os.getpid())
     r, s = (int.from_bytes(half) for half in (unverified.signature[:32], unverified.signature[32:]))
     try:
