@@ -57,7 +57,7 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
   return `#/${path}${query && `?${query}`}`;
 }
 
-/** Goes to a page. @param isReplacing whether to replace the entry in the history, such as of a deleted resource */
+/** Goes to a page. @param isReplacing whether to replace the history entry, such as that of a deleted resource */
 export function go(href: string, isReplacing = false): void {
   // Does not wait for `hashchange`, because the next announcement must belong to the new page.
   if (isReplacing) {

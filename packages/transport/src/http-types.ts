@@ -25,7 +25,7 @@ export interface RequestHead {
    * one for each stopped connection. Does nothing over HTTP/1.1, which serves one request at a time.
    *
    * @param isFirst whether no connection of the caller is stopped at present. If true, also stops the connections that
-   * were stopped for this caller before. Otherwise this turn of the event loop could read further calls from them
+   * were stopped for this caller before, so that this turn of the event loop reads no further calls from them
    */
   pauseConnections(caller: string, isFirst: boolean): (() => void)[];
 }

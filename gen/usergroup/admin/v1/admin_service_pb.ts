@@ -712,7 +712,7 @@ export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRe
   /**
    * If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
    * even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
-   * with ABORTED (API_TOKEN_CHANGED) for all API tokens of the environment.
+   * with ABORTED (API_TOKEN_CHANGED) if the caller uses an API token of the environment.
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -1994,10 +1994,10 @@ export const AdminService: GenService<{
    * Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
    * Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
    * the environment. After the first call, other methods do not find the environment. The API tokens and user group
-   * tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
-   * environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
-   * AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
-   * FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+   * tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+   * CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+   * of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+   * with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */

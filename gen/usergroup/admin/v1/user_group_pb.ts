@@ -277,7 +277,7 @@ export type ImportResult_Failure = Message<"usergroup.admin.v1.ImportResult.Fail
   message: string;
 
   /**
-   * Set only if `code` is UNAVAILABLE. `not_made`: the group was not imported. `unknown`: Redis may have imported it.
+   * For UNAVAILABLE: `not_made` if the group was not imported, or `unknown` if Redis may have imported the group.
    *
    * @generated from field: string outcome = 4;
    */

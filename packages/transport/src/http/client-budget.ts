@@ -52,9 +52,9 @@ const SEARCHED = 32;
  * A budget that all clients share. Each client is charged for its holdings.
  *
  * If a charge would exceed the budget, the largest client (with the most units) loses an idle holding or, if none is
- * idle, its oldest holding. Exception: the charge would make the charged client as large as the largest client. Then
- * the charged client itself loses an idle holding or, if none is idle, the charge is refused. Therefore, other clients
- * never cause the refusal of a small client.
+ * idle, its oldest holding. Exception: the charge would make the charged client at least as large as the largest
+ * client. Then the charged client itself loses an idle holding or, if none is idle, the charge is refused. Therefore,
+ * other clients never cause the refusal of a small client.
  *
  * Bodies and responses that end within their turn of the event loop are not charged: see `Turn`.
  */

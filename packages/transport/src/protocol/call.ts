@@ -200,7 +200,7 @@ class CallRequest implements Pick<UnaryRequest, keyof UnaryRequest> {
   }
 }
 
-/** The context that an implementation receives. Contains the values of the request of the last interceptor. */
+/** The context that an implementation receives. Has the values of the request that the last interceptor passed on. */
 class CallHandlerContext implements HandlerContext {
   readonly method: UnaryRequest["method"];
   readonly protocolName: string;

@@ -63,8 +63,7 @@ export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMeth
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
 /**
- * The HTTP statuses of refusals by endpoints, and of refusals before a protocol decodes the request. For other kinds,
- * the error code determines the status.
+ * The HTTP statuses of refusals outside of the RPC protocols. For other kinds, the error code determines the status.
  */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "malformed-http": 400,

@@ -1388,7 +1388,7 @@ type RevokeApiTokenRequest struct {
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
 	// even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
-	// with ABORTED (API_TOKEN_CHANGED) for all API tokens of the environment.
+	// with ABORTED (API_TOKEN_CHANGED) if the caller uses an API token of the environment.
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -454,7 +454,7 @@ type ImportResult_Failure struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Message with the failure and the remedy, in English.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Set only if `code` is UNAVAILABLE. `not_made`: the group was not imported. `unknown`: Redis may have imported it.
+	// For UNAVAILABLE: `not_made` if the group was not imported, or `unknown` if Redis may have imported the group.
 	Outcome       string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -164,10 +164,10 @@ type AdminServiceClient interface {
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
 	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
-	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
-	// environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
-	// AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
-	// FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
@@ -969,10 +969,10 @@ type AdminServiceHandler interface {
 	// Deletes an environment. With `force`, each call also deletes a limited number of user groups of the environment.
 	// Repeat the call until `done` is true. If a response was lost, NOT_FOUND can also mean that an earlier call deleted
 	// the environment. After the first call, other methods do not find the environment. The API tokens and user group
-	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. To create the
-	// environment again, call CreateEnvironment. The service keeps the audit events of the environment for the time of
-	// AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails with
-	// FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
+	// tokens of the environment are revoked. Tokens of the setting API_TOKENS stop working within a minute. Only
+	// CreateEnvironment creates the environment again. The service keeps the audit events of the environment for the time
+	// of AUDIT_RETENTION. If the environment has user groups and `force` is not set, the call changes nothing and fails
+	// with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY). ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
 	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)

@@ -950,7 +950,7 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
         revoke_issued:
             If true, also revokes the API tokens that this token created or rotated, directly or through other tokens. Works
             even if this token is already revoked. Until five seconds after this call, CreateApiToken and RotateApiToken fail
-            with ABORTED (API_TOKEN_CHANGED) for all API tokens of the environment.
+            with ABORTED (API_TOKEN_CHANGED) if the caller uses an API token of the environment.
 
             ```proto
             bool revoke_issued = 3;

@@ -342,7 +342,7 @@ class ImportResult(Message[_ImportResultFields]):
                 string message = 3;
                 ```
             outcome:
-                Set only if `code` is UNAVAILABLE. `not_made`: the group was not imported. `unknown`: Redis may have imported it.
+                For UNAVAILABLE: `not_made` if the group was not imported, or `unknown` if Redis may have imported the group.
 
                 ```proto
                 string outcome = 4;
