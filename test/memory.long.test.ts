@@ -58,7 +58,7 @@ describeWithRedis("the memory of a group in Redis", () => {
     await isCompact();
   });
 
-  it("is at most 560 bytes with its indexes, or 1.9 times the data if the properties are long; an audit event takes 180 bytes", async () => {
+  it("is at most 560 bytes with its indexes, or 1.9 times the data if the properties are long; an event takes at most 180 bytes", async () => {
     const store = storeOf();
     /**
      * Deletes the events and then all other keys, and returns the memory that each deletion frees, in bytes. Uses one

@@ -175,7 +175,7 @@ describeClients(ROWS, (server, row) => {
     expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
   });
 
-  it("a rotation of the group's token revokes sessions, or lets them expire with the grace period of the old token", async () => {
+  it("sessions of a token in its grace period expire with the token, and a rotation without a grace period revokes all sessions", async () => {
     const { token, providedId } = await newGroup();
     const { session } = await made({ token });
     const group = { case: "userGroupId", value: providedId } as const;

@@ -19,7 +19,7 @@ const prometheus = orLeaveOut("prometheus", "the test of an operator's night is"
 /** Time factor of the test. Rules and scrapes are faster by this factor. */
 const FASTER = 30;
 
-/** Number of scrapes for which an outage continues after its alerts have fired. No other alert may then fire. */
+/** Number of scrapes for which an outage continues after its alerts have fired. No other alert may fire in this time. */
 const SCRAPES = 20;
 
 /** An outage of Redis, and the alerts that it must cause. */

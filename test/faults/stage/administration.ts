@@ -89,7 +89,7 @@ export class Administration {
     return call;
   }
 
-  /** Revokes all tokens of a group. The call has a request id, and `retry` repeats the call. */
+  /** Revokes all tokens of a group. The call has a request id, so that `retry` can repeat it. */
   async #revokeAndRetry(known: Known): Promise<void> {
     const requestId = randomBytes(9).toString("hex");
     await retry(this.#parts.random, async () => [await this.#revoke(known, requestId)]);

@@ -64,7 +64,7 @@ export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   };
 
   describe("the deadline of a change", () => {
-    it.each(Object.keys(changes))("rejects %s that reaches Redis late, and accepts it in time", async (name) => {
+    it.each(Object.keys(changes))("rejects %s after the deadline, and accepts it before the deadline", async (name) => {
       const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
       const change = changes[name] ?? expect.fail("no such change");
