@@ -17,7 +17,10 @@ export interface Certificates {
   /** A certificate for the address 127.0.0.1. */
   readonly server: Certificate;
   readonly client: Certificate;
-  /** A certificate with the same name as `client`, but signed by another CA. */
+  /**
+   * A client certificate that `ca` did not sign. It has the same subject as `client`, and the subject of its CA is the
+   * same as that of `ca`.
+   */
   readonly untrusted: Certificate;
 }
 

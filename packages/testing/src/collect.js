@@ -1,5 +1,5 @@
-// Preloaded into a server whose memory a test measures. On SIGUSR2, the server collects garbage, and then logs the
-// unused bytes of its heap.
+// A test that measures a server's memory loads this script into the server before the server's own code. On SIGUSR2,
+// the server collects garbage. It then logs the number of unused bytes of its heap.
 import process from "node:process";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -16,8 +16,8 @@ process.on("SIGUSR2", async () => {
   console.log(`{"level":"trace","msg":"collected","spareBytes":${heapTotal - heapUsed}}`);
 });
 
-// If the measuring process is killed, the server's standard input ends, and the server exits. Deno waits for the end of
-// its standard input before it starts, so this check is only for Node.
+// If the test process is killed, the standard input of the server ends. The server then exits. This check is only for
+// Node: if a preloaded script reads the standard input, Deno starts the server only after the input has ended.
 if (!("Deno" in globalThis)) {
   process.stdin.on("end", () => process.exit());
   process.stdin.resume();

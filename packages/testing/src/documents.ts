@@ -17,7 +17,7 @@ function sectionOf(document: string, name: string): string {
   return text.slice(start, end < 0 ? undefined : end);
 }
 
-/** Returns the cells of all tables in a section, without header rows and backticks. */
+/** Returns the cells of all tables in a section. Leaves out header rows, and removes backticks. */
 export function rowsOf(document: string, section: string): string[][] {
   const lines = sectionOf(document, section).split("\n");
   return lines
@@ -26,7 +26,10 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/** Returns, for each list item of a section, the text before and after the first colon. Backticks are removed. */
+/**
+ * Returns two texts for each list item of a section: the text before the first colon, and the text after it. Removes
+ * backticks.
+ */
 export function itemsOf(document: string, section: string): [name: string, text: string][] {
   const items = sectionOf(document, section)
     .replaceAll("`", "")
@@ -47,7 +50,10 @@ const UNITS: { readonly [unit: string]: number } = {
   billion: 1e9,
 };
 
-/** Matches a number outside of names such as HTTP/2, with an optional exponent, power of ten or unit. */
+/**
+ * Matches a number, and an exponent, a power of ten or a unit if one follows the number. Does not match numbers in
+ * names such as HTTP/2.
+ */
 const FIGURE = /(?<![\w./])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)(?:\^(\d+))?(?: × 10\^(\d+)| (\w+))?/g;
 
 /** Returns all numbers of a text in order. Sizes are converted to bytes, and times to milliseconds. */
@@ -74,7 +80,7 @@ export interface Block {
 }
 
 export function blocksOf(document: string, section: string): Block[] {
-  // In a list item, every line of a code block has the same indentation.
+  // If a code block is in a list item, all its lines are indented like its first line.
   const found = sectionOf(document, section).matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms);
   return [...found].map(([, indent = "", language = "", code = ""]) => {
     return { language, code: code.replaceAll(new RegExp(`^${indent}`, "gm"), "") };

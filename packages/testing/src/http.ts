@@ -16,7 +16,10 @@ export interface HttpRequest {
   readonly method?: string;
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
-  /** Only for HTTP/1.1. Default: a new connection per request. */
+  /**
+   * The agent that keeps the connections of an HTTP/1.1 request. If undefined, the request opens a new connection.
+   * HTTP/2 requests ignore this option.
+   */
   readonly agent?: Agent;
 }
 
@@ -50,12 +53,19 @@ export async function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   return answer(res.statusCode, res.headers, res.trailers, body);
 }
 
-/** Opens an HTTP/2 connection that accepts every certificate. If the connection fails, its streams fail. */
+/**
+ * Opens an HTTP/2 connection that accepts every certificate. Errors of the connection are reported only by its streams.
+ */
 export function openHttp2(url: string): ClientHttp2Session {
   return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
 }
 
-/** Waits until the server answers a PING. It has then read all earlier frames. @throws if the connection ends */
+/**
+ * Waits until the server answers a PING. Because frames arrive in order, the server has then read all frames that were
+ * sent before the PING.
+ *
+ * @throws if the connection ends before the answer
+ */
 export async function pinged(session: ClientHttp2Session): Promise<void> {
   // Node cancels PINGs of a connection that is not ready yet.
   if (session.connecting) await once(session, "connect");
@@ -78,7 +88,7 @@ export async function http2On(
 /**
  * Waits for the response on a stream.
  *
- * @param until `end` waits for the end of the response; `close` also waits for the end of the request
+ * @param until if `end`, waits only for the end of the response. If `close`, waits until the request has ended as well
  * @throws if the stream fails or is reset before the response
  */
 export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "close"): Promise<HttpAnswer> {
@@ -118,9 +128,9 @@ export interface RawAnswer {
 /**
  * Sends bytes over TCP and returns the received bytes.
  *
- * @param isEnough receives all bytes so far, and returns true to end the read. By default, the read ends when the
- * server closes the connection
- * @param patienceMs time after which the read ends, and `ended` is false
+ * @param isEnough is called with all bytes that were received so far, and returns true to stop reading. By default,
+ * reading stops when the server closes the connection
+ * @param patienceMs time after which reading stops. `ended` is then false
  */
 export async function rawBytes(
   url: string,
@@ -144,7 +154,7 @@ export async function rawBytes(
   return { bytes, ended: true };
 }
 
-/** Puts a message into a gRPC envelope: flags, length, message. */
+/** Puts a message into a gRPC envelope: one byte of flags and four bytes of length, followed by the message. */
 export function envelope(message: Uint8Array, flags = 0): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt8(flags);

@@ -57,7 +57,10 @@ function hpackNumber(value: number, prefixBits: number, first = 0): Buffer {
   return Buffer.from([...bytes, rest]);
 }
 
-/** Encodes a literal HPACK field, with or without indexing (RFC 7541, 6.2). */
+/**
+ * Encodes a literal HPACK field (RFC 7541, 6.2). If `isIndexed` is true, the receiver adds the field to its dynamic
+ * table.
+ */
 export function hpackField(name: string, value: string, isIndexed = false): Buffer {
   const text = (part: string) => [hpackNumber(Buffer.byteLength(part, "latin1"), 7), Buffer.from(part, "latin1")];
   return Buffer.concat([Buffer.from([isIndexed ? 0x40 : 0]), ...text(name), ...text(value)]);
@@ -104,7 +107,7 @@ export function framesIn(bytes: Buffer): ReceivedFrame[] {
 
 export const HELLO = Buffer.concat([PREFACE, settings()]);
 
-/** Start of an HTTP/2 connection, and the headers of `GET /` on stream 1. */
+/** The first bytes of an HTTP/2 connection: the preface, a SETTINGS frame, and the request `GET /` on stream 1. */
 export const HTTP2_GET = Buffer.concat([
   HELLO,
   frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 1, Buffer.from([0x82, 0x86, 0x84, 0x41, 1, 0x78])),

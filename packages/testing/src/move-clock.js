@@ -1,4 +1,5 @@
-// Preloaded into a process. Each SIGUSR2 moves the process's `Date` ahead by MOVE_CLOCK_MS.
+// A test loads this script into a Node process before the process's own code. On each SIGUSR2, `Date` in that process
+// moves ahead by MOVE_CLOCK_MS.
 const stepMs = Number(process.env["MOVE_CLOCK_MS"]);
 const RealDate = Date;
 let aheadMs = 0;

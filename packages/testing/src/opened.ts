@@ -8,12 +8,13 @@ import type { RunningProcess } from "./process.ts";
 import { listen } from "./wait.ts";
 
 /*
- * Each helper opens a resource and closes it after the test or suite, even if a test fails. Resources close in reverse
- * order.
+ * Each helper opens a resource, and closes it when the test or the suite ends, even if a test fails. If a test or suite
+ * has opened several resources, the resource that was opened last closes first.
  *
- * - Call `new...` in a test, but not in a concurrent test: Vitest cannot assign the call to one of the concurrent tests.
- * - Call `forSuite` in a `describe` block. The resource opens before the tests of the suite, and closes after the
+ * - Call `new...` in a test, but not in a concurrent test: Vitest cannot assign the call to one of the concurrent
  * tests.
+ * - Call `forSuite` in a `describe` block. The resource is opened before the first test of the block, and closed after
+ * the last test.
  */
 
 export function closeLater(close: () => unknown): void {
@@ -42,9 +43,10 @@ export function newFolder(): string {
 }
 
 /**
- * Opens a resource before the tests of a suite, and closes it after the tests.
+ * Opens a resource before the first test of a suite, and closes it after the last test.
  *
- * @returns a proxy of the resource, which throws an error if the suite has not begun
+ * @returns a proxy of the resource. If a property of the proxy is read before the suite has begun, the proxy throws an
+ * error
  */
 export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
   let opened: T | undefined;

@@ -9,8 +9,9 @@ const TICK_MS = 10;
 const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 
 /**
- * With these thresholds, glibc returns freed memory to the system. By default, glibc raises the thresholds to 32 and
- * 64 MiB per thread's heap after the process has freed large blocks.
+ * Settings with which glibc returns freed memory to the system. By default, glibc raises the two thresholds after the
+ * process has freed large blocks, up to 32 MiB and 64 MiB for the heap of each thread. Freed memory below the
+ * thresholds stays with the process.
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
 
@@ -20,17 +21,18 @@ interface Collectable {
 }
 
 /**
- * Returns settings that let a test trigger a server's garbage collection, and that return freed memory to the system.
+ * Returns settings for a server that a test measures. They allow the test to start a garbage collection in the server.
+ * They also make the server return freed memory to the system.
  */
 export function collectable(runtime: Runtime): Collectable {
   if (runtime === "node") return { env: { ...FRUGAL_MALLOC, NODE_OPTIONS: `--import=${COLLECTOR}` } };
   return { env: FRUGAL_MALLOC, denoFlags: [`--preload=${COLLECTOR}`, "--v8-flags=--expose-gc"] };
 }
 
-/** Returns the CPU time of a process with all its threads, in milliseconds. @throws if the process has exited */
+/** Returns the CPU time that all threads of a process have used, in milliseconds. @throws if the process has exited */
 export function cpuMsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The program's name is in brackets and can contain any character, also brackets.
+  // The program's name is in parentheses. The name can contain any character, including parentheses.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
@@ -46,7 +48,9 @@ export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Waits until a process uses almost no CPU time. By then, the process has processed all its input. */
+/**
+ * Waits until a process uses almost no CPU time. The test can then assume that the process has processed all its input.
+ */
 export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
   let last = cpuMsOf(pid);
   await waitFor(
@@ -63,8 +67,9 @@ export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
 }
 
 /**
- * Collects a server's garbage. Returns the server's resident memory in bytes, without unused heap. V8 keeps about
- * 50 MiB of unused heap. The server must have been started with `collectable`.
+ * Starts a garbage collection in a server, and returns the server's resident memory in bytes. The unused part of the
+ * heap is subtracted, because V8 keeps about 50 MiB of it. The server must have been started with the settings of
+ * `collectable`.
  */
 export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" | "signal">): Promise<number> {
   const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)}/g)];
@@ -76,7 +81,8 @@ export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" 
     120_000,
   );
   const spareBytes = Number(collections().at(-1)?.[1] ?? 0);
-  // The runtime returns freed memory to the system a little later, so the lowest of several values counts.
+  // After the garbage collection, some time passes until the runtime returns freed memory to the system. So the memory
+  // is measured several times, and the lowest value counts.
   let least = residentBytesOf(server.pid);
   for (let i = 0; i < 4; i++) {
     await pause(100);

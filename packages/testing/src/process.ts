@@ -4,7 +4,10 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { waitFor } from "./wait.ts";
 
-/** Root folder of the repository. This file, or the bundle that contains it, is in a folder below the root. */
+/**
+ * Root folder of the repository. It is searched upward from the folder of this file. If this file is part of a bundle,
+ * it is searched from the folder of the bundle.
+ */
 export const ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
 
 function rootAbove(folder: string): string {
@@ -23,7 +26,10 @@ export interface RunningProcess {
   signal(signal: NodeJS.Signals): void;
   /** Resolves with the exit code, or with null if a signal ended the process. */
   exited(): Promise<number | null>;
-  /** Sends SIGTERM, and after 30 s SIGKILL. Resolves with the exit code. */
+  /**
+   * Sends SIGTERM. If the process still runs after 30 s, sends SIGKILL. Resolves with the exit code, or with null if a
+   * signal ended the process.
+   */
   stop(): Promise<number | null>;
 }
 
@@ -35,7 +41,8 @@ export interface ProcessOptions {
 
 const running = new Set<ChildProcess>();
 
-// Vitest ends its workers with SIGTERM. When a worker exits, it kills all processes that it has started.
+// Vitest ends a worker with SIGTERM. The worker must then exit, because only its `exit` event kills the processes that
+// the worker has started.
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
@@ -84,15 +91,20 @@ export function startProcess(
 }
 
 /**
- * Returns environment variables for a Node process. On each SIGUSR2, the process moves its clock ahead by `stepMs`. It
- * then prints by how much its clock is ahead.
+ * Returns environment variables for a Node process. When this process receives SIGUSR2, its clock moves ahead by
+ * `stepMs`. The process then prints by how many milliseconds its clock is ahead in total.
  */
 export function movableClock(stepMs: number): { readonly [name: string]: string } {
   const script = `${ROOT}/packages/testing/src/move-clock.js`;
   return { NODE_OPTIONS: `--import=${script}`, MOVE_CLOCK_MS: String(stepMs) };
 }
 
-/** Waits until `look` finds an expected output. Kills the process on timeout. @throws if the process exits first */
+/**
+ * Waits until `look` returns a truthy value for the output of a process. If this takes longer than the timeout of
+ * `waitFor`, kills the process.
+ *
+ * @throws on timeout, or if the process exits before `look` returns a truthy value
+ */
 export async function waitUntilSaid<T>(
   { isRunning, output, signal }: RunningProcess,
   what: string,

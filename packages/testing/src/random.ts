@@ -19,7 +19,7 @@ export class Random {
     return Math.floor(this.next() * limit);
   }
 
-  /** Returns true with a probability of `share`, from 0 to 1. */
+  /** Returns true with the probability `share`, a number from 0 to 1. */
   chance(share: number): boolean {
     return this.next() < share;
   }

@@ -7,7 +7,8 @@ export interface Repeated {
 }
 
 /**
- * Repeats each call in its own loop, with random pauses of at most `longestPauseMs`. A failed call does not end a loop.
+ * Starts a loop for each call. Each loop repeats its call, and waits for a random time of at most `longestPauseMs`
+ * after each repetition. If a call fails, its loop continues.
  */
 export function repeat(calls: readonly (() => Promise<unknown>)[], longestPauseMs = 6): Repeated {
   const failures: string[] = [];

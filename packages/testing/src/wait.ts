@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Server } from "node:net";
 /**
  * Waits until a condition returns a truthy value, and returns this value.
  *
- * @throws after two minutes (or `timeoutMs`), with `what` in the message
+ * @throws if the condition is still not met after `timeoutMs`, by default two minutes. The message contains `what`
  */
 export async function waitFor<T>(
   what: string,
@@ -34,8 +34,8 @@ export async function listen(server: Server): Promise<number> {
 }
 
 /**
- * Returns a free port of 127.0.0.1 that no other test gets while this process runs. The port is below the range from
- * which the system assigns ports to connections and listeners.
+ * Returns a free port of 127.0.0.1. While this process runs, no other call of `freePort` returns the same port, even in
+ * another process. The port is below the range from which the system assigns ports to connections and listeners.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -51,8 +51,8 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Reserves a port number until this process exits, by binding the UDP port of that number. A TCP server can start on the
- * port later, and can restart.
+ * Reserves a port number until this process exits, by binding the UDP port of that number. The TCP port of that number
+ * stays free, so a TCP server can start and restart on it.
  *
  * @returns false if another process has reserved the port number
  */

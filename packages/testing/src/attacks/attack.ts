@@ -27,9 +27,12 @@ export interface Target<S extends SubjectServer = SubjectServer> {
 
 /** The amount of work in an attack, and the outcome of the attack. */
 export interface Effort {
-  /** Number of requests, or of other repeated actions. The CPU time is divided by this number. Default 1. */
+  /**
+   * Number of requests that the attack sent, or of actions that it repeated. The CPU time is divided by this number.
+   * Default 1.
+   */
   readonly requests?: number;
-  /** Number of connections that stay open. The memory is divided by this number. Default 1. */
+  /** Number of connections that the attack left open. The growth of the memory is divided by this number. Default 1. */
   readonly connections?: number;
   readonly outcome: string;
 }
@@ -41,7 +44,10 @@ export interface Effort {
 export interface Bounds {
   /** CPU time per request, in milliseconds. */
   readonly cpuMs?: number;
-  /** Memory per connection after garbage collection, in KiB. `NOISE_BYTES` are subtracted from the total first. */
+  /**
+   * Growth of the server's memory per connection, in KiB, measured after a garbage collection. `NOISE_BYTES` are
+   * subtracted from the growth before it is divided by the number of connections.
+   */
   readonly heldKiB?: number;
 }
 
@@ -49,12 +55,12 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
   readonly title: string;
   readonly bounds: Bounds;
   /**
-   * Whether the attack also runs once before the measurement. A runtime keeps memory from the first run, so only the
-   * second run shows the memory that the attack itself holds.
+   * If true, the attack runs twice, and only the second run is measured. In the first run, the runtime allocates memory
+   * that it keeps. The growth in the second run is the memory that the attack itself holds.
    */
   readonly isRehearsed?: boolean;
   readonly options?: O;
-  /** Runs the attack. The measurement includes connections that `run` leaves open. */
+  /** Runs the attack. If `run` leaves connections open, the measurement includes their memory. */
   readonly run: (target: Target<S>) => Promise<Effort>;
 }
 
@@ -64,12 +70,12 @@ const WARM_UP_CALLS = 60;
 
 const BYSTANDER_PAUSE_MS = 200;
 
-/** Places to attack. A short run uses only Node without TLS and Deno with TLS. */
+/** Places to attack. If `isShort` is true, these are only Node without TLS and Deno with TLS. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
 /**
- * Creates a function that registers one test per attack and place, each with its own server. The test fails if a limit
- * is exceeded. After all tests, the suite prints the costs as a Markdown table.
+ * Creates a function that registers one test per attack and place. Each test starts a server, and fails if the attack
+ * exceeds a limit. After all tests, the suite prints the costs as a Markdown table.
  */
 export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>) {
   return (title: string, attacks: readonly Attack<O, S>[], { isConcurrent = false } = {}): void => {

@@ -6,7 +6,7 @@ import { pause } from "../wait.ts";
 import type { SubjectServer } from "./subject.ts";
 
 /**
- * Timeout of a call during an attack, in milliseconds. Without an attack, a call takes about a thousandth of this time.
+ * Timeout of a call during an attack, in milliseconds. If no attack runs, a call takes about a thousandth of this time.
  */
 const PATIENCE_MS = 15_000;
 

@@ -12,7 +12,8 @@ interface StreamState {
 
 export interface Http2Options {
   /**
-   * SETTINGS_INITIAL_WINDOW_SIZE of the client: maximum unacknowledged bytes of a response. Default: 65,535 (RFC 9113).
+   * SETTINGS_INITIAL_WINDOW_SIZE that the client sends. The server may send this number of bytes on a stream before it
+   * must wait for a WINDOW_UPDATE. Default: 65,535 (RFC 9113).
    */
   readonly window?: number;
   /** Whether the client sends WINDOW_UPDATE for received data. Default true. */
@@ -72,7 +73,7 @@ export class Http2Wire {
   }
 
   /**
-   * Sends a body in frames of `pieceBytes` bytes, within the flow-control windows.
+   * Sends a body in frames of at most `pieceBytes` bytes. If a flow-control window is closed, waits until it opens.
    *
    * @returns false if the stream or the connection ended early, or if the window stayed closed for `patienceMs`
    */
@@ -105,7 +106,7 @@ export class Http2Wire {
     return true;
   }
 
-  /** Returns whether a response has begun, or the stream or the connection has ended. */
+  /** Returns true if a response has begun, or if the stream or the connection has ended. */
   isAnswered(stream: number): boolean {
     const state = this.#streams.get(stream);
     return this.wire.isClosed || state === undefined || state.isAnswered || state.isEnded;
@@ -120,7 +121,10 @@ export class Http2Wire {
     return [...this.#streams.values()].filter(({ isEnded }) => !isEnded).length;
   }
 
-  /** Waits until the server has processed all frames so far, or has closed the connection. */
+  /**
+   * Waits until the server has answered a PING, and so has read all frames that were sent before. Returns early if the
+   * server sends GOAWAY or closes the connection.
+   */
   async flushed(): Promise<void> {
     const before = this.pongs;
     await this.wire.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));

@@ -47,7 +47,10 @@ export function asking(
   };
 }
 
-/** Sends the same request `times` times over HTTP/1.1, each on its own connection, and waits for each response. */
+/**
+ * Sends the same request `times` times over HTTP/1.1. Opens a new connection for each request, and waits for the
+ * response before the next request.
+ */
 export async function repeat(target: Target, times: number, request: string, body: Buffer): Promise<number> {
   for (let i = 0; i < times; i++) {
     const wire = await target.http1();

@@ -1,6 +1,9 @@
 import type { RunningProcess } from "../process.ts";
 
-/** Returns at most five unexpected lines of a server's output: log entries of errors, and lines that are not JSON. */
+/**
+ * Returns the lines of a server's output that a test does not expect, at most five. These are log entries of errors,
+ * and lines that are not JSON.
+ */
 export function unexpectedIn(server: Pick<RunningProcess, "output">): string[] {
   const unexpected = (line: string) => {
     if (line.includes("Permissions in the config file") || line.trim() === "") return false;

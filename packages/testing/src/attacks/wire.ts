@@ -10,7 +10,7 @@ export class Wire {
   isClosed = false;
   #chunks: Buffer[] = [];
   readonly #giveUp = new AbortController();
-  /** Aborted when the connection is closed, or when the client stops sending. */
+  /** Aborted when the connection is closed, or when `giveUp` is called. */
   readonly ended = this.#giveUp.signal;
 
   constructor(socket: Socket) {
@@ -32,9 +32,10 @@ export class Wire {
   }
 
   /**
-   * Sends bytes. If the send buffer is full, waits until the peer reads; after `PATIENCE_MS`, calls `giveUp`.
+   * Sends bytes. If the send buffer is full, waits until the peer reads. If the peer has not read after `PATIENCE_MS`,
+   * calls `giveUp`.
    *
-   * @returns false if the connection is closed, or after `giveUp`
+   * @returns false if the connection is closed, or if `giveUp` was called before `send`
    */
   async send(bytes: Uint8Array | string): Promise<boolean> {
     const { socket } = this;
@@ -46,7 +47,10 @@ export class Wire {
     return !this.isClosed;
   }
 
-  /** Ends a waiting call of `send`, and makes later calls of `send` return false. The connection may stay open. */
+  /**
+   * Makes a pending `send` stop waiting. After this call, `send` sends nothing and returns false. The connection stays
+   * open.
+   */
   giveUp(): void {
     this.#giveUp.abort();
   }
@@ -56,7 +60,7 @@ export class Wire {
     if (!this.isClosed && this.socket.writable) this.socket.write(bytes);
   }
 
-  /** Sends bytes one by one, each in its own packet. */
+  /** Sends bytes one by one, and waits a millisecond after each byte, so that each byte is a separate packet. */
   async pushSlowly(bytes: Uint8Array | string): Promise<void> {
     for (const byte of Buffer.from(bytes as string)) {
       await new Promise<void>((resolve) => this.socket.write(Buffer.of(byte), () => setTimeout(resolve, 1)));
@@ -82,8 +86,8 @@ interface WireOptions {
 }
 
 /**
- * Connects to a URL, and waits until the connection is open or closed. With an `https` URL, the client offers the ALPN
- * protocol and accepts every certificate.
+ * Connects to a URL, and waits until the connection is open or closed. If the scheme of the URL is `https`, the client
+ * uses TLS, offers the protocol `alpn` and accepts every certificate.
  */
 export async function openWire(
   url: string,
