@@ -31,7 +31,10 @@ export function openAdminTransport(url: string, { isGrpcJs = false, ...options }
   return isGrpcJs ? openGrpcJsTransport(url) : openTransport(url, options);
 }
 
-/** Returns a function that creates AdminService clients with a given token. The suite closes their connections. */
+/**
+ * Returns a function that creates an AdminService client with a token. All these clients share one transport, which is
+ * closed after the suite.
+ */
 export function suiteAdmins(server: { readonly url: string }, options: Omit<AdminClientOptions, "name">) {
   const opened = forSuite(
     () => openAdminTransport(server.url, options),
@@ -84,8 +87,8 @@ export async function issueToken(server: { readonly url: string; readonly enviro
 }
 
 /**
- * Sets the expiry time of an API token in the customer environment to one second from now. On a busy machine, this time
- * may be over before the call arrives. In this case, the function tries again.
+ * Sets the expiry time of an API token in the customer environment to one second from now. On a busy machine, the call
+ * may arrive more than a second later. The service then rejects the call, and this function tries again.
  *
  * @returns the expiry time
  */

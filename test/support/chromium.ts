@@ -41,7 +41,7 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
-  // The timeout is equal to the timeout of `waitFor`. On a busy machine, Playwright's default of 30 s is too short.
+  // On a busy machine, Playwright's default timeout of 30 s is too short. This is the default timeout of `waitFor`.
   context.setDefaultTimeout(120_000);
   return {
     context,
@@ -57,7 +57,7 @@ export interface PageServer {
   close(): Promise<void>;
 }
 
-/** Starts a server whose page runs `script`. */
+/** Starts an HTTP server that serves one page. The page runs `script` as a module. */
 export async function servePage(script: string): Promise<PageServer> {
   const server = createServer((req, res) => {
     if (req.url === "/script.js") {
@@ -82,8 +82,9 @@ export async function servePage(script: string): Promise<PageServer> {
 }
 
 /**
- * Stops the installed clock of a page at a time 10 s in the future. Then only the test moves the clock. On a busy
- * machine, a nearer time could be in the past when Chromium receives the command.
+ * Stops the clock of a page at a time 10 s in the future. From then on, only the test moves the clock. The test must
+ * have installed the clock before. The clock cannot be stopped at a time that is already over. On a busy machine, this
+ * could happen with a time less than 10 s ahead.
  */
 export async function stopClock(page: Page): Promise<void> {
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
@@ -94,14 +95,15 @@ export interface Answers {
   texts(): Promise<string>;
 }
 
-/** Records all further responses to a page. */
+/** Records all responses that a page receives after this call. */
 export function recordAnswers(page: Page): Answers {
   const paths: string[] = [];
   const texts: Promise<string>[] = [];
   page.on("response", (response) => {
     paths.push(new URL(response.url()).pathname);
     const headers = response.allHeaders().then((all) => JSON.stringify(all));
-    // The body is missing if a navigation cancels the request, if the test responds itself, or if the page is closed.
+    // The body cannot be read if a navigation cancels the request, if the test itself responds to the request, or if
+    // the page is closed.
     texts.push(...[headers, response.text()].map((each) => each.catch(() => "")));
   });
   return {

@@ -4,17 +4,20 @@ import type { ClientProtocol, ServiceClient } from "./clients/types.ts";
 
 export * from "./clients/types.ts";
 
-/** A configuration of a client: one row of the matrix. */
+/** A client library with its protocol and encoding. Each client is one row of the test matrix. */
 export interface ClientRow {
   readonly name: string;
   readonly protocol: ClientProtocol;
   /**
-   * Whether a GET can have many or long fields. False with fetch, because fetch sends the fields in the query string,
-   * and the length of a URL is limited.
+   * Whether a GET can have many or long fields. This is false for `fetch`: it cannot send a body with a GET, so the
+   * fields are in the query string, and the length of a URL is limited.
    */
   readonly longGets: boolean;
   readonly open: (url: string) => ServiceClient;
-  /** Opens the client with compressed requests and responses. Undefined if the client cannot compress. */
+  /**
+   * Opens a client that compresses its requests, and accepts compressed responses. Undefined if the client cannot
+   * compress requests.
+   */
   readonly openGzip?: (url: string) => ServiceClient;
 }
 
@@ -42,7 +45,10 @@ export const CLIENTS: readonly ClientRow[] = [
   { name: "REST by fetch", protocol: "rest", longGets: false, open: fetchClient },
 ];
 
-/** Opens the client that reads the stored values for comparison. The protocol of this client reports every field. */
+/**
+ * Opens a client with which a test reads the stored values, to compare them with the response to another client. It
+ * uses Connect, because a Connect response contains every field of a group. A REST response does not.
+ */
 export function openReference(url: string): ServiceClient {
   return connectClient(url, { protocol: "connect", httpVersion: "1.1", binary: false });
 }

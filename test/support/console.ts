@@ -11,7 +11,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 const WCAG_22_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-/** Folder of the screenshots, which tests write only with `CONSOLE_PICTURES=1`. */
+/** Folder of the screenshots. Tests write screenshots only if the environment variable CONSOLE_PICTURES is set. */
 const PICTURES = `${ROOT}/docs/console`;
 
 const OF_COLOURS = ["color-contrast", "link-in-text-block"];
@@ -19,8 +19,9 @@ const OF_COLOURS = ["color-contrast", "link-in-text-block"];
 const NOT_OF_COLOURS = Object.fromEntries(OF_COLOURS.map((rule) => [rule, { enabled: false }]));
 
 /**
- * The views of each page, and the rules for the check of each view. The dark view differs only in its colors.
- * The view at 200 % has half the width and the same colors.
+ * The views in which each page is checked, and the axe rules of each check. The dark view differs from the light view
+ * only in its colors, so only rules about colors are checked. The view at 200 % has the colors of the light view and
+ * half its size, so all rules except those about colors are checked.
  */
 const VIEWS = {
   light: { width: 1280, height: 800, colorScheme: "light", run: { runOnly: WCAG_22_AA } },
@@ -35,7 +36,7 @@ export interface TestConsole {
   type(label: string, text: string): Promise<void>;
   /** Replaces the text of a field, and presses Enter. */
   enter(label: string, text: string): Promise<void>;
-  /** Moves the focus to a list box, and selects the option whose text begins with `text`. */
+  /** Moves the focus to a list box, and selects the first option that begins with `text`. */
   choose(label: string, text: string): Promise<void>;
   /** Moves the focus to a button or link, and presses Enter. For a link, waits until the linked page is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
@@ -44,11 +45,14 @@ export interface TestConsole {
   signIn(token: string): Promise<void>;
   /** Checks the current page or dialog against WCAG 2.2 AA in every view. */
   checkViews(name: string): Promise<void>;
-  /** Checks the current page. With `CONSOLE_PICTURES=1`, also takes screenshots in light and dark colors. */
+  /**
+   * Checks the current page like `checkViews`. If the environment variable CONSOLE_PICTURES is set, takes a screenshot
+   * in dark colors and one in light colors as well.
+   */
   picture(name: string): Promise<void>;
   /**
-   * Closes the page. Expects that the page has not violated its content security policy, sent no request to another
-   * origin, and stored no data.
+   * Closes the page. Before that, expects that the page has not violated its content security policy, has logged no
+   * error and no warning, has sent no request to another origin, and has stored no data in the browser.
    */
   leave(): Promise<void>;
 }
@@ -56,7 +60,7 @@ export interface TestConsole {
 /**
  * Opens the console of a server.
  *
- * @param options `hash` is the hash of the URL; if `hasClock` is true, the test controls the clock
+ * @param options `hash` is the hash of the URL. If `hasClock` is true, the test controls the clock of the page
  */
 export async function openConsole(
   { context }: TestBrowser,
@@ -65,14 +69,16 @@ export async function openConsole(
 ): Promise<TestConsole> {
   const page = await context.newPage();
   await page.setViewportSize(VIEWS.light);
-  // A check during a transition could read an intermediate color.
+  // The page then shows no transitions. If a check ran during a transition, it could read a color that is shown only
+  // for a moment.
   await page.emulateMedia({ reducedMotion: "reduce" });
   if (hasClock) await page.clock.install();
   const requested: string[] = [];
   const complaints: string[] = [];
   page.on("request", (request) => requested.push(request.url()));
   page.on("console", (message) => {
-    // Browsers log error responses, and requests that the test aborts. The check ignores these messages.
+    // The browser logs a message if a response is an error, or if the test aborts a request. These messages are not
+    // complaints.
     const isAnswer = /^Failed to load resource: (?:the server responded|net::ERR_FAILED)/.test(message.text());
     if (["error", "warning"].includes(message.type()) && !isAnswer) complaints.push(message.text());
   });
@@ -99,7 +105,8 @@ export async function openConsole(
         wanted,
       );
       if (isThere) return;
-      // A look-up is slow in a long table, so it is repeated only after the page has replaced the element.
+      // Finding the element is slow in a long table, so it is repeated only if the page no longer contains the elements
+      // that were found.
       if (!isShown) wanted = await locator.elementHandles();
       await page.keyboard.press("Tab");
     }
@@ -120,7 +127,8 @@ export async function openConsole(
     },
     async choose(label, text) {
       await tested.tabTo("combobox", label);
-      // The browser would restart its search for a typed name after each pause, so the test presses arrow keys.
+      // The test does not type the name of the option: after a pause between two letters, the browser would start a new
+      // search. So the test presses arrow keys.
       await page.keyboard.press("Home");
       const chosen = page.locator(":focus").locator("option:checked");
       await waitFor(`${text} is selected`, async () => {
@@ -130,8 +138,8 @@ export async function openConsole(
     },
     async press(role, name) {
       await tested.tabTo(role, name);
-      // The next step must not act on the previous page. The console added its listener first. So when this listener
-      // runs, the console has shown the new page.
+      // The next step of the test must not act on the previous page. The console has added its listener for
+      // `hashchange` before this listener. So when this listener runs, the console has already shown the new page.
       const followed = await page.evaluateHandle(() => ({
         isDone: new Promise<void>((resolve) => addEventListener("hashchange", () => resolve(), { once: true })),
       }));
@@ -190,13 +198,16 @@ export async function openConsole(
   return tested;
 }
 
-/** Data that pages poll, with the polling interval in milliseconds. */
+/** The calls with which pages poll data. `everyMs` is the polling interval in milliseconds. */
 const READINGS = {
   steps: { url: "**/ListSigningKeys", everyMs: 2000 },
   audit: { url: "**/ListAuditEvents", everyMs: 2000 },
 } as const;
 
-/** Moves the clock by one poll at a time until `shown` is visible. The page must be opened with `hasClock`. */
+/**
+ * Moves the clock of a page ahead by one polling interval, and repeats this until `shown` is visible. The page must
+ * have been opened with `hasClock`.
+ */
 export async function readUntil(page: Page, reading: keyof typeof READINGS, shown: Locator): Promise<void> {
   const { url, everyMs } = READINGS[reading];
   await waitFor("the page shows the data it has read", async () => {

@@ -3,7 +3,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ROOT } from "@user-group-service/testing/process";
 
-/** An instruction of a Dockerfile, in which continuation lines are joined. */
+/** An instruction of a Dockerfile. If the instruction has continuation lines, they are joined to one line. */
 export interface Instruction {
   readonly name: string;
   readonly flags: { readonly [name: string]: string };
@@ -42,10 +42,10 @@ export interface Container {
 }
 
 /**
- * Executes the `COPY` and `RUN` instructions of a stage in a folder of this machine.
+ * Executes the instructions of a stage on this machine, and uses a folder as the root of the file system.
  *
  * @param root folder that is used as `/`
- * @param roots root folders of earlier stages, by the name of the stage
+ * @param roots root folders of the stages from which this stage copies files, by the name of the stage
  * @returns configuration of the stage's container
  * @throws if an instruction is not supported
  */
@@ -74,7 +74,7 @@ export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, 
       else cpSync(join(roots.get(flags["from"]) ?? "", from), within(to), { recursive: true });
     },
     RUN: ({ rest }) => {
-      // This machine already has the packages.
+      // Packages are not installed, because this machine already has the packages that the tests need.
       if (rest.startsWith("apt-get ")) return;
       const { PATH = "", HOME = "" } = process.env;
       execFileSync("sh", ["-c", rest], { cwd: within("."), env: { PATH, HOME, ...env }, stdio: "inherit" });
@@ -102,8 +102,8 @@ export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, 
 }
 
 /**
- * Copies the build context without the files that `.dockerignore` excludes. For each file, the last matching line
- * counts.
+ * Copies the build context, except the files that `.dockerignore` excludes. If several lines of `.dockerignore` match a
+ * file, the last of these lines counts.
  */
 function copyContext(to: string): void {
   const rules = readFileSync(join(ROOT, ".dockerignore"), "utf8")

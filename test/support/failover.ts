@@ -2,12 +2,12 @@ import { startProcess } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { MASTER } from "./redis-sentinel.ts";
 
-/** Time after which Redis has certainly canceled a planned failover that did not finish, in milliseconds. */
+/** Time in milliseconds. If a planned failover has not finished after this time, Redis has certainly canceled it. */
 const GIVEN_UP_MS = 6000;
 
 /**
- * Makes a replica the master through a planned failover, and repeats the failover if Redis cancels it. On a busy
- * machine, the replica may not catch up within the 5 s that a Cluster allows.
+ * Makes a replica the master through a planned failover. If Redis cancels the failover, starts it again. A Cluster
+ * cancels a failover if the replica does not catch up within 5 s, which can happen on a busy machine.
  */
 export async function planFailover(ask: () => Promise<void>, isReplaced: () => Promise<boolean>): Promise<void> {
   let askAgainAt = 0;

@@ -6,9 +6,9 @@ import { ADMIN_ENV, adminOf, newName } from "./admin.ts";
 import { newRedis, newServer } from "./opened.ts";
 
 /**
- * Expects a client program to print each event as `event TYPE GROUP`, also after the service was killed and restarted.
- * If the program's API token is revoked, the program must print `error REASON`. For a response without an event, the
- * program must print `cursor`.
+ * Tests a client program that follows events. The program must print `event TYPE GROUP` for each event, and `cursor`
+ * for a response that contains no event. If the service is killed and restarted, the program must continue, and print
+ * each event only once. If its API token is revoked, the program must print `error REASON`.
  */
 export async function followsEvents(start: (url: string, token: string) => RunningProcess): Promise<void> {
   const redis = await newRedis();

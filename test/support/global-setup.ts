@@ -27,8 +27,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     return async () => removeCertificates(certificates);
   }
   const redis = await startRedis();
-  // Some tests write to this Redis before a server has stored the layout number. Servers refuse data without this
-  // number.
+  // A server refuses to start on a Redis that contains data, but no layout number. Some tests write to this Redis
+  // before the first server has stored the number, so it is stored here.
   await ask(redis, "SET", FORMAT_KEY, LAYOUT);
   project.provide("redisUrl", redis.url);
   return async () => {

@@ -5,15 +5,18 @@ import { pythonPrograms } from "./python.ts";
 const FOLDER = join(ROOT, "test/support/grpcio");
 const REQUIREMENTS = join(FOLDER, "requirements.txt");
 
-/** Path of a script that sends bursts of calls. The script documents its arguments. */
+/** Path of a script that sends bursts of calls. For its arguments, see the comment at the start of the script. */
 export const BURST = join(FOLDER, "burst.py");
 
-/** Path of a script that calls several servers until its standard input ends. The script documents its arguments. */
+/**
+ * Path of a script that calls several servers until the standard input of the script ends. For its arguments, see the
+ * comment at the start of the script.
+ */
 export const STEADY = join(FOLDER, "steady.py");
 
 /**
- * Returns the path of a Python with grpcio. Installs grpcio on first use, and again if the required version changes.
- * Like the clients of C++, Ruby and PHP, grpcio uses grpc-core.
+ * Returns the path of a Python that can import grpcio. Installs grpcio on first use, and again if requirements.txt has
+ * changed. grpcio is based on grpc-core, as are the gRPC clients for C++, Ruby and PHP.
  *
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */

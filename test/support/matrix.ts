@@ -22,9 +22,10 @@ const MAIN_STORE = redisUrl === undefined ? "embedded store" : "real Redis";
 
 /**
  * Returns whether this run tests a client on a store. The main store is Redis, or the embedded store if Redis is not
- * installed. `npm test` tests the first client of each protocol on the main store. `npm run test:all` adds the other
- * clients on the main store, and the first client of each protocol on the other store. Stores and protocols are
- * independent of each other, so only `FULL_MATRIX=1` tests every combination.
+ * installed. `npm test` tests the first client of each protocol on the main store. `npm run test:all` tests the
+ * remaining clients on the main store, and the first client of each protocol on the store that is not the main store.
+ * If the environment variable FULL_MATRIX is 1, it tests all clients on both stores. This is not the default, because
+ * stores and protocols are independent of each other.
  */
 function isInRun(client: Client, clients: readonly Client[], store: (typeof STORES)[number]): boolean {
   const isFirst = clients.find(({ protocol }) => protocol === client.protocol) === client;
@@ -56,7 +57,10 @@ export function describeClients<T extends Client>(
   }
 }
 
-/** Defines tests for a server of each runtime and store, independently of clients. */
+/**
+ * Defines tests for a server of each runtime and store. The tests do not depend on the client, so they run only once
+ * per server.
+ */
 export function describeServers(define: (server: TestServer) => void): void {
   describeClients([{ name: "any client", protocol: "any" }], define);
 }
@@ -64,12 +68,17 @@ export function describeServers(define: (server: TestServer) => void): void {
 export interface Place {
   readonly server: TestServer;
   readonly client: ServiceClient;
-  /** A client that reports every field, for reads of the stored values. */
+  /** A client with which the test reads the stored values, because its responses contain every field. */
   readonly reference: ServiceClient;
   readonly as: { readonly customer: CallHeaders; readonly testing: CallHeaders; readonly untagged: CallHeaders };
 }
 
-/** Defines tests for each client of UserGroupService. @param define must use the place only while a test runs */
+/**
+ * Defines tests for each client of UserGroupService.
+ *
+ * @param define defines the tests of a client. The place can be used only inside a test, because the server starts
+ * after the tests are defined
+ */
 export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
   describeClients(CLIENTS, (server, row) => {
     const place = forSuite(

@@ -1,21 +1,21 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 
-/** Name of every client that does not connect from the address of a node. */
+/** The name of every connection that does not come from the address of a node. */
 export const CLIENT = "client";
 
-/** A proxy in front of a node. All other nodes and all clients connect to this proxy. */
+/** A proxy in front of a node. Clients and the other nodes connect to the proxy instead of the node. */
 export interface Link {
   readonly port: number;
-  /** Sets the port of the node. Until this call, connections wait. */
+  /** Sets the port of the node. Connections that are opened before this call wait for it. */
   leadTo(port: number): void;
 }
 
 export interface Disturbance {
   readonly delayMs?: () => number;
   /**
-   * Returns the number of bytes of a response after which the connection breaks. If undefined, the connection does not
-   * break.
+   * Receives the length of a response in bytes. If it returns a number, the proxy sends this number of bytes of the
+   * response, and then breaks the connection. If it returns undefined, the connection stays open.
    */
   readonly cutAt?: (bytes: number) => number | undefined;
   readonly rewrite?: (answer: Buffer) => Buffer;
@@ -28,9 +28,9 @@ interface Connection {
 }
 
 /**
- * A network of proxies between nodes on one machine. Other nodes reach a node only through its link. Each node connects
- * from its own address, 127.0.1.N, by which the network identifies the node. So the network can block each pair of
- * nodes.
+ * A network of proxies between nodes on one machine. A node is reached only through its link. Each node opens
+ * connections from an address 127.0.1.N that no other node uses. By this address, a link recognizes the node that opens
+ * a connection. So the network can block the traffic between any two nodes.
  */
 export class Network {
   readonly #servers: Server[] = [];
@@ -60,19 +60,22 @@ export class Network {
     return { port: await listen(server), leadTo: ready };
   }
 
-  /** Blocks all traffic between the two nodes of each pair that `isCut` selects. Data waits, as in a partition. */
+  /**
+   * Blocks all traffic between two nodes if `isCut` returns true for their names. Connections stay open, and blocked
+   * data is delivered after `heal`, as in a network partition.
+   */
   cut(isCut: (one: string, other: string) => boolean): void {
     this.#isBlocked = (one, other) => isCut(one, other) || isCut(other, one);
     for (const connection of this.#connections) this.#flow(connection);
   }
 
-  /** Ends all faults, and delivers the data that waits. */
+  /** Ends all faults of `cut` and `disturb`, and delivers the blocked data. */
   heal(): void {
     this.#disturbance = {};
     this.cut(() => false);
   }
 
-  /** Applies faults to all further responses to clients. */
+  /** Applies faults to all responses that clients receive after this call. Responses to nodes stay unchanged. */
   disturb(disturbance: Disturbance): void {
     this.#disturbance = disturbance;
   }
@@ -106,7 +109,7 @@ export class Network {
       client.end(answer.subarray(0, bytes), () => client.destroy());
       node.destroy();
     } else if (from === CLIENT && delayMs) {
-      // Later data waits until this response is sent.
+      // The node is paused, so that later responses do not overtake this response.
       node.pause();
       setTimeout(() => {
         client.write(answer);

@@ -33,9 +33,9 @@ export const redisUrl = inject("redisUrl");
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
 
 /**
- * Starts a server. At the end, expects that the server has printed no runtime warning and no uncaught error. If the
- * server still runs, also expects that the server exits with 0 on SIGTERM. The default timeout of the store is long
- * enough for a busy machine.
+ * Starts a server, and stops it with SIGTERM after the test or suite. Then expects that the server has printed no
+ * runtime warning and no uncaught error. If the server still ran before SIGTERM, expects an exit code of 0 as well. By
+ * default, the timeout of Redis calls is long enough for a busy machine.
  */
 export const [newServer, suiteServer] = opening(
   (options: ServerOptions = {}) => startServer(patient(options)),
@@ -63,7 +63,10 @@ export function newServerProcess(options: ServerOptions): ServerProcess {
   return newProcess(startServerProcess(options));
 }
 
-/** Connects to Redis like the service. The default timeout is long enough for a busy machine. */
+/**
+ * Connects to Redis with the code of the service. By default, the timeout of a Redis call is long enough for a busy
+ * machine.
+ */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
   options: OpenOptions = { timeoutMs: 60_000 },
@@ -87,13 +90,16 @@ interface SharedOptions {
 
 const SUITES_PER_SERVER = 16;
 
-/** Running servers, by their options: one element for each set of environments that no suite uses yet. */
+/**
+ * Running servers that suites can still use. The key is the options of the servers in JSON. A server is listed once for
+ * each of its sets of environments that no suite uses yet.
+ */
 const freeShares = new Map<string, TestServer[]>();
 
 /**
- * Returns a server with `ADMIN_ENV` for a suite that does not stop it. All test files of a process share the server,
- * because a start costs as much as hundreds of calls. Each suite has its own environments, and a log that starts when
- * the suite begins.
+ * Returns a server that was started with `ADMIN_ENV`. The test files of a process share the server, because a start
+ * costs as much as hundreds of calls. So the suite must not stop the server. The environments are used by no other
+ * suite. `output` and `log` contain only text that the server has printed since the suite began.
  */
 export function sharedServer(options: SharedOptions = {}): TestServer {
   return forSuite(
@@ -110,7 +116,12 @@ export function sharedServer(options: SharedOptions = {}): TestServer {
   );
 }
 
-/** Starts a server for several suites. @returns the same server several times, each time with other environments */
+/**
+ * Starts a server for several suites.
+ *
+ * @returns one element for each suite. All elements are the same server, but each element has a different set of
+ * environments
+ */
 async function startShared(options: SharedOptions): Promise<TestServer[]> {
   const all = Array.from({ length: SUITES_PER_SERVER }, newEnvironments);
   const env = { ...ADMIN_ENV, API_TOKENS: all.map(apiTokensOf).join(",") };
@@ -118,7 +129,9 @@ async function startShared(options: SharedOptions): Promise<TestServer[]> {
   return all.map((environments) => ({ ...server, ...environments }));
 }
 
-/** Sets a long Redis timeout for busy machines, unless the options set a timeout. */
+/**
+ * Adds a Redis timeout that is long enough for a busy machine. If the options already contain a timeout, it is kept.
+ */
 export function patient(options: ServerOptions): ServerOptions {
   return { ...options, env: { REDIS_TIMEOUT: "10s", ...options.env } };
 }
@@ -126,7 +139,8 @@ export function patient(options: ServerOptions): ServerOptions {
 /**
  * Creates the functions `new...` and `suite...` for a resource.
  *
- * @param open has at most one parameter. A suite can pass a function that returns the argument when the suite begins
+ * @param open opens the resource, and has at most one parameter. If a suite passes a function as the argument, the
+ * function is called when the suite begins, and `open` receives the result
  */
 function opening<A extends [unknown?], T extends object>(
   open: (...args: A) => T | Promise<T>,

@@ -20,8 +20,8 @@ export async function waitUntilReady(
 }
 
 /**
- * Waits until `count` workers have subscribed to revocations. A worker subscribes shortly after it listens, and then
- * clears its cache of tokens.
+ * Waits until `count` workers have subscribed to revocations. A test needs this if it depends on the token cache of a
+ * worker: the worker begins to listen before it subscribes, and clears its token cache when it subscribes.
  */
 export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
   const subscribed = async () => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);
@@ -41,12 +41,16 @@ export async function metricOf(server: Server, ...of: Parameters<Metrics>): Prom
   return (await metricsOf(server))(...of);
 }
 
-/** Returns the value of the only series with a name and labels, or undefined if no such series exists. */
+/**
+ * Returns the value of the series that has this name and these labels. Undefined if no series matches. Fails the test
+ * if several series match.
+ */
 export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
 
 /**
- * Returns metrics that are newer than the call. The server caches metrics for a quarter of a second, so this function
- * waits for new ones. The server must run without `WORKERS`.
+ * Returns metrics that the server has collected after the call of this function. The server caches metrics for a
+ * quarter of a second, so this function waits until the text changes. The server must have been started without the
+ * setting WORKERS.
  */
 export async function metricsTextOf({ url }: Server): Promise<string> {
   const read = async () => (await http1(url, "/metrics")).body.toString();

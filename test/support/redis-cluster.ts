@@ -9,20 +9,28 @@ export interface TestCluster {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   masterOf(key: string): Promise<TestRedis>;
-  /** Queries the current masters, and returns a function that finds the master of a key among them. */
+  /**
+   * Queries the current masters once. Returns a function that finds the master of a key by the result of this query.
+   */
   masters(): Promise<(key: string) => TestRedis>;
   otherThan(key: string): Promise<TestRedis>;
-  /** Starts to move the slot of a key. From this call on, each key of the slot is on one of two masters. */
+  /**
+   * Starts to move the slot of a key to another master. Until `finish`, some keys of the slot can be on the old master,
+   * and some on the new master.
+   */
   beginMove(key: string, to: TestRedis): Promise<SlotMove>;
-  /** Waits until every running node reports a healthy Cluster, and until every master has its replica. */
+  /**
+   * Waits until every running node reports that the Cluster is healthy, and until every running master has a connected
+   * replica.
+   */
   whole(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface SlotMove {
-  /** Moves up to `count` keys. Default: all keys. @returns the number of moved keys */
+  /** Moves at most `count` keys of the slot. Default: all keys. @returns the number of keys that were moved */
   keys(count?: number): Promise<number>;
-  /** Moves the remaining keys, and then assigns the slot to the other master. */
+  /** Moves the keys that are still on the old master. Then assigns the slot to the new master. */
   finish(): Promise<void>;
 }
 
@@ -30,10 +38,13 @@ const MASTERS = 3;
 const SLOTS = 0x4000;
 
 export interface ClusterOptions {
-  /** Time without an answer after which a replica replaces its master, in milliseconds. Default 5000. */
+  /** If a master does not answer for this time, in milliseconds, its replica replaces it. Default 5000. */
   readonly nodeTimeoutMs?: number;
   readonly argsOf?: (node: number) => readonly string[];
-  /** Simulated network, which names the nodes `node 0`, `node 1` and so on. Default: direct connections. */
+  /**
+   * A simulated network through which nodes and clients connect. Its names of the nodes are `node 0`, `node 1` and so
+   * on. If undefined, nodes and clients connect directly.
+   */
   readonly network?: Network | undefined;
 }
 
@@ -42,7 +53,7 @@ export async function startCluster({
   argsOf = () => [],
   network,
 }: ClusterOptions = {}): Promise<TestCluster> {
-  // Nodes by the port that clients connect to.
+  // The nodes. The key is the port that clients connect to.
   const known = new Map<number, TestRedis>();
   const start = async (i: number) => {
     const busPort = await freePort();
@@ -93,7 +104,12 @@ export async function startCluster({
   };
 }
 
-/** Opens links to a node and to its bus. @returns also the arguments with which the node announces its links */
+/**
+ * Opens a link to the port of a node, and a link to its bus port.
+ *
+ * @returns the link to the port, and arguments of redis-server. With these arguments, the node connects from its
+ * address in the network, and announces the ports of its links to other nodes
+ */
 async function placeIn(network: Network, name: string, busPort: number) {
   const [link, bus] = await Promise.all([network.open(name), network.open(name)]);
   bus.leadTo(busPort);
@@ -104,7 +120,7 @@ async function placeIn(network: Network, name: string, busPort: number) {
   return { link, args };
 }
 
-/** First slot, last slot, and the nodes: the master first. */
+/** The first and the last slot of a range, and the nodes that serve the range. The first node is the master. */
 type SlotRow = readonly [number, number, readonly [string, number, string], ...unknown[]];
 
 async function join(nodes: readonly TestRedis[]): Promise<void> {
@@ -113,7 +129,7 @@ async function join(nodes: readonly TestRedis[]): Promise<void> {
   const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? "0";
   const announced = (name: string, otherwise: string) =>
     setting(`cluster-announce-${name}`) === "0" ? otherwise : setting(`cluster-announce-${name}`);
-  // With TLS, nodes contact each other at the TLS port.
+  // If the nodes use TLS, they contact each other at the TLS port.
   const port = announced("port", setting("tls-port") === "0" ? setting("port") : setting("tls-port"));
   const busPort = announced("bus-port", setting("cluster-port"));
   for (const [i, node] of nodes.entries()) {
@@ -172,7 +188,7 @@ async function beginMove(slot: number, from: TestRedis, to: TestRedis, nodes: re
   const finish = async () => {
     while ((await keys()) > 0);
     const ids = (await firstAnswer([from], (node) => ask(node, "CLUSTER", "NODES"))) as string;
-    // The new master must be the first node that receives the new assignment of the slot.
+    // The new master must be the first node that is told that the slot now belongs to it.
     const others = nodes.filter((node) => node !== to && node !== from && node.isRunning() && isMaster(ids, node));
     for (const node of [to, from, ...others]) await ask(node, "CLUSTER", "SETSLOT", String(slot), "NODE", toId);
   };

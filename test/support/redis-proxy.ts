@@ -6,28 +6,34 @@ import type { TestRedis } from "./redis.ts";
 export interface RedisProxy {
   readonly url: string;
   /**
-   * Returns the number of round trips since `allow`. A round trip begins with the first request, or with a request that
-   * follows a response. Requests of subscribers do not count.
+   * Returns the number of round trips since the last call of `allow`, or since the start. Several requests count as one
+   * round trip if no response arrives between them. Requests on connections of subscribers do not count.
    */
   trips(): number;
-  /** Forwards this number of further round trips, and delays all later requests. */
+  /**
+   * Forwards the delayed requests, and sets `trips()` to 0. Then forwards the requests of the next `trips` round trips.
+   * All requests after them are delayed until the next call of `allow`.
+   */
   allow(trips: number): void;
-  /** Delays the first request that contains a text, and all later requests, until `allow`. */
+  /**
+   * Waits for a request that contains `text`. This request and all requests after it are delayed until the next call of
+   * `allow`.
+   */
   holdFrom(text: string): void;
-  /** Breaks the connection instead of forwarding the `nth` script response from now on. Redis receives all requests. */
+  /**
+   * Counts the responses to scripts from this call on. Instead of forwarding the `nth` response, breaks the connection
+   * of the client. Redis has then run the script, but the client does not receive the result.
+   */
   cutReply(nth: number): void;
   /**
-   * Connects new clients to another port, like a failover behind a host name. Open connections stay connected to the
-   * old port.
+   * Forwards connections that are opened after this call to another port, like a host name that points to another
+   * master after a failover. Connections that are already open stay on the old port.
    */
   switchTo(port: number): void;
   close(): Promise<void>;
 }
 
-/**
- * Matches the first bytes of a connection that only subscribes. The proxy forwards the requests of such a connection
- * without delay.
- */
+/** Matches the requests of a connection that is only used to subscribe. The proxy never delays these requests. */
 const SUBSCRIBER = /^\*\d+\r\n\$\d+\r\n(?:client|subscribe)\r\n/i;
 
 export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise<RedisProxy> {

@@ -11,22 +11,22 @@ export interface TestSentinels {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   master(): Promise<TestRedis>;
-  /** Makes the Sentinels replace the healthy master. */
+  /** Makes the Sentinels replace the master, although the master is healthy. */
   failOver(): Promise<void>;
   killSentinels(): Promise<void>;
-  /** Waits until all Sentinels agree on the master, and until all running replicas are connected to it. */
+  /** Waits until all Sentinels agree on the master, and until all running replicas are connected to this master. */
   whole(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface SentinelOptions {
-  /** Time without an answer after which Sentinels replace the master, in milliseconds. Default 30,000. */
+  /** If the master does not answer for this time, in milliseconds, the Sentinels replace it. Default 30,000. */
   readonly downAfterMs?: number;
   readonly password?: string | undefined;
   readonly args?: readonly string[];
   /**
-   * Simulated network, which names the nodes and Sentinels `node 0`, `sentinel 0` and so on. Sentinels connect to each
-   * other directly. Default: only direct connections.
+   * A simulated network through which nodes, Sentinels and clients connect. Its names are `node 0`, `sentinel 0` and so
+   * on. Only connections between two Sentinels do not use the network. If undefined, all connections are direct.
    */
   readonly network?: Network | undefined;
 }
@@ -38,7 +38,7 @@ export async function startSentinels({
   network,
 }: SentinelOptions = {}): Promise<TestSentinels> {
   const nodes: TestRedis[] = [];
-  // Nodes by the port that clients connect to.
+  // The nodes. The key is the port that clients connect to.
   const known = new Map<number, TestRedis>();
   const sentinels: TestRedis[] = [];
   const sentinelPorts: number[] = [];
@@ -113,14 +113,14 @@ export async function startSentinels({
   };
 }
 
-/** Starts a Sentinel for the master at a port. @param settings additional lines of its configuration file */
+/** Starts a Sentinel for the master at a port. @param settings additional lines of the Sentinel's configuration file */
 export function startSentinel(
   masterPort: number,
   { downAfterMs = 30_000, password }: Pick<SentinelOptions, "downAfterMs" | "password"> = {},
   settings: readonly string[] = [],
 ): Promise<TestRedis> {
   return startIn((folder, port) => {
-    // Sentinel also writes its state into this file.
+    // Sentinel reads this file at the start, and later writes its state into it.
     const file = join(folder, "sentinel.conf");
     const lines = [
       `port ${port}`,
@@ -137,7 +137,10 @@ export function startSentinel(
   }, password);
 }
 
-/** Returns arguments with which a node connects from its own address, and announces its link. */
+/**
+ * Returns arguments of redis-server. With these arguments, a node opens connections from `address`, and announces the
+ * port of its link to the master and the Sentinels.
+ */
 function addressArgs(address: string, port: number): string[] {
   return [
     ...["--bind-source-addr", address],
@@ -146,7 +149,8 @@ function addressArgs(address: string, port: number): string[] {
 }
 
 /**
- * Returns settings with which a Sentinel connects from its own address. Other processes reach the Sentinel directly.
+ * Returns lines of a Sentinel's configuration. With these lines, the Sentinel opens connections from `address`, and
+ * announces 127.0.0.1 so that the other Sentinels connect to it directly.
  */
 function placeOf(address: string | undefined): string[] {
   if (address === undefined) return [];

@@ -6,17 +6,19 @@ import { type RunningProcess, startProcess } from "@user-group-service/testing/p
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 
-/** A process of redis-server, as a Redis node or a Sentinel. */
+/** A process of redis-server. It runs as a Redis node or as a Sentinel. */
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
   readonly folder: string;
   isRunning(): boolean;
-  /** Kills the process. Its port stays reserved for `restart`. */
+  /** Kills the process. Its port stays reserved, so that `restart` can use the same port. */
   kill(): Promise<void>;
-  /** Starts the process again after `kill`, with the same port and folder, and with additional arguments. */
+  /**
+   * Starts the process again after `kill`, with the same port, folder and arguments. `more` are additional arguments.
+   */
   restart(more?: readonly string[]): Promise<void>;
-  /** Suspends the process, so that it keeps its connections open but does not respond. */
+  /** Suspends the process until `thaw`. The process keeps its connections open, but does not respond. */
   freeze(): void;
   thaw(): void;
   stop(): Promise<void>;
@@ -28,7 +30,8 @@ export function findRedisServer(): string | undefined {
 
 /** Starts a Redis node on a free port of 127.0.0.1, and waits until it responds. */
 export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
-  // A connection may already use the default bus port, which is the port plus 10,000.
+  // The default bus port is the port plus 10,000. A connection of another process may already use this port, so a free
+  // port is chosen.
   const bus = args.includes("--cluster-enabled") ? ["--cluster-port", String(await freePort())] : [];
   return startIn((folder, port) => [
     ...["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"],
@@ -82,7 +85,11 @@ export async function startIn(
   };
 }
 
-/** Sends one command to a Redis or Sentinel on a new connection. @throws if no answer arrives, or if Redis returns an error */
+/**
+ * Sends one command to a Redis or Sentinel on a new connection.
+ *
+ * @throws if no answer arrives in time, or if the answer is an error
+ */
 export async function ask(
   { port, password }: { readonly port: number; readonly password?: string | undefined },
   command: string,
@@ -91,7 +98,8 @@ export async function ask(
   const redis = new Redis(port, "127.0.0.1", {
     lazyConnect: true,
     retryStrategy: () => null,
-    // Without a server, the port refuses the connection at once. So the timeout only matters for a busy server.
+    // If no server listens on the port, the connection is refused at once. So the timeout only matters if the server is
+    // busy.
     connectTimeout: 5000,
     commandTimeout: 5000,
     enableReadyCheck: false,

@@ -24,9 +24,9 @@ export interface ServerProcess extends RunningProcess {
 }
 
 export interface ServerEnvironments {
-  /** API tokens of the environments `NAME/Customer`, `NAME/Testing`, and `NAME` without a tag. */
+  /** API tokens of three environments: `NAME/Customer`, `NAME/Testing`, and `NAME`, which has no tag. */
   readonly tokens: { readonly customer: string; readonly testing: string; readonly untagged: string };
-  /** The random NAME of these environments. */
+  /** The random NAME of the three environments. */
   readonly environment: string;
 }
 
@@ -36,15 +36,24 @@ export interface TestServer extends ServerProcess, ServerEnvironments {
 
 export interface ServerOptions {
   readonly runtime?: Runtime;
-  /** Path of another release's bundle, for Node. Default: the current build. */
+  /**
+   * Path of the bundle that Node runs, such as that of an earlier release. Default: the current build. If `runtime` is
+   * `deno`, this option has no effect.
+   */
   readonly main?: string;
   /** If undefined, the server uses the embedded store. */
   readonly redisUrl?: string | undefined;
   readonly tls?: Certificates | undefined;
-  /** A server on the same Redis whose environments and tokens this server also uses. */
+  /**
+   * A server on the same Redis. If this option is set, the new server uses the environments and API tokens of that
+   * server. Otherwise, it gets new ones.
+   */
   readonly like?: ServerEnvironments;
   readonly env?: { readonly [name: string]: string };
-  /** Additional permissions for Deno, such as `--allow-read=/path`. Default: the permissions that `WORKERS` needs. */
+  /**
+   * Additional command-line options of Deno, such as `--allow-read=/path`. Default: if `env` contains WORKERS, the
+   * permission to start the worker processes.
+   */
   readonly denoFlags?: readonly string[];
 }
 
@@ -69,13 +78,14 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   return { ...server, url, tokens, environment };
 }
 
-/** Starts a server without the default API tokens, and does not wait until it is ready. */
+/** Starts a server, and does not wait until it is ready. The server has only the API tokens in `env`. */
 export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOptions): ServerProcess {
   const server = startProcess(commandOf({ ...options, tls, env }), {
     env: {
       NO_COLOR: "1",
       PORT: "0",
-      // All tests call from the same address, and many of their calls must fail.
+      // The tests make many calls that fail authentication, all from the same address. The service would limit these
+      // calls.
       AUTH_FAILURE_LIMIT: "off",
       ...(redisUrl !== undefined && { REDIS_URL: redisUrl, TOKEN_KEYS }),
       ...(tls && { TLS_CERT_FILE: tls.server.certFile, TLS_KEY_FILE: tls.server.keyFile }),
@@ -85,7 +95,10 @@ export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOpt
   return { ...server, log: linesOf(server.output) };
 }
 
-/** Returns a function that parses the lines of a log, each line only once. */
+/**
+ * Returns a function that returns all complete lines of a log so far. It parses a line only once, even if it is called
+ * several times. Lines that are not JSON are left out.
+ */
 export function linesOf(output: () => string): () => LogLine[] {
   const lines: LogLine[] = [];
   let parsed = 0;

@@ -71,7 +71,8 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
       by = BY,
     ) {
       const given = typeof how === "string" ? { mode: how } : how;
-      // The default is later than the times of earlier changes, which may be some milliseconds ahead of the clock.
+      // The time of a change can be some milliseconds ahead of the clock. The default snapshot time must be later than
+      // all changes that the test has made, so it is one second ahead.
       const byDefault = { mode: "create-only", snapshotTime: Date.now() + 1000, replaceNewerTokens: false, graceMs: 0 };
       return admin.import(environment, groups, { ...byDefault, ...given } as ImportOptions, by);
     },

@@ -6,7 +6,8 @@ import { type ServerOptions, startServer, type TestServer } from "./server.ts";
 /** Options of a service that a test attacks or fuzzes. */
 export interface ServiceOptions extends Pick<ServerOptions, "env" | "like" | "redisUrl"> {
   /**
-   * Whether `startService` starts a Redis for the service. If false, the service uses `redisUrl` or the embedded store.
+   * If true, `startService` starts a Redis for the service. If false, the service uses `redisUrl`. If `redisUrl` is
+   * undefined as well, the service uses the embedded store.
    */
   readonly needsRedis?: boolean;
 }
@@ -30,7 +31,7 @@ export const startService: StartSubject<ServiceOptions, Service> = async ({ runt
     ...rest,
     runtime,
     tls: tls ? certificates : undefined,
-    // An empty value selects the default of AUTH_FAILURE_LIMIT, which test/support/server.ts turns off.
+    // test/support/server.ts turns AUTH_FAILURE_LIMIT off. The empty value restores the default limit of the service.
     env: { AUTH_FAILURE_LIMIT: "", ...collector, ...env },
     ...(denoFlags && { denoFlags }),
   });

@@ -93,7 +93,7 @@ async function observed<T>(headers: CallHeaders, call: (options: CallOptions) =>
   }
 }
 
-/** Converts a ConnectError to a CallFailure. @param status HTTP status of a REST call */
+/** Converts a ConnectError to a CallFailure. @param status HTTP status, if the call was made by a REST client */
 export function callFailureOf(error: ConnectError, status?: number): CallFailure {
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
   const info = error.findDetails(ErrorInfoSchema)[0];

@@ -4,8 +4,8 @@ import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
 /**
- * Opens a Connect transport on grpc-js, without support for client streams. A Connect client with this transport has
- * the network behaviour of grpc-js.
+ * Opens a transport for Connect clients that sends the calls with grpc-js. The behaviour on the network is that of
+ * grpc-js, not that of connect-node. The transport does not support client streams.
  */
 export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {
   // 2 means gzip (https://github.com/grpc/grpc/blob/master/doc/compression.md).
@@ -66,7 +66,10 @@ function metadataOf(header: HeadersInit | undefined): Metadata {
   return metadata;
 }
 
-/** Converts a grpc-js error to the ConnectError that Connect would create from the same gRPC trailers. */
+/**
+ * Converts an error of grpc-js to a ConnectError. The result is the same error that connect-node creates if it receives
+ * the same gRPC trailers.
+ */
 function connectError({ code, details, metadata }: ServiceError, header: Headers): ConnectError {
   const trailer = new Headers(header);
   copy(metadata, trailer);

@@ -24,7 +24,10 @@ type Exchange = (
 
 const MASKABLE = ["name", "mapping", "properties"] as const;
 
-/** Creates a REST client with `node:http`. GETs have a body or, with `queryOnGet`, a query string. */
+/**
+ * Creates a REST client that uses `node:http`. If `queryOnGet` is true, the client sends the fields of a GET in the
+ * query string. Otherwise, it sends them in the body.
+ */
 export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false } = {}): ServiceClient {
   const agent = new Agent({ keepAlive: true });
   const exchange: Exchange = async (method, target, headers, given) => {
@@ -47,7 +50,10 @@ export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false }
   return restClient(exchange, { queryOnGet, close: () => agent.destroy() });
 }
 
-/** Creates a REST client with `fetch`, which sends the fields of a GET in the query string. */
+/**
+ * Creates a REST client that uses `fetch`. The client sends the fields of a GET in the query string, because `fetch`
+ * cannot send a body with a GET.
+ */
 export function fetchClient(url: string): ServiceClient {
   const exchange: Exchange = async (method, target, headers, body) => {
     const response = await fetch(new URL(target, url), {
@@ -108,7 +114,10 @@ function bodyOf({ userGroupId, name, mapping, properties }: GroupInput): JsonObj
   return present({ user_group_id: userGroupId, name, mapping: mapping && { ...mapping }, properties });
 }
 
-/** Converts an update mask to REST: the body contains only the masked fields, and null clears a field. */
+/**
+ * Returns the REST body of an update. REST has no update mask, so the body contains only the fields in the mask. If a
+ * field in the mask has no value, its value in the body is null, which clears the field.
+ */
 function masked(input: GroupInput, updateMask: string | undefined): JsonObject {
   const fields = bodyOf(input);
   if (updateMask === undefined) return fields;

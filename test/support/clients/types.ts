@@ -25,7 +25,7 @@ export interface RotateInput {
   readonly requestId?: string;
 }
 
-/** A group in a response. Fields that the protocol does not report are undefined. */
+/** A group in a response. A field is undefined if the response format of the protocol does not contain the field. */
 export interface GroupResult {
   readonly teamId: number;
   readonly token: string;
@@ -49,7 +49,10 @@ export interface ViewerResult {
   readonly mapping: Readonly<Record<string, string>>;
   readonly properties: JsonObject | null;
   readonly tag: "Customer" | "Testing" | null;
-  /** Expiry time of the presented token, in milliseconds since 1970. Undefined for the current token of the group. */
+  /**
+   * Expiry time of the presented token, in milliseconds since 1970. Undefined if the token is the current token of the
+   * group, because this token does not expire.
+   */
   readonly expireTime: number | undefined;
 }
 
@@ -72,9 +75,9 @@ export interface ServiceClient {
   close(): void;
 }
 
-/** Fields of a failed call that have the same values in all protocols. */
+/** The fields of an error whose values must be the same in every protocol. */
 export interface FailureFields {
-  /** Name of the code in Connect, such as `not_found`. */
+  /** Error code, by its name in the Connect protocol, such as `not_found`. */
   readonly code: string;
   readonly reason: string;
   readonly violations: readonly { readonly field: string; readonly description: string }[];
@@ -86,9 +89,12 @@ export class CallFailure extends Error {
   readonly requestId: string | undefined;
   /** HTTP status. Only for REST. */
   readonly status: number | undefined;
-  /** Value of `WWW-Authenticate`, if the protocol exposes it. */
+  /** Value of the header `WWW-Authenticate`. Undefined if the response does not contain this header. */
   readonly challenge: string | undefined;
-  /** Outcome of a change that the store did not acknowledge: `not_made` or `unknown`. */
+  /**
+   * If the store did not acknowledge a change: `not_made` if the change was certainly not made, `unknown` if it may
+   * have been made. Undefined for other errors.
+   */
   readonly outcome: string | undefined;
 
   constructor(fields: FailureFields, rest: Pick<CallFailure, "requestId" | "challenge" | "outcome" | "status">) {
@@ -101,7 +107,11 @@ export class CallFailure extends Error {
   }
 }
 
-/** Returns the failure of a call. @throws if the call succeeds or rejects with another error */
+/**
+ * Returns the failure of a call.
+ *
+ * @throws if the call succeeds, or if it rejects with an error that is not a `CallFailure`
+ */
 export async function failureOf(call: Promise<unknown>): Promise<CallFailure> {
   try {
     await call;
