@@ -32,8 +32,8 @@ export function openAdminTransport(url: string, { isGrpcJs = false, ...options }
 }
 
 /**
- * Returns a function that creates an AdminService client with a token. All these clients share one transport, which is
- * closed after the suite.
+ * Returns a function that creates an AdminService client. The client sends a given API token, or ADMIN_TOKEN by
+ * default. All these clients share one transport, which is closed after the suite.
  */
 export function suiteAdmins(server: { readonly url: string }, options: Omit<AdminClientOptions, "name">) {
   const opened = forSuite(

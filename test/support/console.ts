@@ -38,7 +38,7 @@ export interface TestConsole {
   enter(label: string, text: string): Promise<void>;
   /** Moves the focus to a list box, and selects the first option that begins with `text`. */
   choose(label: string, text: string): Promise<void>;
-  /** Moves the focus to a button or link, and presses Enter. For a link, waits until the linked page is shown. */
+  /** Moves the focus to a button or link, and presses Enter. If it is a link, waits until the linked page is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
   says(text: string): Promise<void>;
   alerts(text: string): Promise<void>;

@@ -8,7 +8,7 @@ import { newRedis, newServer } from "./opened.ts";
 /**
  * Tests a client program that follows events. The program must print `event TYPE GROUP` for each event, and `cursor`
  * for a response that contains no event. If the service is killed and restarted, the program must continue, and print
- * each event only once. If its API token is revoked, the program must print `error REASON`.
+ * each event only once. If the API token of the program is revoked, the program must print `error REASON`.
  */
 export async function followsEvents(start: (url: string, token: string) => RunningProcess): Promise<void> {
   const redis = await newRedis();

@@ -11,7 +11,7 @@ declare module "vitest" {
   interface ProvidedContext {
     /** URL of the Redis that all tests share. Undefined if redis-server is not installed. */
     redisUrl: string | undefined;
-    /** Path of the executable. Undefined if Chromium is not installed. */
+    /** Path of the executable of Chromium. Undefined if Chromium is not installed. */
     chromiumPath: string | undefined;
   }
 }

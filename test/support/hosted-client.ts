@@ -1,16 +1,16 @@
-/** A group as in the older documents of the hosted service. */
+/** A group in a response, as in the older documentation of the hosted service. */
 interface HostedUserGroup {
   readonly team_id: number;
   readonly token: string;
 }
 
-/** A response of the hosted service. Each response contains only the fields of its call. */
+/** A response of the hosted service. It contains only some of these fields, depending on the call. */
 interface Answer {
   readonly success: number;
   readonly new_customer?: boolean;
   readonly new_user_group?: boolean;
   readonly user_group: HostedUserGroup;
-  /** A group as in the newer documents. */
+  /** A group in a response, as in the newer documentation. */
   readonly customer: { readonly token: string };
   readonly jwt: string;
 }
@@ -39,10 +39,16 @@ const CALLS = {
   generateJwt: ["POST", "generate_jwt"],
 } as const;
 
-/** A client of the hosted service, based only on the service's public documents (https://docs.explo.co/api-reference). */
+/**
+ * A client of the hosted service. Its calls were written only from the public documentation
+ * (https://docs.explo.co/api-reference).
+ */
 export type HostedClient = { readonly [call in keyof typeof CALLS]: (body: object) => Promise<Answer> };
 
-/** @param slash end of each path, because the documents contain paths with and without a final "/" */
+/**
+ * @param slash is appended to each path. It can be empty, because some paths in the documentation end with "/" and some
+ * do not
+ */
 export function hostedClient(baseUrl: string, token: string, slash = "/"): HostedClient {
   const calls = Object.entries(CALLS).map(([call, [method, path]]) => {
     const send = async (body: object): Promise<Answer> => {

@@ -22,10 +22,10 @@ const MAIN_STORE = redisUrl === undefined ? "embedded store" : "real Redis";
 
 /**
  * Returns whether this run tests a client on a store. The main store is Redis, or the embedded store if Redis is not
- * installed. `npm test` tests the first client of each protocol on the main store. `npm run test:all` tests the
- * remaining clients on the main store, and the first client of each protocol on the store that is not the main store.
- * If the environment variable FULL_MATRIX is 1, it tests all clients on both stores. This is not the default, because
- * stores and protocols are independent of each other.
+ * installed. `npm test` tests the first client of each protocol on the main store. `npm run test:all` tests all clients
+ * on the main store, but only the first client of each protocol on the other store. If the environment variable
+ * FULL_MATRIX is 1, it tests all clients on both stores. This is not the default, because stores and protocols are
+ * independent of each other.
  */
 function isInRun(client: Client, clients: readonly Client[], store: (typeof STORES)[number]): boolean {
   const isFirst = clients.find(({ protocol }) => protocol === client.protocol) === client;

@@ -5,7 +5,10 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { ask, type TestRedis } from "./redis.ts";
 
 export interface Monitor {
-  /** Returns the commands since the previous call of this function, as text. Includes the commands of scripts. */
+  /**
+   * Returns the commands that Redis has run since the previous call of this function, as text. Commands that scripts
+   * have run are included.
+   */
   commands(): Promise<string[]>;
   close(): void;
 }
@@ -13,8 +16,8 @@ export interface Monitor {
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
 /**
- * Runs MONITOR on a Redis. Uses a socket, because ioredis fails if the packet of the first reply also contains a
- * monitored command.
+ * Runs MONITOR on a Redis. Uses a socket instead of ioredis: if the first reply and a monitored command arrive in the
+ * same packet, ioredis fails.
  */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");
@@ -36,7 +39,8 @@ export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Mo
   await waitFor("MONITOR has begun", () => isWatching);
   return {
     commands: async () => {
-      // Redis reports commands in order. When the mark arrives, all earlier commands have arrived.
+      // Redis reports commands in the order in which it runs them. So when the PING with the mark is reported, all
+      // commands before the PING have been reported.
       const mark = randomUUID();
       await ask({ port }, "PING", mark);
       const isMark = (command: string) => command.endsWith(mark);

@@ -3,7 +3,10 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { newListener } from "@user-group-service/testing/opened";
 
-/** Starts an npm registry with a single package, which has no dependencies. Stops the registry after the test. */
+/**
+ * Starts an npm registry that contains only one package. The package must have no dependencies, because the registry
+ * does not have them. Stops the registry after the test.
+ */
 export async function newNpmRegistry(
   tarball: string,
   manifest: { readonly name: string; readonly version: string },

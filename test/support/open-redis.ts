@@ -5,8 +5,8 @@ import { openRedis as open, type OpenOptions as StoreOptions } from "../../src/s
 
 export interface OpenOptions extends StoreOptions {
   /**
-   * Timeout in milliseconds. Default 10,000. After half of the timeout, connections to only some shards of a Cluster
-   * suffice.
+   * Timeout in milliseconds. Default 10,000. For half of this time, `openRedis` waits for connections to all shards of
+   * a Cluster. After that, connections to some of the shards suffice.
    */
   readonly connectMs?: number;
 }
@@ -14,7 +14,7 @@ export interface OpenOptions extends StoreOptions {
 /**
  * Connects to Redis, and waits until the connection can be used.
  *
- * @throws StoreUnavailable with the last error after the timeout
+ * @throws StoreUnavailable if the connection cannot be used after the timeout. Contains the last error
  * @throws StoreMisconfigured
  */
 export async function openRedis(url: string, { connectMs = 10_000, ...options }: OpenOptions): Promise<StoreClient> {

@@ -16,9 +16,9 @@ const GO = join(ROOT, "packages/client-go");
 export type Language = "curl" | "TypeScript" | "Python" | "Go";
 
 /**
- * Runs a program with this repository's client for the program's language.
+ * Runs a program. The program can import the client for its language, which is the client in this repository.
  *
- * @returns the standard output, or undefined if a tool is missing
+ * @returns the standard output of the program. Undefined if a tool that the language needs is missing
  * @throws if the program fails, or if a tool is missing and the environment variable CI is "true"
  */
 export async function outputOf(language: Language, text: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
@@ -47,7 +47,7 @@ export async function outputOf(language: Language, text: string, env: NodeJS.Pro
     }
     const go = orLeaveOut("go", "the programs in Go are");
     if (go === undefined) return undefined;
-    // The name of the module in a release can differ from its name in the repository.
+    // The program imports the module by its name in a release. In the repository, the module can have a different name.
     const [, module = ""] = /^module (.+)$/m.exec(readFileSync(join(GO, "go.mod"), "utf8")) ?? [];
     return await run(go, ["run", write("program.go", text.replaceAll(names.goModule, module))], { cwd: GO });
   } finally {

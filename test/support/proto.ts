@@ -8,7 +8,7 @@ import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 
 const BUF = fileURLToPath(new URL("../../node_modules/.bin/buf", import.meta.url));
 
-/** Compiles the text of a proto file, which may import the well-known types. */
+/** Compiles the text of a proto file. The file can import only the well-known types. */
 export function compileProto(text: string): FileRegistry {
   const folder = mkdtempSync(join(tmpdir(), "proto-"));
   try {

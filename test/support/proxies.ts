@@ -5,7 +5,10 @@ import { newFolder, newProcess } from "@user-group-service/testing/opened";
 import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 
-/** Converts a port in the proxy's configuration file in `deploy/` to the URL of the running proxy. */
+/**
+ * Receives a port of the configuration file in `deploy/`. Returns the URL at which the running proxy listens instead of
+ * this port.
+ */
 export type Listening = (port: number) => string;
 
 export async function newNginx(program: string, ...urls: readonly string[]): Promise<Listening> {
@@ -15,7 +18,7 @@ export async function newNginx(program: string, ...urls: readonly string[]): Pro
     .map((name) => `${name}_temp_path ${folder}/${name};`)
     .join("\n");
   const file = join(folder, "nginx.conf");
-  // If root started nginx, its workers would run as a user who cannot write to the folder.
+  // If root starts nginx, the workers of nginx run as another user by default. This user could not write to the folder.
   const user = process.getuid?.() === 0 ? "user root;" : "";
   writeFileSync(
     file,
@@ -56,7 +59,10 @@ export async function waitUntilListening(url: string): Promise<void> {
   });
 }
 
-/** Reads a configuration from `deploy/`. Connects the proxy to `urls`, and lets the proxy listen on free ports. */
+/**
+ * Reads a configuration from `deploy/`, and replaces its ports. The ports of the service become those of `urls`. The
+ * ports on which the proxy listens become free ports.
+ */
 async function settings(path: string, urls: readonly string[]) {
   const ports = new Map(["8080", "8090"].map((port, i) => [port, new URL(urls[i % urls.length] ?? "").port]));
   let text = readFileSync(join(ROOT, "deploy", path), "utf8");

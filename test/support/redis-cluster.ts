@@ -42,8 +42,8 @@ export interface ClusterOptions {
   readonly nodeTimeoutMs?: number;
   readonly argsOf?: (node: number) => readonly string[];
   /**
-   * A simulated network through which nodes and clients connect. Its names of the nodes are `node 0`, `node 1` and so
-   * on. If undefined, nodes and clients connect directly.
+   * A simulated network through which nodes and clients connect. In the network, the names of the nodes are `node 0`,
+   * `node 1` and so on. If undefined, nodes and clients connect directly.
    */
   readonly network?: Network | undefined;
 }
@@ -188,7 +188,7 @@ async function beginMove(slot: number, from: TestRedis, to: TestRedis, nodes: re
   const finish = async () => {
     while ((await keys()) > 0);
     const ids = (await firstAnswer([from], (node) => ask(node, "CLUSTER", "NODES"))) as string;
-    // The new master must be the first node that is told that the slot now belongs to it.
+    // The new assignment of the slot must reach the new master before it reaches another node.
     const others = nodes.filter((node) => node !== to && node !== from && node.isRunning() && isMaster(ids, node));
     for (const node of [to, from, ...others]) await ask(node, "CLUSTER", "SETSLOT", String(slot), "NODE", toId);
   };

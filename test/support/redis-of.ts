@@ -2,7 +2,10 @@ import { type StoreClient, send } from "../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/connection/script.ts";
 
-/** Returns the store client's connection to Redis, or to one master of a Cluster, for tests that read stored data. */
+/**
+ * Returns the connection of a store client to Redis, so that a test can read stored data. If Redis is a Cluster,
+ * returns the connection to one of its masters.
+ */
 export function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
   if (!node) throw new Error("no node is connected");
@@ -10,8 +13,9 @@ export function redisOf({ nodes }: StoreClient): ScriptedRedis {
 }
 
 /**
- * Returns a function that runs scripts with a deadline. @param deadline by the clock of Redis, in milliseconds since
- * 1970
+ * Returns a function that runs a script with a deadline.
+ *
+ * @param deadline the deadline of each script, as a time of the clock of Redis in milliseconds since 1970
  */
 export function sendBy(redis: ScriptedRedis, deadline: number) {
   return <Key extends string, Arg extends string>(

@@ -25,8 +25,9 @@ export interface SentinelOptions {
   readonly password?: string | undefined;
   readonly args?: readonly string[];
   /**
-   * A simulated network through which nodes, Sentinels and clients connect. Its names are `node 0`, `sentinel 0` and so
-   * on. Only connections between two Sentinels do not use the network. If undefined, all connections are direct.
+   * A simulated network through which nodes, Sentinels and clients connect. In the network, their names are `node 0`,
+   * `sentinel 0` and so on. Only connections between two Sentinels do not use the network. If undefined, all
+   * connections are direct.
    */
   readonly network?: Network | undefined;
 }

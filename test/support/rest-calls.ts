@@ -7,7 +7,7 @@ import type { TestServer } from "./server.ts";
 export type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
 
 export function restCalls(server: TestServer) {
-  /** Makes a call. Sends a string unchanged, and any other body as JSON. */
+  /** Makes a REST call. If `body` is a string, it is sent unchanged. If `body` is an object, it is sent as JSON. */
   async function call(
     method: string,
     body: JsonObject | string | undefined,

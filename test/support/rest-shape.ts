@@ -1,7 +1,10 @@
 import type { HttpAnswer } from "@user-group-service/testing/http";
 import { expect } from "vitest";
 
-/** Matches texts that errors must not contain, because they come from libraries, runtimes and files. */
+/**
+ * Matches texts of libraries and runtimes, and names of source files. Errors that the service returns must not contain
+ * such texts.
+ */
 const LIBRARY_TEXT =
   /\bat [\w.<>]+ \(|\bnode:|\.[cm]?[jt]s\b|SyntaxError|TypeError|RangeError|URIError|ZlibError|zlib|Unexpected|JSON at|cannot decode|ioredis|ReplyError|ERR_|undefined/;
 

@@ -6,7 +6,7 @@ import type { TestServer } from "./server.ts";
 export const CALLS = 2000;
 const RESTARTS = 3;
 
-/** Timeout of a call, in milliseconds, which is longer than a restart on a busy machine. */
+/** Timeout of a call, in milliseconds. It is longer than a restart of the server takes on a busy machine. */
 export const TIMEOUT_MS = 60_000;
 
 export interface RestartedCalls {
@@ -16,7 +16,8 @@ export interface RestartedCalls {
 }
 
 /**
- * Restarts a server several times on the same port with graceful stops, while a client makes calls.
+ * Restarts a server several times on the same port, while a client makes calls. Each time, the server is stopped
+ * gracefully.
  *
  * @returns the errors of failed calls
  */

@@ -7,7 +7,10 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { presenting } from "./admin.ts";
 import type { TestServer } from "./server.ts";
 
-/** Creates gRPC clients of a server. By default, they send the API token of the Customer environment. */
+/**
+ * Creates gRPC clients of a server. The clients send `token` with each call. Default: the API token of the Customer
+ * environment.
+ */
 export function grpcClients({ url, tokens }: Pick<TestServer, "url" | "tokens">, token = tokens.customer) {
   const transport = presenting(createGrpcTransport({ baseUrl: url }), token);
   return { groups: createClient(UserGroupService, transport), viewers: createClient(ViewerService, transport) };

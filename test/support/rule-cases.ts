@@ -5,7 +5,7 @@ import {
   StringRulesSchema,
 } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 
-/** Rules of protovalidate: in protobuf JSON, or as a message if JSON cannot express them. */
+/** Rules of protovalidate, in protobuf JSON. If JSON cannot express the rules, they are a protobuf message. */
 export type Rules = JsonObject | FieldRules;
 
 /** Name of the case, declaration of the field `f`, and rules of the field. */
@@ -15,7 +15,10 @@ export const CEL = [{ id: "no", message: "no", expression: "false" }];
 
 export const MIN_LEN = { string: { minLen: 2 } };
 
-/** Fields that are checked without protovalidate if their value is empty or simple. */
+/**
+ * Fields that can be checked without protovalidate. If the value of such a field is empty or simple, protovalidate is
+ * not called.
+ */
 export const SOMETIMES_PLAIN: readonly RuleCase[] = [
   ["a field without rules", "string f = 1"],
   ["a string with length limits", "string f = 1", { string: { minLen: 1, maxLen: 2 } }],

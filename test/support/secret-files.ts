@@ -3,7 +3,10 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { newFolder } from "@user-group-service/testing/opened";
 
-/** Secrets in a folder, mounted as in Kubernetes: each file links into `..data`, which links to the current version. */
+/**
+ * A folder of secrets with the same links as a mounted Secret of Kubernetes. Each file is a link to a file in `..data`.
+ * `..data` is a link to the folder of the current version.
+ */
 export interface MountedSecrets {
   readonly folder: string;
   pathOf(name: string): string;

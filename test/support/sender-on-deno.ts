@@ -3,12 +3,16 @@ import { type Network, parseNetwork } from "../../src/domain/client-address.ts";
 import { Sender } from "../../src/webhooks/sender.ts";
 
 /*
- * A program for Deno that sends messages to webhooks. The argument contains the options as JSON. For each line of
- * standard input, the program sends the message in this line, and prints a line with the result.
+ * A program for Deno that sends messages to webhooks. The argument of the program contains the options as JSON. Each
+ * line of standard input contains a message as JSON. The program sends the message, and prints a line with the result
+ * as JSON.
  */
 
 export interface RemoteSenderOptions {
-  /** Addresses that successive name look-ups return. The last element repeats. */
+  /**
+   * The addresses that each name look-up returns. The first look-up returns the first element, and so on. After the
+   * last element, all look-ups return the last element.
+   */
   readonly lookups: readonly (readonly string[])[];
   /** Networks that are allowed although they are not public. */
   readonly allowed: readonly string[];

@@ -46,7 +46,7 @@ export interface ServerOptions {
   readonly tls?: Certificates | undefined;
   /**
    * A server on the same Redis. If this option is set, the new server uses the environments and API tokens of that
-   * server. Otherwise, it gets new ones.
+   * server. Otherwise, the new server gets new environments and API tokens.
    */
   readonly like?: ServerEnvironments;
   readonly env?: { readonly [name: string]: string };

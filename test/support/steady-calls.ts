@@ -11,21 +11,30 @@ interface Target {
   readonly token: string;
 }
 
-/** Number of loops per client. Each loop has one call in flight, so a connection can have several calls in flight. */
+/**
+ * Number of loops per client. Each loop makes one call at a time. If the client uses HTTP/2, its loops share a
+ * connection. Several calls can then be in flight on this connection.
+ */
 const LOOPS = 8;
 
-/** Maximum pause of a loop between two calls, in milliseconds. Between calls, connections are idle for short times. */
+/**
+ * Maximum pause of a loop between two calls, in milliseconds. Because of the pauses, connections are sometimes idle for
+ * a short time.
+ */
 const LONGEST_PAUSE_MS = 8;
 
-/** Calls that read and change groups repeatedly, without retries. */
+/** Calls that read and change groups repeatedly. If a call fails, it is counted, and is not repeated. */
 export interface SteadyCalls {
   answered(): number;
-  /** Number of failed calls so far, by their error. */
+  /** Number of failed calls so far. The key is the message of the error. */
   readonly faults: { readonly [fault: string]: number };
   end(): Promise<void>;
 }
 
-/** Number of clients so far. The ids of each client's groups contain its number, so they are unique. */
+/**
+ * Number of clients so far. Each client uses its number in the ids of its groups, so that no two clients use the same
+ * group.
+ */
 let clients = 0;
 
 function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, token: string): SteadyCalls {
@@ -67,8 +76,8 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
 }
 
 /**
- * Repeats a call that Node's HTTP/2 client refused because the server had already announced the end of the connection.
- * docs/operations/upgrade.md recommends this retry.
+ * Repeats a call once if Node's HTTP/2 client has refused to send it. The client does this if the server has already
+ * announced the end of the connection. docs/operations/upgrade.md recommends this retry.
  */
 const repeatRefused: Interceptor = (next) => async (req) => {
   try {
@@ -85,7 +94,7 @@ function beginOver(transport: Transport, token: string): SteadyCalls {
   return beginCalls(clientOver({ transport, close: () => {} }), token);
 }
 
-/** Functions that start the calls of a client, by library and protocol. */
+/** Functions that start the calls of a client. The key is the library and the protocol of the client. */
 export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls } = {
   "grpc-js": ({ url, token }) => beginCalls(grpcJsClient(url), token),
   "connect-node, gRPC": ({ url, token }) => beginOver(createGrpcTransport({ baseUrl: url, ...repeating }), token),

@@ -37,13 +37,13 @@ import { webhookLayout } from "./layout/webhooks.ts";
 import { wrongTypeLayout } from "./layout/wrong-types.ts";
 
 /**
- * Defines the tests of a store's contract, and of its layout in Redis.
+ * Defines the tests of what a store must do, and of the layout of its data in Redis.
  *
  * @param name name of the store
  * @param open connects to an empty store that no other suite uses
- * @param options `isShared` is false for the embedded store. This store serves only one process, takes a millisecond
- * per script, and does not distinguish types of keys. `operator` returns a connection that reaches every node of a
- * Cluster
+ * @param options `isShared` is false for the embedded store. The embedded store serves only one process, takes a
+ * millisecond per script, and does not distinguish types of keys. So some tests are skipped. `operator` returns a
+ * connection that can reach the keys on every node of a Cluster
  */
 export function storeContract(
   name: string,

@@ -18,8 +18,8 @@ import { checkValue, recordedKeys } from "../../src/store/secret-keys/ring.ts";
 import { contents } from "./contract/context.ts";
 
 /*
- * Functions that create states which no call of the store creates, such as later times, lost data and large numbers.
- * The contract suite uses these functions, because the suite must not contain Redis keys.
+ * Functions that write states to Redis that no call of the store creates, such as times in the future, lost data and
+ * large numbers. The tests in `contract/` call these functions, because these tests must not contain Redis keys.
  */
 
 /** Returns the key of a group, and the prefix of all keys of its environment. */
@@ -47,7 +47,9 @@ export async function loseEvents(redis: ScriptedRedis, environment: Environment)
   for (const key of Object.keys(await contents(redis, environment))) if (isEvents(key)) await redis.del(key);
 }
 
-/** Returns the non-empty keys of an environment, except its record and its audit trail. */
+/**
+ * Returns the keys of an environment that are not empty. Leaves out the record and the audit trail of the environment.
+ */
 export async function leftovers(redis: ScriptedRedis, environment: Environment): Promise<readonly string[]> {
   const record = environmentKey(environment.number);
   const left = Object.entries(await contents(redis, environment));
@@ -61,7 +63,10 @@ function isEvents(key: string): boolean {
   return /:(?:events|updates):\d+$/.test(key);
 }
 
-/** Replaces the encrypted token of a group with a changed token of another group, so that the decryption fails. */
+/**
+ * Overwrites the encrypted token of the group `id`. The new value is the encrypted token of the group `other` with a
+ * changed first character, so it cannot be decrypted.
+ */
 export async function damageToken(redis: ScriptedRedis, { number }: Environment, id: string, other: string) {
   const token = (await redis.hget(groupKey(number, other), FIELD.token)) ?? "";
   await redis.hset(groupKey(number, id), FIELD.token, `A${token.slice(1)}`);
@@ -72,7 +77,7 @@ export async function loseRevocations(redis: ScriptedRedis, { number }: Environm
   await redis.del(revokedSessionsKey(number, teamId));
 }
 
-/** Returns the check values of the recorded encryption keys, by the id of the key. */
+/** Returns the check values of the recorded encryption keys. The key of the object is the id of the encryption key. */
 export async function recordedCheckValues(redis: ScriptedRedis): Promise<Readonly<Record<string, string>>> {
   const recorded = recordedKeys(await redis.hgetall(TOKEN_KEYS_KEY));
   return Object.fromEntries([...recorded].map(([id, key]) => [id, key.checkValue]));

@@ -8,8 +8,8 @@ export interface TerminalSession extends RunningProcess {
 }
 
 /**
- * Runs a command on a pseudo-terminal, with `script` of util-linux and only the given environment variables. Stops the
- * command after the test.
+ * Runs a command on a pseudo-terminal, which the program `script` of util-linux creates. The command receives the
+ * variables TERM, PATH and HOME, and those in `env`. Stops the command after the test.
  */
 export function newTerminal(command: string, { env, ...options }: ProcessOptions = {}): TerminalSession {
   const script = ["script", "-qefc", `stty cols 80 rows 24; exec ${command}`, "/dev/null"];

@@ -1,13 +1,19 @@
 import { type DescField, type DescMessage, type JsonValue, ScalarType } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 
-/** A position of a string in a message, with functions that create a message with a string at this position. */
+/**
+ * A place in a message that can contain a string. `json` and `binary` create a message that contains only a given
+ * string, at this place.
+ */
 export interface TextPosition {
-  /** For example, `user_groups[].mapping.VALUE`. */
+  /** Path of the position, such as `user_groups[].mapping.VALUE`. */
   readonly name: string;
-  /** Uses the field names of the proto files, which REST also accepts. */
+  /**
+   * Returns the message in protobuf JSON. The names of the fields are those of the proto files, because REST accepts
+   * these names as well.
+   */
   readonly json: (text: string) => JsonValue;
-  /** @param text the bytes of the string, which may be invalid UTF-8 */
+  /** Returns the encoded message. @param text the bytes of the string. They need not be valid UTF-8 */
   readonly binary: (text: Uint8Array) => Uint8Array;
 }
 
@@ -18,7 +24,7 @@ export function textPositions(desc: DescMessage): TextPosition[] {
   switch (desc.typeName) {
     case "google.protobuf.Struct":
       return STRUCT;
-    // In JSON, these messages are strings without user text.
+    // In JSON, these messages are strings, but the strings contain no text of users.
     case "google.protobuf.Duration":
     case "google.protobuf.Timestamp":
     case "google.protobuf.FieldMask":
@@ -47,7 +53,10 @@ function positionsIn(field: DescField): TextPosition[] {
   return isText ? [within(field, { name: "", json: (text) => text, binary: (text) => text })] : [];
 }
 
-/** Returns the position of a string within a field, as a position within the message that contains the field. */
+/**
+ * Converts a position. `inner` is relative to the value of the field, and the result is relative to the message that
+ * contains the field.
+ */
 function within(field: DescField, inner: TextPosition): TextPosition {
   const isList = field.fieldKind === "list";
   return {

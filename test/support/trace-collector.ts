@@ -41,9 +41,9 @@ export interface TraceCollector {
 }
 
 /**
- * @param answerOf returns the response to the nth request, from 1. Default: accepts all requests
- * @param port default: a free port
- * @param tls default: no TLS
+ * @param answerOf receives the number of a request, from 1, and returns the response. Default: accepts all requests
+ * @param port port of the collector. If 0, the collector chooses a free port
+ * @param tls certificate and key. If undefined, the collector does not use TLS
  */
 export async function openTraceCollector(
   answerOf: (request: number) => CollectorAnswer | Promise<CollectorAnswer> = () => ({ status: 200 }),
@@ -84,7 +84,7 @@ export async function openTraceCollector(
   };
 }
 
-/** Opens a collector whose response begins with `head`, and then continues with one byte every 100 ms. */
+/** Opens a collector that never finishes a response. It responds with `head`, followed by one byte every 100 ms. */
 export async function openTricklingCollector(head: string) {
   const open = new Set<Socket>();
   const server = createTcpServer((socket) => {
@@ -134,8 +134,8 @@ const bytesOf = (fields: Fields, number: number) => Buffer.from((fields.get(numb
 const textOf = (fields: Fields, number: number) => bytesOf(fields, number).toString();
 
 /**
- * Returns attributes as an object. Field 1 is the name. Field 2 is the value: a string in field 1, or an integer in
- * field 3.
+ * Returns the attributes in a field of a message as an object. In an attribute, field 1 is the name, and field 2 is the
+ * value. In the value, field 1 is a string, or field 3 is an integer.
  */
 function attributesOf(fields: Fields, number: number) {
   const pairs = messages(fields, number).map((attribute) => {

@@ -35,7 +35,7 @@ export function watch(admin: Admin, request: Request) {
     /** Settles when the stream ends. */
     ended,
     end: () => end.abort(),
-    /** Waits for the first response. The stream contains all changes after this response. */
+    /** Waits for the first response. If a change is made after this response, its event arrives on the stream. */
     isOpen: () =>
       waitFor("the stream responds", () => {
         if (failure) throw failure;

@@ -13,9 +13,9 @@ export interface ReceivedMessage {
 /** An endpoint that receives messages of webhooks. */
 export interface Receiver {
   url(path?: string): string;
-  /** Returns the messages to a path in the order of their arrival. */
+  /** Returns the messages that have arrived at a path, in the order in which they arrived. */
   at(path?: string): readonly ReceivedMessage[];
-  /** Returns the maximum number of requests that a path has had at the same time. */
+  /** Returns the maximum number of requests to a path that were in progress at the same time. */
   concurrency(path?: string): number;
 }
 
@@ -58,7 +58,10 @@ export function verify(secret: string, { body, headers }: ReceivedMessage): void
   new Webhook(secret).verify(body, headers);
 }
 
-/** Returns the event ids of messages in the order of their first arrival. Each id occurs once. */
+/**
+ * Returns the event ids of messages, in the order of their first arrival. If several messages have the same event id,
+ * the result contains the id only once.
+ */
 export function firstArrivals(messages: readonly ReceivedMessage[]): readonly string[] {
   return [...new Set(messages.map(({ data }) => String(data["event_id"])))];
 }

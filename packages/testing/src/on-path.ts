@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 
-/** Returns the path of a program on the PATH, or undefined if the program is missing. */
+/** Returns the path of a program. Undefined if the program is not on the PATH. */
 export function onPath(program: string): string | undefined {
   try {
     return execFileSync("sh", ["-c", `command -v ${program}`], { encoding: "utf8" }).trim();
@@ -10,7 +10,8 @@ export function onPath(program: string): string | undefined {
 }
 
 /**
- * Returns the path of a program that some tests need. If the program is missing, prints that these tests are skipped.
+ * Returns the path of a program that some tests need. If the program is missing, prints that these tests are skipped,
+ * and returns undefined.
  *
  * @param tests subject and verb of the message, such as "the tests in a browser are"
  * @throws if the program is missing and the environment variable CI is "true"

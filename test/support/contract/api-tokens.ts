@@ -37,7 +37,7 @@ function newListener() {
   };
 }
 
-/** @param feeds whether other workers receive revocations */
+/** @param feeds whether the store reports a revocation to the listeners of all workers */
 export function apiTokenContract({ client, redis }: ContractContext, { feeds }: { feeds: boolean }): void {
   const environments = () => testEnvironments(client(1));
   const store = (listener: Pick<RevocationListener, "revoked"> = newListener(), worker = 0) =>
@@ -51,7 +51,8 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   const listed = async (environment: Environment) =>
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   /**
-   * Sets the expiry time of a token to 300 ms from now. On a busy machine, the update may arrive later, and then fails.
+   * Sets the expiry time of a token to 300 ms from now. On a busy machine, the update may arrive more than 300 ms
+   * later. It then fails with ApiTokenNotFound, which this function ignores.
    */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
@@ -195,7 +196,8 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         await store().revoke(environment, last.apiToken.id);
         last = next;
       }
-      // The store keeps at most the last 100 issuers of a token, and all issuers that still exist.
+      // For each token, the store keeps the ids of the last 100 issuers, and of all issuers that still exist. `second`
+      // is an older issuer that was revoked, so the store no longer has its id. `top` still exists.
       await fails(store().revoke(environment, second, BY, { issued: true }), ApiTokenNotFound);
       expect(await store().revoke(environment, top.apiToken.id, BY, { issued: true })).toBe(2);
       expect(await isValid(last.token)).toBe(false);
@@ -272,7 +274,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const first = await store().list(environment, {}, { after: "", size: 4 });
       expect(first.items).toEqual(expected.slice(0, 4));
       expect(first.next).toBe(expected[3]?.id);
-      // The token before the next page may be deleted between two calls.
+      // `next` is the id of the last token on the page. This token may be revoked before the next page is read.
       await store().revoke(environment, first.next ?? "");
       expect(await store().list(environment, {}, { after: first.next ?? "", size: 3 })).toEqual({
         items: expected.slice(4),
@@ -337,12 +339,13 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         apiToken: { id: apiToken.id, expireTime: graceExpireTime },
       });
       expect(await store().find(refOf(second.token).ref)).toMatchObject({ isReplaced: false });
-      // If the response is lost, the caller can repeat the rotation, because the presented secret keeps its grace
-      // period.
+      // If the response to the first rotation is lost, the caller still has only the first secret. The caller can
+      // rotate the token again, because the first secret stays valid until the end of its grace period.
       const third = await rotate(700_000);
       for (const one of [token, second.token, third.token]) expect(await isValid(one)).toBe(true);
       expect((await store().find(refOf(token).ref))?.apiToken.expireTime).toBe(graceExpireTime);
-      // An update does not extend a grace period, and a later rotation can shorten it.
+      // An update of the token does not extend the grace period of an old secret. The next rotation can end this grace
+      // period early.
       await store().update(environment, apiToken.id, { expireTime: null, displayName: "new" });
       expect((await store().find(refOf(token).ref))?.apiToken).toMatchObject({
         displayName: "new",
@@ -430,7 +433,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const beforeStep = async () => {
         lengths.push((await listed(environment)).length);
         if (lengths.length === 1) return;
-        // The end of an unrelated revocation does not end this revocation.
+        // If another revocation ends in the meantime, this revocation must stay in progress.
         await fails(store().revoke(environment, newResourceId(), BY, { issued: true }), ApiTokenNotFound);
         for (const { id } of [apiToken, issued.apiToken, other.apiToken]) {
           await fails(create({ creator: id }, environment), ApiTokenChanged);
@@ -458,7 +461,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    // Only a store with subscriptions reports revocations to listeners.
+    // Listeners receive revocations through a subscription. The embedded store has no subscriptions.
     if (!feeds) return;
     it("are reported to every listener when they are revoked", async () => {
       const listener = newListener();

@@ -30,7 +30,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
   const trail = ({ worker = 0, audit = AUDIT } = {}) => redisAuditTrail(client(worker), audit);
   const list = async (environment: Environment, filter: AuditFilter = {}) =>
     (await trail({ worker: 1 }).list([listed(environment)], filter, FIRST)).items;
-  /** Returns the events of all pages. Each page has at most `size` events. */
+  /** Reads the audit trail in pages of at most `size` events, and returns the events of all pages. */
   const pages = async (environment: Environment, size: number, filter: AuditFilter = {}, between = async () => {}) => {
     const found: AuditEvent[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
@@ -256,8 +256,8 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       const reported = (await list(environment))
         .map(({ requestId }) => requestId)
         .filter((id) => id.startsWith("request "));
-      // If a concurrent revocation immediately follows a change, the call may fail although its change was made. This
-      // can happen to one call.
+      // If the token is revoked immediately after a change, the call that made the change may fail, although the change
+      // was made. This can happen to at most one call, because the token is revoked only once.
       for (const request of made) expect(reported).toContain(request);
       expect(new Set(reported).size).toBe(reported.length);
       expect(reported.length - made.length).toBeLessThanOrEqual(1);
@@ -325,7 +325,8 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
       expect(others).toHaveLength(22 * 8);
       expect(updates[0]?.changedFields).toEqual(["mapping"]);
       expect(updates.length).toBeGreaterThanOrEqual(200);
-      // Redis trims a stream only at every 64th entry, and by whole blocks.
+      // The stream is trimmed only if its length is a multiple of 64. Redis then removes only whole blocks of entries.
+      // So the stream can be longer than its limit.
       expect(updates.length).toBeLessThan(200 + 64 + 101);
       expect(dropped.reduce((sum, [, count]) => sum + count, 0)).toBe(801 - updates.length);
       expect(new Set(dropped.map(([name]) => name))).toEqual(new Set([environment.name]));
@@ -358,7 +359,7 @@ export function auditContract({ store, client, redis, withGroup }: ContractConte
 
     it("lists events in order after the store's clock was set back by days", async () => {
       const { environment } = await withGroup();
-      // The store's clock was days ahead at the last change, and was then set back.
+      // Simulates a clock that was three days ahead at the last change, and was set back after this change.
       const ahead = Date.now() + 3 * 86_400_000;
       await setLastVersion(redis(), environment, ahead * 1000);
       await store().update(environment, "a", { name: "1" });

@@ -15,7 +15,10 @@ import { environmentKey, environmentPrefix } from "../../../src/store/keys.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 
-/** Opens one or more connections to the same data. The calling suite closes the connections. */
+/**
+ * Opens one or more connections to the same data. Each connection stands for a worker. The suite that calls this
+ * function closes the connections.
+ */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
 
 export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).fill(1) }];
@@ -24,7 +27,10 @@ export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).
 export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
 export interface ContractContext {
-  /** Returns the store of a worker. The number `worker` selects the connection. */
+  /**
+   * Returns the store of a worker. `worker` is the number of the worker, and selects its connection. If there are fewer
+   * connections, several workers share one.
+   */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): ReturnType<typeof testUserGroups>;
   /** Creates an environment that contains the group `a`. */
   withGroup(given?: Partial<Environment>): Promise<{ environment: Environment; group: UserGroup }>;
@@ -32,18 +38,28 @@ export interface ContractContext {
   /** Returns all connections, for tests that read stored data. */
   clients(): readonly StoreClient[];
   client(worker?: number): StoreClient;
-  /** Returns a number of groups or calls: `count`, or less if the store is slow. */
+  /**
+   * Returns how many groups or calls a test should use. This is `count`, or a fifth of `count` if the store is slow.
+   */
   many(count: number): number;
-  /** Changes that replace the token of the group `a`: the name of each change, and a function that makes the change. */
+  /**
+   * Changes that replace the token of the group `a`. Each element has the name of a change, and a function that makes
+   * the change.
+   */
   readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
-  /** Returns a connection that reaches every node, for reads and writes of stored data. */
+  /** Returns a connection with which a test reads and writes stored data. It can reach the keys on every node. */
   redis(): ScriptedRedis;
 }
 
 export interface ContractOptions {
-  /** Returns a connection that reaches every node. Default: the connection of the first worker. */
+  /**
+   * Returns a connection that can reach the keys on every node of a Cluster. If undefined, tests use the connection of
+   * the first worker.
+   */
   readonly operator?: (() => ScriptedRedis) | undefined;
-  /** Whether each script takes about a millisecond. */
+  /**
+   * Whether a script takes about a millisecond, as in the embedded store. If true, tests use fewer groups and calls.
+   */
   readonly isSlow?: boolean;
 }
 
@@ -84,7 +100,7 @@ export function contractContext(
   };
 }
 
-/** Creates an environment without an audit event, by writing its record directly. */
+/** Creates an environment by writing only its record. No audit event is written, and the environment is not listed. */
 export async function newEnvironment(
   given: Partial<Environment> = {},
   redis: Pick<ScriptedRedis, "hset"> | undefined = current?.(),
@@ -110,7 +126,7 @@ export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}):
   return { ...groupFromMessage(providedId, { mapping: {} }), ...given };
 }
 
-/** Returns a group to import. The default token comes from another system. */
+/** Returns a group to import. By default, its token has the form of a token of another system. */
 export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
   return { ...newGroup(providedId), token: foreignToken(), ...given };
 }
@@ -127,18 +143,21 @@ export function byId(providedId: string, given: Partial<Rotation> = {}): Rotatio
   return { target: { by: "id", providedId }, ...rotation(given) };
 }
 
-/** Returns a rotation. By default, the caller has requested the grace period `graceMs`. */
+/**
+ * Returns a rotation. If `given` does not contain `requestedGraceMs`, its value is the given `graceMs`, as if the
+ * caller had requested this grace period.
+ */
 function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, requestedGraceMs: given.graceMs, requestId: undefined, ...given };
 }
 
-/** Returns the audit events of the last minute, the newest first. */
+/** Returns the audit events of an environment in the last minute. The newest event is the first element. */
 export async function eventsOf(client: StoreClient, environment: Environment): Promise<readonly AuditEvent[]> {
   const listed = { ...environment, createTime: Date.now() - 60_000, deleteTime: undefined };
   return (await redisAuditTrail(client, AUDIT).list([listed], {}, { after: "", size: 1000 })).items;
 }
 
-/** Returns all stored data of an environment by key. A stream has one element per event. */
+/** Returns all keys of an environment with their values. The value of a stream is a list with one element per event. */
 export async function contents(redis: ScriptedRedis, { number }: Environment): Promise<Record<string, unknown>> {
   const keys = await redis.keys(`${environmentPrefix(number)}*`);
   const entries = keys.sort().map(async (key) => {
@@ -153,8 +172,8 @@ export async function contents(redis: ScriptedRedis, { number }: Environment): P
 }
 
 /**
- * Returns a client that calls `duringScript` before each run of a script. If the function fails, the script does not
- * run.
+ * Returns a client that calls `duringScript` each time before it runs the script with the name `script`. If
+ * `duringScript` fails, the call fails, and the script does not run.
  */
 export function heldUpAt(client: StoreClient, script: string, duringScript: () => Promise<unknown>): StoreClient {
   const held =
@@ -168,7 +187,10 @@ export function heldUpAt(client: StoreClient, script: string, duringScript: () =
   return { run, ask, confirmMissing, change: held(client.change) } as unknown as StoreClient;
 }
 
-/** Returns a client whose calls of `script` fail before the script runs, as if the worker had exited. */
+/**
+ * Returns a client that fails instead of running the script with the name `script`. For the stored data, this is the
+ * same as if the worker had exited before the script.
+ */
 export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }
@@ -179,7 +201,11 @@ export async function fails(call: Promise<unknown>, error: ErrorClass): Promise<
   await expect(call).rejects.toBeInstanceOf(error);
 }
 
-/** Expects one call to succeed, and all other calls to fail with an `error`. @returns the result of the success */
+/**
+ * Expects that exactly one call succeeds, and that all other calls fail with an error of the class `error`.
+ *
+ * @returns the result of the call that succeeds
+ */
 export async function oneWins<T>(calls: readonly Promise<T>[], error: ErrorClass): Promise<T> {
   const settled = await Promise.allSettled(calls);
   for (const each of settled) if (each.status === "rejected") expect(each.reason).toBeInstanceOf(error);

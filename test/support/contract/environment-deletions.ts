@@ -99,7 +99,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       }
       expect(token).toMatch(/^ugk_/);
       for (let left = steps[0] ?? 0; left > 0; steps.push(left)) {
-        // Only the call that begins a deletion needs `force`.
+        // Only the call that begins the deletion must set `force`. The calls that continue the deletion need not.
         left = await environments({ worker: steps.length, maxGroups: 9 }).delete(environment, steps.length > 1);
       }
       expect(steps.length).toBeGreaterThan(3);
@@ -185,7 +185,8 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       const slow = heldUpAt(client(), REMOVE_MEMBER.name, async () => {
         await environments({ worker: 1 }).create(environment);
       });
-      // The deleting worker must not change anything after its last step, so the test makes ADD_MEMBER fail.
+      // REMOVE_MEMBER is the last step of a deletion. The worker that deletes must not write to the list after this
+      // step. The test makes ADD_MEMBER fail, so a write would make the deletion fail.
       expect(await testEnvironments(failingAt(slow, ADD_MEMBER.name)).delete(environment, true)).toBe(0);
       const again = await environments().find(environment);
       expect(again.number).not.toBe(environment.number);

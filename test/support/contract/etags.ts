@@ -32,7 +32,7 @@ export function etagContract({ store, admin, client, redis, withGroup }: Contrac
 
     it("differ and event ids increase, even if the store's clock is behind the last change", async () => {
       const { environment, group } = await withGroup();
-      // At the last change, the store's clock was an hour ahead. Then the clock was set back.
+      // Simulates a clock that was an hour ahead at the last change, and was set back after this change.
       const ahead = (Date.now() + 3_600_000) * 1000;
       await setLastVersion(redis(), environment, ahead);
       const first = await store().update(environment, "a", { name: "1" });

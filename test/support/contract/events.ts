@@ -26,7 +26,10 @@ const NOW = { since: Number.POSITIVE_INFINITY };
 export function eventsContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const read = (environment: Environment, start: EventStart, size = 1000, audit = AUDIT) =>
     redisAuditTrail(client(1), audit).readEvents(environment, start, size);
-  /** Reads all events after a position in pages of `size` events. */
+  /**
+   * Reads all events after a position, in pages of at most `size` events. Returns the events, and the position after
+   * the last event.
+   */
   const readAll = async (environment: Environment, start: EventStart, size: number, audit = AUDIT) => {
     const found: FeedEvent[] = [];
     for (let next = start; ; ) {
@@ -217,7 +220,8 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
         "the event is too old",
         async () => (await read(environment, BEGINNING, 10, audit)).events.length === 0,
       );
-      // No event has followed the position of the cursor, so the reader has missed no event.
+      // No event was written after the position of the cursor. So the reader has missed no event, although the cursor
+      // is older than the retention period.
       const quiet = (await read(environment, cursor, 10, audit)).next;
       expect(quiet.id).toBe(first.id);
       await update(environment, "x", audit);
@@ -229,7 +233,8 @@ export function eventsContract({ store, admin, client, redis, withGroup }: Contr
       const { environment } = await withGroup();
       const start = await end(environment);
       const ids: number[] = [];
-      // Each version is just before midnight, so the following updates are on two days.
+      // Sets the version of the last change to two microseconds before a midnight. So the first of the three updates is
+      // before midnight, and the other two are on the next day.
       for (const days of [1, 2, 5, 1500, 3000]) {
         await store().rotate(environment, byId("a"));
         const midnight = (Math.floor(Date.now() / DAY_MS) + days) * DAY_MS * 1000;

@@ -7,7 +7,10 @@ import { byId, type ContractContext, contents, fails, imported, newEnvironment, 
 
 const HOUR_MS = 3_600_000;
 
-/** Ids in the order of their UTF-8 bytes, which differs from the order of their UTF-16 units. */
+/**
+ * Ids in the order of their UTF-8 bytes. JavaScript would sort these ids in a different order, because it compares
+ * UTF-16 units.
+ */
 const ORDERED = [
   "A",
   "Z",

@@ -16,11 +16,14 @@ import {
 } from "./context.ts";
 import { reported } from "./imports.ts";
 
-/** Options of an import that may replace every token. */
+/** Options of an import that replaces a token even if the token is newer than the snapshot. */
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
 const HOUR_MS = 3_600_000;
 
-/** Tests tokens that an import sets. They come from another system, or from another environment of this service. */
+/**
+ * Tests the tokens of imported groups. An imported token was created by another system, or in another environment of
+ * this service.
+ */
 export function importedTokenContract({ store, admin, many }: ContractContext): void {
   const create = async (id = "a", given = imported(id, { name: "A" })) => {
     const environment = await newEnvironment();
@@ -97,7 +100,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       );
       expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(environment, token)).providedId).toBe("b");
-      // A later change of the token's former group does not revoke the token.
+      // The token no longer belongs to the group `a`. So changes of `a` do not revoke the token.
       await store().rotate(environment, byId("a"));
       await admin().delete(environment, "a");
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();

@@ -21,7 +21,10 @@ import {
 
 const DAY_MS = 86_400_000;
 
-/** Returns the outcome of each import. For a failed import, returns the name of its error. */
+/**
+ * Returns the outcome of the import of each group. If the import of a group has failed, returns the name of the error
+ * instead.
+ */
 export const reported = (outcomes: readonly ImportOutcome[]) =>
   outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
 
@@ -257,7 +260,8 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
           expect(reported(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
         }
         expect(await contents(redis(), environment)).toEqual(before);
-        // If other fields also differ, an upsert replaces these fields but not the token.
+        // If the imported group differs in other fields than the token, an upsert replaces these fields. It keeps the
+        // newer token.
         const renamed = items.map((group) => ({ ...group, name: "restored" }));
         expect(reported(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
         expect(reported(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual([
@@ -289,7 +293,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
       snapshotTime: now - ago * DAY_MS,
       groups: ["a", "b"].map((id) => imported(id, { name: `day ${i}` })),
     }));
-    // On the last day, the second group still has its token of the second day.
+    // In the snapshot of the last day, the group `b` has the same token as in the snapshot of the second day.
     const [first, second, third] = days as [(typeof days)[0], (typeof days)[0], (typeof days)[0]];
     third.groups[1] = { ...third.groups[1], token: second.groups[1]?.token } as ImportedUserGroup;
     const run = async ({ groups, snapshotTime }: (typeof days)[0]) =>
@@ -322,7 +326,8 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(reported(await admin().import(environment, [given], replace))).toEqual(["updated"]);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
     await fails(store().resolve(environment, own.token), TokenNotFound);
-    // The imported token now counts as new, so imports of older snapshots do not replace this token.
+    // The imported token has the creation time of the token that it has replaced. So imports of snapshots that are
+    // older than this time do not replace the imported token.
     for (const time of [snapshotTime, snapshotTime + 1000, own.tokenCreateTime - 1]) {
       const outcomes = await admin().import(environment, [imported("a")], { mode: UPSERT, snapshotTime: time });
       expect(reported(outcomes)).toEqual(["token-newer"]);
@@ -366,7 +371,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     await fails(store().resolve(environment, group.token), TokenNotFound);
     expect((await store().resolve(environment, first.token ?? "")).tokenExpireTime).toBeDefined();
     expect((await store().resolve(environment, second.token ?? "")).tokenExpireTime).toBeUndefined();
-    // An import with the same token does not change the grace period.
+    // If an import contains the current token of the group, the grace period of the old token does not change.
     await admin().import(environment, [{ ...second, name: "B" }], { mode: UPSERT });
     expect((await store().resolve(environment, first.token ?? "")).name).toBe("B");
     await admin().import(environment, [imported("a")], { mode: UPSERT });

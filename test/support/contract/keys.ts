@@ -14,7 +14,8 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect((await turned.getOrCreate(environment, newGroup("a"))).group).toEqual(group);
       const first = await turned.rotate(environment, byToken(group.token));
       const next = store({ ring: [NEXT] });
-      // A ring with only the new key decrypts all tokens that the new key encrypted.
+      // The ring of `next` contains only the new key. This key suffices, because `turned` has encrypted the token with
+      // the new key.
       expect((await next.getOrCreate(environment, newGroup("a"))).group).toEqual(first);
       const second = await turned.rotate(environment, byId("a"));
       expect(second.token).not.toBe(first.token);
@@ -27,7 +28,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       await fails(without.getOrCreate(environment, newGroup("a")), RecordUnreadable);
       await fails(without.update(environment, "a", {}), RecordUnreadable);
       await fails(store({ ring: [{ ...NEXT, id: "k1" }] }).getOrCreate(environment, newGroup("a")), RecordUnreadable);
-      // Resolve returns no token, so it needs no key.
+      // `resolve` does not return the token of the group, so it needs no key.
       expect((await without.resolve(environment, group.token)).providedId).toBe("a");
     });
   });
@@ -54,7 +55,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(await noted()).toEqual(["k1"]);
       await check(NEXT, OLD);
       expect(await noted()).toEqual(["k1", "k2"]);
-      // As long as two keys are recorded, every process needs both keys.
+      // Two keys are recorded. So a process lacks a key if its ring contains only one of them.
       for (const lacking of await check(OLD)) expect(lacking).toEqual(["k2"]);
       for (const lacking of await check(NEXT)) expect(lacking).toEqual(["k1"]);
     });
@@ -77,7 +78,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       for (const client of clients()) {
         await loseRecordedKeys(redis());
         const lacking = await Promise.all([checkTokenKeys(client, [OLD]), checkTokenKeys(client, [NEXT])]);
-        // The process that records its key last finds the key of the other process.
+        // The process with the key k2 records its key last. It finds the key k1, which is not in its ring.
         expect(lacking).toEqual([[], ["k1"]]);
       }
     });

@@ -30,7 +30,7 @@ const ODD_IDS = [
   "1e400",
 ];
 
-/** Unusual ids, keys and environment names must not collide in the store. */
+/** Tests that unusual ids, keys and environment names do not collide in the store. */
 export function namesContract(context: ContractContext): void {
   describe("unusual ids", () => oddIds(context));
   describe("environments", () => isolation(context));

@@ -117,7 +117,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
         await fails(store().rotate(environment, byToken(group.token, { requestId: "r2" })), TokenNotFound);
       }
       await fails(admin().revokeTokens(environment, "missing", "r3"), UserGroupNotFound);
-      // Nothing is stored, so a retry fails again.
+      // The failed calls have stored nothing. So a retry with the same request id is executed again, and fails again.
       expect(await contents(redis(), environment)).toEqual(before);
     });
   });

@@ -47,7 +47,7 @@ export function revocationContract({ store, admin, client, redis, withGroup }: C
       }
       expect(await contents(redis(), environment)).toEqual(before);
       expect(await events(environment)).toHaveLength(3);
-      // A retry returns the current group, even if the group has a newer token.
+      // A retry returns the current state of the group, even if the token was replaced after the revocation.
       const { etag } = await store().rotate(environment, byId("a"));
       expect((await admin().revokeTokens(environment, "a", "r")).etag).toBe(etag);
       expect(await events(environment)).toHaveLength(4);

@@ -55,7 +55,8 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     const inGrace = await store().resolve(environment, group.token);
     expect(inGrace.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
     expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
-    // The second grace period is short. Even on a busy machine, the token must stay valid until the end of this period.
+    // The second grace period lasts only 400 ms, so the test can wait for its end. Even on a busy machine, the service
+    // must not reject the token before this end.
     const { token: third, tokenCreateTime: since } = await store().rotate(environment, rotation(second, 400));
     await waitFor("the grace period is over", () =>
       store()

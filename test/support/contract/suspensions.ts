@@ -23,7 +23,10 @@ const HOUR_MS = 3_600_000;
 export function suspensionContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   const events = async (environment: Environment) => (await eventsOf(client(), environment)).length;
 
-  /** Returns the suspension of the group `a` in nine answers from each of two workers. */
+  /**
+   * Calls nine methods that return the group `a`, on each of two workers. Returns the suspension in each of the 18
+   * answers.
+   */
   async function suspensionsOf(environment: Environment, token: string): Promise<(Suspension | undefined)[]> {
     const found = [0, 1].flatMap((worker) => {
       const groups = store({ worker });
@@ -81,7 +84,8 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       const again = await store().rotate(environment, byToken(rotated.token, { graceMs: HOUR_MS }));
       const revoked = await admin().revokeTokens(environment, "a", "", BY, HOUR_MS);
       for (const { suspension } of [updated, rotated, again, revoked]) expect(suspension).toMatchObject(given);
-      // A resolve with a token in its grace period also returns the suspension.
+      // This token is in its grace period. If a viewer is resolved by such a token, the answer contains the suspension
+      // as well.
       expect((await store().resolve(environment, again.token)).suspension).toMatchObject(given);
       await admin().resume(environment, "a");
       const { token, name } = await store().get(environment, "a");
@@ -124,7 +128,7 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
       await waitFor("the suspension ends", async () => {
         const before = Date.now();
         const isOver = (await store().resolve(environment, group.token)).suspension === undefined;
-        // The store and the test use the same clock.
+        // Redis runs on this machine, so the store and the test use the same clock.
         if (isOver) expect(Date.now()).toBeGreaterThanOrEqual(until);
         else expect(before).toBeLessThan(until + 100);
         return isOver;
@@ -270,7 +274,8 @@ export function suspensionContract({ store, admin, client, redis, withGroup }: C
         const group = await store().get(environment, id);
         expect([group.expireTime, group.suspension]).toEqual([later, suspension]);
       }
-      // A suspension that is over has no effect. An expiry time in the past suspends the group.
+      // If the suspension of an imported group is already over, the group is not suspended. If the expiry time of an
+      // imported group is in the past, the group is suspended.
       const over = imported("c", { suspension: { ...suspension, until: past } });
       expect(await importOne(environment, over)).toMatchObject({ outcome: "created" });
       expect((await store().get(environment, "c")).suspension).toBeUndefined();

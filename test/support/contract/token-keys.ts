@@ -37,9 +37,9 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
   };
   /**
-   * Re-encrypts an environment in pages.
+   * Re-encrypts all tokens of an environment, in pages of `size` groups.
    *
-   * @returns the sums over all pages, and the number of pages
+   * @returns the results of all pages added up, and the number of pages
    */
   const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
@@ -82,7 +82,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await damageToken(redis(), environment, "b", "a");
       expect(await pass(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
-      // Without the old key, a worker also reports this token.
+      // If the ring of a worker does not contain the old key, the worker reports this token as well.
       expect(await pass(environment, { ring: [NEXT] })).toMatchObject({ uses: { k1: 1, k2: 2 }, failed: ["b"] });
     });
 

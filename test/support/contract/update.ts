@@ -19,7 +19,8 @@ export function updateContract({ store, redis }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", GIVEN));
-    // Times are in milliseconds. An update in the same millisecond would have the same time.
+    // Times have a resolution of a millisecond. If an update came in the same millisecond as the creation, both would
+    // have the same time.
     await waitFor("the clock advances", () => Date.now() > group.createTime);
     return { environment, group };
   };

@@ -122,7 +122,8 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
       expect(await isEnded(environment, later)).toBe(true);
       for (const each of others) expect(await isEnded(environment, each)).toBe(false);
       expect(await eventsOf(client(), environment)).toHaveLength(3);
-      // The revocations change no field of the group, and the store contains no viewer id in plain text.
+      // The revocations have changed no field of the group. The stored data does not contain the viewer id in plain
+      // text.
       expect(await store().get(environment, "a")).toEqual(group);
       expect(JSON.stringify(await contents(redis(), environment))).not.toContain("bob");
     });
@@ -150,7 +151,8 @@ export function viewerSessionContract({ store, admin, client, redis, withGroup }
         await end();
         await loseRevocations(redis(), environment, "a", first.teamId);
         expect(await isEnded(environment, second)).toBe(true);
-        // A generation is a time in milliseconds. A failover takes longer than a millisecond, so the next one is later.
+        // The generation of a session is a time in milliseconds. The test waits until the next revocation has a later
+        // generation. In operation, Redis loses data in a failover, which takes longer than a millisecond.
         await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
         await end();
         expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
@@ -226,8 +228,8 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const [one] = workers;
       const states = (await one?.list(environment)) ?? [];
       expect(states.map(({ state }) => state)).toEqual(["active", "standby"]);
-      // The standby key has not been published for long enough, so the rotation takes effect later. A replacement takes
-      // effect immediately.
+      // After a rotation, the standby key becomes active only when it has been published for long enough. This is not
+      // yet the case, so the states stay the same. A replacement takes effect immediately.
       expect((await one?.rotate(environment, "rotate", BY))?.map(({ state }) => state)).toEqual(["active", "standby"]);
       const replaced = (await one?.rotate(environment, "replace", BY)) ?? [];
       expect(replaced.map(({ state }) => state)).toEqual(["active", "standby"]);

@@ -37,11 +37,12 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       changedFields,
     }));
   };
-  /** Creates a webhook in an environment with two later events. */
+  /** Creates a webhook, and then two events in its environment. The webhook has not delivered these events. */
   const lagging = async () => {
     const environment = await newEnvironment();
     const { webhook } = await webhooks().create(environment, VALUES, BY);
-    // The ids of the events may be consecutive. `advance` then skips one event, and leaves the second.
+    // The test needs two events, because `advance` moves the cursor by one. If the ids of the events are consecutive,
+    // `advance` skips the first event. The second event is then still to be delivered.
     for (let i = 0; i < 2; i++) await webhooks().create(environment, VALUES, BY);
     return { environment, webhook };
   };
@@ -178,7 +179,7 @@ export function webhookContract({ client, redis, withGroup }: ContractContext): 
       const next = claimOf(environment, webhook);
       const target = await deliveries().claim(next);
       expect(target).toBeDefined();
-      // The worker whose lease has expired can no longer change the webhook.
+      // The lease of the first holder has expired, so the first holder can no longer change the webhook.
       const attempt = attemptOf("delivered");
       expect(await deliveries().settle(holder, advance(webhook, { attempt }))).toBeUndefined();
       expect(await webhooks().get(environment, webhook.id)).toMatchObject({ cursor: webhook.cursor });

@@ -10,7 +10,10 @@ import { BY, testApiTokens } from "../stores.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end", role: "manage", expireTime: undefined, creator: "root" };
 
-/** @param options `isShared: false` for the embedded store, which is too slow for a thousand API tokens */
+/**
+ * @param options `isShared` is false for the embedded store. The embedded store is too slow to revoke a thousand API
+ * tokens in a test, so the test uses fewer
+ */
 export function apiTokenLayout({ client, redis }: ContractContext, { isShared }: { isShared: boolean }): void {
   const store = (worker = 0) => testApiTokens(client(worker));
   const refOf = (token: string) => ({ number: environmentNumberOf(token) ?? 0, digest: apiTokenDigest(token) });
@@ -25,14 +28,18 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
   const isValid = async (token: string) => (await store().find(refOf(token))) !== undefined;
   const entries = (environment: Environment) => redis().hgetall(apiTokensKey(environment.number));
   /**
-   * Sets the expiry time of a token to 300 ms from now. On a busy machine, the update may arrive later, and then fails.
+   * Sets the expiry time of a token to 300 ms from now. On a busy machine, the update may arrive more than 300 ms
+   * later. It then fails with ApiTokenNotFound, which this function ignores.
    */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
     await update.catch((error: unknown) => expect(error).toBeInstanceOf(ApiTokenNotFound));
   };
   const idOf = (i: number) => String(i).padStart(16, "0");
-  /** Stores a copy of an API token under another id. The copy has its own digest. */
+  /**
+   * Writes a record of an API token again, under another id and with another digest. Writes the index entry of the copy
+   * as well.
+   */
   const plant = async ({ number }: Environment, id: string, record: { readonly [field: string]: string }) => {
     await redis().hset(apiTokenKey(number, id), { ...record, digest: `d${id}` });
     await redis().hset(apiTokensKey(number), `d${id}`, id);
@@ -116,7 +123,8 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       await endsSoon(later.environment, soon.apiToken.id);
       await waitFor("the token has expired", async () => (await store().find(soon.ref)) === undefined);
       await waitFor("the token's record is deleted", async () => {
-        // The embedded store deletes expired keys only when it runs a script.
+        // The embedded store deletes expired keys only when it runs a script. So the test makes a call that runs a
+        // script.
         await store().find(soon.ref);
         return (await redis().exists(soon.key)) === 0;
       });
@@ -127,7 +135,8 @@ export function apiTokenLayout({ client, redis }: ContractContext, { isShared }:
       const { environment, apiToken, key } = await create();
       const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [`gone${i}`, idOf(i)]);
       await redis().hset(apiTokensKey(environment.number), Object.fromEntries(others));
-      // These index entries belong to no tokens, so they do not count toward the limit.
+      // These index entries belong to tokens that do not exist. Such entries do not count toward the limit, and are
+      // removed.
       const second = await create({}, environment);
       expect(Object.keys(await entries(environment)).length).toBe(2);
       // A token with two valid secrets counts once.

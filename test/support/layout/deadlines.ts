@@ -20,7 +20,10 @@ import { sendBy } from "../redis-of.ts";
 import { keysOf } from "../stored-state.ts";
 import { AUDIT, BY } from "../stores.ts";
 
-/** Tests changes that reach Redis after their deadline, when their callers have already received an error. */
+/**
+ * Tests changes that reach Redis after their deadline. At this time, the callers have already received an error, so the
+ * changes must not be made.
+ */
 export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   type Send = ReturnType<typeof sendBy>;
   const digest = "00AAAAAAAAAAAAAAAAAAAA";

@@ -10,7 +10,10 @@ import { AUDIT, BY, testApiTokens } from "../stores.ts";
 
 const FIRST = { after: "", size: 1000 };
 
-/** @param options `isShared: false` for the embedded store, which keeps events in lists instead of streams */
+/**
+ * @param options `isShared` is false for the embedded store. The embedded store keeps events in lists, so the tests
+ * that write to streams are skipped
+ */
 export function eventLayout(
   { store, client, redis, withGroup }: ContractContext,
   { isShared }: { isShared: boolean },

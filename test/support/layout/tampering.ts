@@ -5,7 +5,7 @@ import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { byId, byToken, type ContractContext, fails, newEnvironment, newGroup } from "../contract/context.ts";
 import { keysOf } from "../stored-state.ts";
 
-/** Fields of a new group without properties. */
+/** The fields in the record of a new group that has no properties. */
 const FIELDS = [
   FIELD.teamId,
   FIELD.name,
@@ -19,8 +19,8 @@ const FIELDS = [
 const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mapping];
 
 /**
- * Tests that damaged or misplaced records cause errors. Clients that can write to Redis are trusted, because they could
- * also change the values of groups.
+ * Tests that damaged or misplaced records cause errors. The service does not detect records that someone has changed on
+ * purpose. A client that can write to Redis is trusted, because it could change the values of groups as well.
  */
 export function tamperingLayout(context: ContractContext): void {
   describe("a damaged record", () => {
@@ -70,7 +70,7 @@ function fields(context: ContractContext): void {
     [FIELD.tokenCreateTime, "yesterday"] as const,
     ...["", "tomorrow", "1.5"].map((value) => [FIELD.expireTime, value] as const),
     ...["", "yesterday"].map((value) => [FIELD.suspendTime, value] as const),
-    // A suspension without a reason is damaged.
+    // A record that contains a suspend time must contain a reason as well.
     [FIELD.suspendTime, "1"] as const,
     ...["{", "", "null", "[]", '"x"'].map((value) => [FIELD.mapping, value] as const),
     ...["{", "null", "[]", "7"].map((value) => [FIELD.properties, value] as const),

@@ -21,8 +21,8 @@ import { keysOf } from "../stored-state.ts";
 const HOUR_MS = 3_600_000;
 
 /**
- * Tests the index, which only finds the group of a token. The token is valid only if the group's record also contains
- * the token.
+ * Tests the index that finds the group of a token. An entry of the index does not make a token valid: the record of the
+ * group must contain the token as well.
  */
 export function tokenIndexLayout({ store, admin, redis, many }: ContractContext): void {
   const create = async () => {
@@ -132,7 +132,7 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
         const environment = await newEnvironment();
         const token = foreignToken();
         const ids = ["a", "b", "c"];
-        // The import for the existing group `c` replaces a token.
+        // The group `c` already exists and has a token. So the import for `c` replaces this token.
         await admin().import(environment, [imported("c")]);
         const outcomes = await Promise.all(
           ids.map(async (id, worker) =>
@@ -149,7 +149,8 @@ export function tokenIndexLayout({ store, admin, redis, many }: ContractContext)
         expect((await store().resolve(environment, token)).providedId).toBe(winners[0]);
         const [bucket, field] = entryOf(environment, token);
         expect(await redis().hget(bucket, field)).toBe(winners[0]);
-        // Of the other groups, only the existing group `c` has an entry, for its old token.
+        // The winner has an entry. If `c` is not the winner, `c` keeps the entry of its old token. No other group has
+        // an entry.
         expect((await index(environment)).sort()).toEqual([...new Set([winners[0], "c"])].sort());
       }
     });

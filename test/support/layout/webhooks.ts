@@ -55,7 +55,7 @@ export function webhookLayout({ client, redis, store, withGroup }: ContractConte
       const { webhook, secret } = await webhooks().rotateSecret(environment, id, BY);
       expect(webhook).toMatchObject({ state: "enabled", nextAttemptTime: undefined });
       expect(await states()).toEqual(["enabled", "enabled"]);
-      // The replaced secret cannot be decrypted, so only the new secret signs.
+      // The old secret cannot be decrypted, so messages are signed only with the new secret.
       expect((await claim())?.secrets).toEqual([secret]);
       await webhooks().update(environment, id, { isEnabled: false }, BY);
       await redis().hset(key, lost);

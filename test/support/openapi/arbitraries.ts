@@ -1,12 +1,20 @@
 import fc from "fast-check";
 import { faultOf, resolved, type Schema } from "./document.ts";
 
-/** Strings that are valid in the service, such as existing ids, by the name of their field. */
+/**
+ * Strings that the service accepts, such as ids of existing groups. The key is the name of the field that can contain
+ * the strings.
+ */
 export type Known = { readonly [field: string]: readonly string[] };
 
 const LETTERS = fc.constantFrom(..."abcxyzABC019-_.");
 
-/** Generates values that match a schema. @param name name of the field, which selects strings in `known` */
+/**
+ * Generates values that match a schema.
+ *
+ * @param name name of the field that the schema describes. If `known` has strings for this name, some values are these
+ * strings
+ */
 export function validOf(schema: Schema, known: Known, name = ""): fc.Arbitrary<unknown> {
   const whole = resolved(schema);
   const { type, enum: values, items, properties, additionalProperties, anyOf } = whole;
@@ -142,14 +150,20 @@ export function mutated(schema: Schema, value: fc.Arbitrary<unknown>): fc.Arbitr
 
 type Place = readonly [parent: { [key: string]: unknown }, key: string];
 
-/** Returns the position of each nested value: its parent object, and its key. */
+/**
+ * Returns the place of each nested value. A place is the object or array that contains the value, and the key of the
+ * value in it.
+ */
 function placesIn(value: unknown): Place[] {
   if (typeof value !== "object" || value === null) return [];
   const parent = value as { [key: string]: unknown };
   return Object.keys(parent).flatMap((key): Place[] => [[parent, key], ...placesIn(parent[key])]);
 }
 
-/** Generates page sizes of at most 100, even if the schema allows 1000. */
+/**
+ * Generates integers near the minimum of the schema. If the integer is a page size, it is at most 100, even if the
+ * schema allows 1000.
+ */
 function integerOf({ minimum = 0, maximum = 1000 }: Schema): fc.Arbitrary<number> {
   return fc.integer({ min: minimum, max: Math.min(maximum, Math.max(minimum, 0) + 100) });
 }

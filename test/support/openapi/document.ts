@@ -12,7 +12,7 @@ export interface Schema {
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
   readonly propertyNames?: Schema;
-  /** The reference of a schema that also has other keywords. */
+  /** If a schema has a reference and other keywords, this list contains the reference. */
   readonly allOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];
@@ -100,7 +100,8 @@ ajv.addKeyword({
   type: "object",
   validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) <= 1,
 });
-// Like protobuf's Timestamp: RFC 3339 with upper-case letters, at most nine decimals, and the years 1 to 9999.
+// Accepts the same texts as the Timestamp of protobuf. These are times of RFC 3339 with upper-case letters, at most
+// nine decimals, and the years 1 to 9999.
 ajv.addFormat("date-time", (text: string) => {
   if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/.test(text)) return false;
   const [, day] = /^\d{4}-\d{2}-(\d{2})T(?!24)/.exec(text) ?? [];
@@ -124,7 +125,7 @@ function hasExactNumbers(value: unknown): boolean {
 
 const compiled = new Map<unknown, ValidateFunction>();
 
-/** Returns why a value does not match a schema of the document, or undefined if the value matches. */
+/** Returns the reason why a value does not match a schema of the document. Undefined if the value matches. */
 export function faultOf(schema: Schema, value: unknown): string | undefined {
   const known = compiled.get(schema) ?? ajv.compile(absolute(schema) as object);
   compiled.set(schema, known);
@@ -136,7 +137,10 @@ function absolute(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value).replaceAll('"$ref":"#/', '"$ref":"openapi.json#/'));
 }
 
-/** Resolves a schema that may be a reference, but keeps the other keywords of the schema. */
+/**
+ * Returns a schema without its reference. If the schema has a reference, the result has the keywords of the target, and
+ * the other keywords of the schema.
+ */
 export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Schema {
   if (whole) return { ...resolved(whole), ...others };
   if ($ref === undefined) return others;
@@ -157,8 +161,9 @@ export function answerOf({ operationId, responses }: Operation, status: number) 
 }
 
 /**
- * Converts a request to the documented form. The service also accepts other forms of proto3 JSON. These are `null` for
- * an absent field, numbers as strings, enum values by number, and unknown fields.
+ * Converts a request to the form that the document describes. The service accepts some forms of proto3 JSON that the
+ * document does not contain. These are `null` for an absent field, integers as strings, numbers instead of the names of
+ * enum values, and unknown fields.
  */
 export function canonical(schema: Schema, value: unknown): unknown {
   const { type, properties, items, enum: names } = resolved(schema);
@@ -178,7 +183,7 @@ export function canonical(schema: Schema, value: unknown): unknown {
   return Object.fromEntries(fields);
 }
 
-/** Returns all names of the enum that contains the given names, in the order of their numbers. */
+/** Returns all names of the enum that contains the given names. The position of a name is its number in the enum. */
 function enumOf(names: readonly string[]): readonly string[] {
   const all = Object.values(DOCUMENT.components.schemas).find((each) =>
     names.every((name) => each.enum?.includes(name)),

@@ -14,7 +14,10 @@ import { answerOf, canonical, DOCUMENT, faultOf, type Operation, type Schema } f
 /** Reasons with which the service rejects an invalid request. */
 const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
 
-/** Messages of rules that a schema cannot express. The descriptions of the fields contain these rules. */
+/**
+ * Messages of rules that a schema cannot express. The document contains these rules only in the descriptions of the
+ * fields.
+ */
 const BEYOND_SCHEMA = [
   /^snapshot_time: is required with tokens: the time when the groups were exported$/,
   /^snapshot_time: must not be in the future$/,
@@ -30,14 +33,16 @@ interface Sent {
 }
 
 /**
- * Sends generated requests to every operation with JSON. Expects the service to reject exactly the requests that the
- * document rejects, and expects every response to match the document.
+ * Sends generated requests to every operation that responds with JSON. Expects that the service rejects a request if
+ * and only if the document rejects it. Expects that every response matches the document.
  *
  * @param numRuns number of valid requests, and number of mutated requests, per operation
  */
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
-  /** API tokens by the access that they give, and the token of a user group. */
+  /**
+   * API tokens, and the token of the user group `known`. The name of an API token is the access that the token gives.
+   */
   const bearers = forSuite(
     async () => {
       const admin = adminOf(server.url);
@@ -88,7 +93,9 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
   }
 
   /**
-   * Sends a request. Expects the service and the document to agree. @returns whether the service accepts the request
+   * Sends a request. Expects that the service and the document agree on whether the request is valid.
+   *
+   * @returns whether the service accepts the request
    */
   async function judge(path: string, method: string, { operation, sent, fault }: Judged): Promise<boolean> {
     const { status, text, json } = await send(path, method, { operation, sent });
@@ -143,11 +150,11 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
 interface Judged {
   readonly operation: Operation;
   readonly sent: Sent;
-  /** The reason why the document rejects the request. Undefined if the document accepts the request. */
+  /** The reason why the request does not match the document. Undefined if the request matches the document. */
   readonly fault: string | undefined;
 }
 
-/** Returns the reason of an error. With Connect, the reason is in a detail. */
+/** Returns the reason of an error. If the error is a Connect error, its reason is in a detail of the error. */
 function reasonOf(json: unknown): string {
   const { error, details = [] } = json as {
     readonly error?: { readonly reason: string };
@@ -167,7 +174,7 @@ function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
   if (schema) {
     const isForm = requestBody.content["application/x-www-form-urlencoded"] ? fc.boolean() : fc.constant(false);
     const valid = validOf(schema, known);
-    // In a form, every field is a string.
+    // In a form, every field is a string. So a body that has other values is sent as JSON.
     const send = (bodies: fc.Arbitrary<unknown>) =>
       fc.tuple(bodies, isForm).map(([body, form]): Sent => ({ body, isForm: form && isFlatText(body) }));
     return {
@@ -220,7 +227,7 @@ function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
   };
 }
 
-/** Formats a value for a query string: a string unchanged, other values as JSON. */
+/** Formats a value for a query string. Returns a string unchanged, and any other value as JSON. */
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
@@ -235,14 +242,20 @@ function isFlatText(body: unknown): boolean {
   );
 }
 
-/** Returns whether all strings in a value are valid Unicode. JSON can also contain invalid Unicode. */
+/**
+ * Returns whether all strings in a value are valid Unicode. This must be checked, because a string in JSON can contain
+ * half of a surrogate pair.
+ */
 function isWellFormed(value: unknown): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(value).every(([key, each]) => key.isWellFormed() && isWellFormed(each));
 }
 
-/** Converts the field names of a request to their spelling in the proto files. */
+/**
+ * Replaces the field names of a request with the names in the proto files, such as `user_group_id` instead of
+ * `userGroupId`.
+ */
 function byProtoNames(schema: Schema, value: unknown): unknown {
   const { properties } = schema.$ref
     ? (DOCUMENT.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})

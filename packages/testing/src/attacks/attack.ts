@@ -84,7 +84,8 @@ export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>)
       const register = isConcurrent ? it.concurrent : it;
       for (const [i, attack] of attacks.entries()) {
         for (const [column, place] of ATTACKED.entries()) {
-          // Only attacks that mostly wait should be concurrent.
+          // `isConcurrent` should be true only for attacks that mostly wait. Attacks that use much CPU would slow each
+          // other down.
           register(`${attack.title}: ${place.title}`, () =>
             strike(start, attack, place, (cost) => rows[i]?.cells.splice(column, 1, cost)),
           );
