@@ -5,7 +5,7 @@ import { idle, residentBytesOf } from "@user-group-service/testing/process-usage
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
 import { suiteServer } from "./support/opened.ts";
 
@@ -24,6 +24,9 @@ const WEBHOOK_IDS = Object.values(document.webhooks).map(({ post }) => `operatio
 
 const GET_USER = "operations-REST-getUser";
 const LOOKUP = "operations-AdminService-AdminService_ListUserGroups";
+
+// On a busy machine, Chromium takes minutes to draw the page again after each click.
+vi.setConfig({ testTimeout: 400_000 });
 
 describeWithChromium("the page of the API in Chromium", () => {
   const browser = suiteBrowser();
@@ -83,8 +86,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     const others = requested.filter((url) => !url.startsWith(server.url) && !url.startsWith("data:"));
     expect(others).toEqual([]);
     await page.close();
-    // On a busy machine, Chromium takes minutes to show the page again after each click.
-  }, 400_000);
+  });
 
   const servers = {
     node: suiteServer(() => ({ runtime: "node" })),
