@@ -1,26 +1,29 @@
 /** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** The part of a session's lifetime after which the source requests the next session. */
+/** The source requests the next session after this part of the lifetime of a session. */
 const REFRESH_AT = 0.8;
 
 const MAX_LIFE_S = 3600;
 
-/** Half of the maximum pause after the first failure. The maximum doubles with each failure, up to `MAX_PAUSE_MS`. */
+/**
+ * After the first failure, the pause is a random time of at most twice this value, in milliseconds. The maximum doubles
+ * after each following failure, up to `MAX_PAUSE_MS`.
+ */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
 
 /** Options of `viewerSessionSource`. */
 export interface ViewerSessionOptions {
   /**
-   * Requests a session from the back end of the page, such as `(init) => fetch("/viewer-session", init)`. The back end
-   * creates a new session for the person who is logged in. Resolves with a response whose JSON is a
-   * `ViewerSessionAnswer`, or with a `ViewerSessionAnswer`. Pass `init` to the request: `init` forbids caching, and
-   * its signal aborts the request.
+   * Requests a session from the back end of the page. Example: `(init) => fetch("/viewer-session", init)`. The back end
+   * creates a new session for the person who is logged in. The promise resolves with the `Response` of the back end,
+   * whose body is a `ViewerSessionAnswer` in JSON. It may also resolve with a `ViewerSessionAnswer`. Pass `init` to the
+   * request, because `init` forbids caching and contains the signal that aborts the request.
    */
   readonly fetch: (init: ViewerSessionRequest) => Promise<Response | ViewerSessionAnswer>;
   /** Time limit of `fetch`, in milliseconds. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Called with each new `state`. */
+  /** Called with the new `state` whenever the state changes. */
   readonly onChange?: (state: ViewerSessionState) => void;
 }
 
@@ -30,7 +33,10 @@ export interface ViewerSessionRequest {
   readonly cache: "no-store";
 }
 
-/** The response of the back end: the response of CreateViewerSession, or only its `session`. */
+/**
+ * The response of the back end. The back end may send the whole response of CreateViewerSession, or only the field
+ * `session` of that response.
+ */
 export interface ViewerSessionAnswer {
   readonly session: string;
 }
@@ -42,23 +48,31 @@ export interface ViewerSessionAnswer {
  * - `ready`: the source has a valid session.
  * - `stale`: the source has a valid session, but the last renewal failed. The source tries again until the session
  *   expires.
- * - `failed`: the source has no valid session. The source tries again unless the back end answered 401 or 403.
+ * - `failed`: the source has no valid session, and the last attempt failed. The source tries again after a pause. If
+ *   the back end answered 401 or 403, the source tries again only at a call of `get` or `replace`, or when the page
+ *   becomes visible or online again.
  * - `disposed`: `dispose` was called.
  */
 export interface ViewerSessionState {
   readonly status: "loading" | "ready" | "stale" | "failed" | "disposed";
-  /** The session. Undefined if the session has expired. */
+  /** The session. Undefined if the source has no valid session. */
   readonly session: string | undefined;
-  /** Expiry time of the session, by the clock of the browser. */
+  /** Expiry time of the session, by the clock of the browser. Undefined if the source has no valid session. */
   readonly expireTime: Date | undefined;
-  /** Error of the last attempt. Undefined if the attempt succeeded. */
+  /**
+   * The error of the last attempt to get a session. Undefined if this attempt succeeded, or if no attempt has ended
+   * yet.
+   */
   readonly error: ViewerSessionUnavailable | undefined;
 }
 
 /** The back end returned no valid session. */
 export class ViewerSessionUnavailable extends Error {
   override readonly name = "ViewerSessionUnavailable";
-  /** HTTP status of the back end. Undefined without a response. 401 and 403 stop further attempts. */
+  /**
+   * HTTP status of the response. Undefined if the back end did not respond, or if the response is JSON that contains no
+   * valid session.
+   */
   readonly status: number | undefined;
   constructor(message: string, options: { readonly status?: number; readonly cause?: unknown } = {}) {
     super(message, { cause: options.cause });
@@ -78,12 +92,12 @@ export interface ViewerSessionSource {
   /**
    * Returns another session after a server has rejected a session with 401. Concurrent calls share one request.
    *
-   * @param refusedSession the rejected session, which the source never returns again. If the source already has a newer
-   *   session, the source returns the newer session
+   * @param refusedSession the rejected session. The source does not return this session again. If the source already
+   *   has a newer session, the source returns the newer session and sends no request
    * @throws ViewerSessionUnavailable if the back end returns no valid session
    */
   replace(refusedSession?: string): Promise<string>;
-  /** Stops timers, listeners and the request in flight. Further calls fail. */
+  /** Stops timers, listeners and the request in flight. After this call, `get` and `replace` fail. */
   dispose(): void;
 }
 
@@ -94,8 +108,8 @@ interface Held {
 }
 
 /**
- * A time of the wall clock and of the monotonic clock, in milliseconds. A user can set back the wall clock, and the
- * monotonic clock can stop while the machine sleeps.
+ * The same moment by the wall clock and by the monotonic clock, in milliseconds. Neither clock is reliable alone: a
+ * user can set back the wall clock, and the monotonic clock can stop while the machine sleeps.
  */
 interface Moment {
   readonly wall: number;
@@ -104,8 +118,8 @@ interface Moment {
 
 /**
  * Creates a source of viewer sessions for a page. The source requests the first session immediately. The source renews
- * the session after 80 % of the lifetime, or later if the page is hidden at that time. If the renewal fails, the source
- * keeps the session. The source sends one request at a time.
+ * the session after 80 % of the lifetime. If the page is hidden at that time, the browser may delay the renewal. If the
+ * renewal fails, the source keeps the session until the session expires. The source sends one request at a time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
   return new Source(options);
@@ -126,7 +140,7 @@ class Source implements ViewerSessionSource {
   constructor(options: ViewerSessionOptions) {
     this.#options = options;
     document.addEventListener("visibilitychange", this.#onVisible);
-    // Browsers send these events when they show a cached page again, and when the network is back.
+    // Browsers send `pageshow` when they show a cached page again, and `online` when the network is back.
     addEventListener("pageshow", this.#onVisible);
     addEventListener("online", this.#onVisible);
     this.#refreshQuietly();
@@ -145,7 +159,7 @@ class Source implements ViewerSessionSource {
   async replace(refusedSession?: string): Promise<string> {
     const held = this.#current();
     if (held && refusedSession !== undefined && held.session !== refusedSession) return held.session;
-    // Drop the rejected session, even if no other session exists.
+    // Drop the rejected session, even if the next request fails and the source then has no session.
     this.#held = undefined;
     this.#tell();
     return await this.#refresh();
@@ -169,12 +183,15 @@ class Source implements ViewerSessionSource {
     return this.#error ? "failed" : "loading";
   }
 
-  /** The session. Undefined if the session has expired. */
+  /** Returns the stored session. Returns undefined if no session is stored, or if the session has expired. */
   #current(): Held | undefined {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /** Renews a session that is due, because timers may have stopped while the machine slept or the page was hidden. */
+  /**
+   * Renews the session if the renewal is due. The timer may not have run, because timers can stop while the machine
+   * sleeps or the page is hidden.
+   */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();
@@ -230,7 +247,7 @@ class Source implements ViewerSessionSource {
     }
   }
 
-  /** Sets the timer for the next renewal or for the expiry of the session, whichever is earlier. */
+  /** Sets a timer for the earlier of two times: the next renewal, and the expiry of the session. */
   #wait(): void {
     const held = this.#current();
     const leftMs = held ? held.lifeMs - age(held) : Number.POSITIVE_INFINITY;
@@ -273,13 +290,14 @@ function now(): Moment {
   return { wall: Date.now(), running: performance.now() };
 }
 
-/** Returns the age of a session in milliseconds: the higher value of the two clocks. */
+/** Returns the age of a session in milliseconds. The two clocks may measure different ages. Returns the higher age. */
 function age({ requested }: Held): number {
   return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }
 
 /**
- * Resolves with the result of the action. Rejects when the signal is aborted, even if the action ignores the signal.
+ * Resolves with the result of the action. If the signal is aborted first, rejects immediately, even if the action
+ * ignores the signal.
  */
 function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {

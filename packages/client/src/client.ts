@@ -13,10 +13,15 @@ import { withRequestIds } from "./request-id.ts";
 import { retrying } from "./retry.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
-/** Default time limit of a call with its retries and pauses, in milliseconds. */
+/**
+ * Default time limit of a call, in milliseconds. The limit includes the retries of the call and the pauses between
+ * them.
+ */
 export const DEFAULT_TIMEOUT_MS = 10_000;
 
-/** If all connections are in use, further calls wait for a free connection. */
+/**
+ * Maximum number of connections to the service. If all connections are in use, a new call waits for a free connection.
+ */
 const MAX_CONNECTIONS = 100;
 
 /** Maximum size of a response, in bytes. The largest responses, pages of user groups, have a few MiB. */
@@ -28,7 +33,9 @@ export interface ClientOptions {
   readonly url: string | URL;
   /** The API token, or a function that returns the token. */
   readonly token: TokenSource;
-  /** Time limit of a call with its retries, in milliseconds. A call can override this limit. Default: 10,000. */
+  /**
+   * Time limit of a call, in milliseconds. The limit includes retries. A call can override the limit. Default: 10,000.
+   */
   readonly timeoutMs?: number;
   /** Whether to repeat failed calls that are safe to repeat. Default: true. */
   readonly retry?: boolean;
@@ -39,13 +46,22 @@ export interface ClientOptions {
     readonly cert?: string | Buffer;
     readonly key?: string | Buffer;
   };
-  /** Agent of `node:http` or `node:https`, such as for a proxy. Cannot be combined with `tls`. Default: a new agent. */
+  /**
+   * An agent of `node:http` or `node:https`, for example an agent that connects through a proxy. If `agent` is set,
+   * `tls` must not be set. Default: a new agent.
+   */
   readonly agent?: HttpAgent;
-  /** Interceptors that run for each attempt, such as for logs or traces. The first interceptor is the outermost. */
+  /**
+   * Interceptors, for example for logs or traces. They run for each attempt of a call, so also for each retry. The
+   * first interceptor is the outermost.
+   */
   readonly interceptors?: readonly Interceptor[];
 }
 
-/** Clients of the services. Calls fail with `ConnectError`; `reasonOf` returns the reason. */
+/**
+ * Clients of the services. If a call fails, the call throws a `ConnectError`. `reasonOf` returns the reason of this
+ * error.
+ */
 export interface UserGroupServiceClient {
   /** Gets, updates and rotates user groups. */
   readonly userGroups: Client<typeof UserGroupService>;
@@ -113,8 +129,8 @@ const TLS_HINTS: TlsHints = {
 };
 
 /**
- * Returns the error for a call that the service did not answer, with a message about the fault and its remedy. The
- * `cause` is the error of Node. If the connection failed or broke, the code is `unavailable`.
+ * Returns the error to throw if a call failed and the service did not send the error. The message describes the fault
+ * and the remedy. The `cause` is the error of Node. If the connection failed or broke, the code is `unavailable`.
  */
 function unanswered(failure: ConnectError, url: URL): ConnectError {
   const found = connectionFaultOf(failure);

@@ -19,12 +19,15 @@ const FAULTS: { readonly [code: string]: ConnectionFault } = {
 const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", "unreachable"]);
 
 /**
- * Operations on an established connection. These operations can fail with the code of a failed attempt to connect,
- * although the client may have sent the call.
+ * Operations on an established connection. An operation can fail with the same code as a failed attempt to connect. If
+ * the operation is in this set, the client may already have sent the call.
  */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 
-/** Returns the connection fault of a failed call and its Node code, or undefined if the connection did not fail. */
+/**
+ * Returns the connection fault that made a call fail, and the code of the Node error. Returns undefined if the
+ * connection did not fail.
+ */
 export function connectionFaultOf(error: unknown): { fault: ConnectionFault; code: string } | undefined {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
     const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
@@ -52,7 +55,10 @@ export function isNeverSent(error: unknown): boolean {
   return found !== undefined && BRIEF.has(found.fault);
 }
 
-/** The remedies for TLS faults, in the terms of the program that shows the message. */
+/**
+ * The remedies for TLS faults. A program that uses this file words the remedies itself, because the remedies name its
+ * options.
+ */
 export interface TlsHints {
   /** Remedy if the certificate of the service does not contain the host name of the URL. */
   readonly otherName: string;

@@ -13,7 +13,10 @@ import { failureDetails, retryAfterMs } from "./failure.ts";
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
-/** If no response arrives within this time, the connection is lost: the service sends one at least every 15 seconds. */
+/**
+ * The service sends a response at least every 15 seconds. If no response arrives within this time, in milliseconds,
+ * `watchEvents` treats the connection as lost, and connects again.
+ */
 const SILENCE_MS = 60_000;
 
 const TEMPORARY: ReadonlySet<Code> = new Set([
@@ -23,26 +26,29 @@ const TEMPORARY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ]);
 
-/** Codes of a stream that broke without an error of the service. */
+/** If the service did not send the error, each of these codes can mean that the connection broke. */
 const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unknown, Code.Internal]);
 
 /** Options of `watchEvents`. */
 export interface WatchOptions {
-  /** A signal that ends the iteration without an error. Default: none. */
+  /** If this signal is aborted, the iteration ends, and throws no error. Default: none. */
   readonly signal?: AbortSignal | undefined;
-  /** Called before each pause after a failure. An error of this function ends the iteration. Default: none. */
+  /**
+   * Called after a temporary failure, before `watchEvents` pauses and connects again. If this function throws an error,
+   * the iteration ends with this error. Default: none.
+   */
   readonly onRetry?: (failure: ConnectError, pauseMs: number) => void;
 }
 
 /**
- * Iterates over the events of an environment. When the stream ends or breaks, connects again with the last cursor.
- * Store the `cursor` of each response after you have processed the response, and pass the stored cursor at the next
- * start. A response without `content` contains only a new cursor.
+ * Iterates over the events of an environment. If the stream ends or breaks, connects again and continues after the last
+ * cursor. Store the `cursor` of each response after you have processed the response, and pass the stored cursor at the
+ * next start. A response without `content` contains only a new cursor.
  *
  * `for await (const { cursor, content } of watchEvents(service.admin, { cursor: stored })) …`
  *
- * Throws `ConnectError` for permanent failures, such as `EVENT_CURSOR_EXPIRED`: start again with `START_SNAPSHOT`. Also
- * throws if the API token is revoked or expired, or does not have the role `admin`.
+ * Throws a `ConnectError` if the failure is permanent. For example, the API token is revoked or expired, or does not
+ * have the role `admin`. If the reason is `EVENT_CURSOR_EXPIRED`, start again with `START_SNAPSHOT`.
  */
 export async function* watchEvents(
   admin: Pick<Client<typeof AdminService>, "watchEvents">,

@@ -2,7 +2,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { REASONS, type Reason } from "../../../gen/reasons.ts";
 
-/** The header with the request id, which the log of the service contains. */
+/** The header that contains the id of a request. The service logs the same id. */
 export const REQUEST_ID_HEADER = "x-request-id";
 
 /** The `domain` in the `google.rpc.ErrorInfo` of the service. Proxies send errors with other domains. */
@@ -14,16 +14,19 @@ export interface FailureDetails {
   readonly reason: string;
   /** The outcome of the change. Undefined if the method changes nothing, or if the service refused the call. */
   readonly outcome: "not_made" | "unknown" | undefined;
-  /** The message for the page of a suspended user group, which can be empty. Undefined for other errors. */
+  /**
+   * If the reason is `USER_GROUP_SUSPENDED`: the message for the page of the suspended user group. The message can be
+   * empty. Undefined if the error has another reason.
+   */
   readonly suspensionMessage: string | undefined;
-  /** The invalid fields of the request, by their names in the proto files. */
+  /** The invalid fields of the request. `field` is the name of the field in the proto file. */
   readonly violations: readonly { readonly field: string; readonly description: string }[];
 }
 
 /**
  * Returns the reason of an error. docs/api.md lists the reasons. Returns undefined if the service did not return the
- * error, such as for a failed connection. Also returns undefined for a reason that `Reason` does not contain: see
- * `failureDetails`.
+ * error, for example if the connection failed. A newer service may return a reason that is not in `Reason`. In this
+ * case, `reasonOf` returns undefined, and `failureDetails` returns the reason.
  */
 export function reasonOf(error: unknown): Reason | undefined {
   const { reason } = failureDetails(error) ?? {};
@@ -52,7 +55,10 @@ export function requestIdOf(error: unknown): string | undefined {
   return error instanceof ConnectError ? (error.metadata.get(REQUEST_ID_HEADER) ?? undefined) : undefined;
 }
 
-/** Returns the pause that the service or a proxy requests, in milliseconds, or undefined. */
+/**
+ * Returns the pause that the service or a proxy requests, in milliseconds. Returns undefined if the error requests no
+ * pause.
+ */
 export function retryAfterMs(error: ConnectError): number | undefined {
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   if (delay) return Number(delay.seconds) * 1000 + delay.nanos / 1e6;

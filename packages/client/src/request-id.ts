@@ -2,7 +2,8 @@ import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
- * Sets a request id for each call without an id. Adds a request id to each error: the id that the service logs.
+ * Returns an interceptor. If a call has no request id, the interceptor sets one. If a call fails, the interceptor adds
+ * the request id that the service logs to the metadata of the error.
  */
 export function withRequestIds(newId: () => string): Interceptor {
   return (next) => async (request) => {
@@ -12,8 +13,8 @@ export function withRequestIds(newId: () => string): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      // The response contains the request id that the service logs. Without a response, the log may contain the id that
-      // the client sent.
+      // A response contains the request id that the service logs. If there was no response, the service may have logged
+      // the id that the client sent.
       if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
       throw failure;
     }

@@ -16,8 +16,9 @@ const DEFAULT_PATIENCE_MS = 10_000;
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
 /**
- * Returns whether a call is safe to repeat even if an earlier attempt succeeded. The `idempotency_level` in the proto
- * file decides. A call with a request id is always safe to repeat.
+ * Returns whether calls of a method are safe to repeat, even if the service has already executed the call. The
+ * `idempotency_level` of the method in the proto file decides. If the request of a call contains a request id, the call
+ * is safe to repeat in any case. This function does not check the request.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
@@ -25,11 +26,18 @@ export function isRepeatable({ idempotency }: DescMethod): boolean {
 
 /** Options of `retrying`. */
 export interface RetryOptions {
-  /** Maximum number of attempts. Default: no limit except the deadline, so that calls survive a restart. */
+  /**
+   * Maximum number of attempts. By default, only the deadline of the call limits the attempts, so that a call can
+   * succeed after the service has restarted.
+   */
   readonly maxTries?: number;
 }
 
-/** If a failed call is safe to repeat, repeats the call until its deadline. The pauses grow up to two seconds. */
+/**
+ * Returns an interceptor that repeats failed calls until their deadline. A call is repeated if the call is safe to
+ * repeat, or if the service has not executed the call. The pauses grow up to two seconds. If the service requests a
+ * pause, the interceptor adds this pause.
+ */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
     if (request.stream) return next(request);
@@ -43,7 +51,8 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
       } catch (error) {
         const pauseMs = pauseAfter(error, mayRepeat, tries);
         if (pauseMs === undefined || tries >= maxTries || request.signal.aborted) throw error;
-        // Throw the error of the service, which contains more information than "deadline exceeded".
+        // If no time remains for another attempt, throw the error of the last attempt. This error contains more
+        // information than "deadline exceeded".
         const leftMs = endsAt - performance.now() - pauseMs;
         if (leftMs < 1) throw error;
         await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
@@ -55,7 +64,7 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
   };
 }
 
-/** Returns the pause before the next attempt, in milliseconds, or undefined if the call must not be repeated. */
+/** Returns the pause before the next attempt, in milliseconds. Returns undefined if the call must not be repeated. */
 function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const waitMs = retryAfterMs(error);

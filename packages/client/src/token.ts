@@ -4,7 +4,7 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 export interface TokenRequest {
   /** The token that the service rejected. Undefined on the first attempt. */
   readonly refused: string | undefined;
-  /** A signal that is aborted when the call ends: at its deadline, or when the caller cancels the call. */
+  /** A signal that is aborted if the call reaches its deadline, or if the caller cancels the call. */
   readonly signal: AbortSignal;
 }
 
@@ -16,7 +16,7 @@ export interface TokenRequest {
  */
 export type TokenSource = string | ((request: TokenRequest) => string | Promise<string>);
 
-/** Sends an API token with each call. @throws TypeError if a fixed token cannot be an API token */
+/** Sends an API token with each call. @throws TypeError if `source` is a string that cannot be an API token */
 export function presentingToken(source: TokenSource): Interceptor {
   const fixed = typeof source === "function" ? undefined : checked(source);
   const ask = async (signal: AbortSignal, refused?: string) =>
@@ -49,8 +49,8 @@ async function unlessAborted<T>(signal: AbortSignal, returned: T | Promise<T>): 
 }
 
 /**
- * Removes white space around a token, such as a line break of a file. @throws TypeError if the token cannot be an API
- * token. The message does not contain the token
+ * Removes white space around a token, such as the line break at the end of a file. @throws TypeError if the token
+ * cannot be an API token. The message does not contain the token
  */
 function checked(given: unknown): string {
   const token = typeof given === "string" ? given.trim() : "";

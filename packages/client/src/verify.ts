@@ -18,10 +18,16 @@ import {
 } from "../../../src/sessions/rules.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
 
-/** Time for which keys are cached, in milliseconds, as in the `Cache-Control` of the service. */
+/**
+ * The time for which published keys are cached, in milliseconds. The `Cache-Control` header of the service has the same
+ * value.
+ */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** If sessions have unknown keys, the minimum pause between two reads of the published keys, in milliseconds. */
+/**
+ * If a session has an unknown key, the published keys are read again. This is the minimum pause between two such reads,
+ * in milliseconds.
+ */
 const KEYS_COOLDOWN_MS = 1000;
 
 const FAILURE_PAUSE_MS = 1000;
@@ -62,9 +68,11 @@ export interface VerifyOptions {
    * issuer, the error contains that issuer.
    */
   readonly issuer: string | readonly string[];
-  /** The accepted audience: `audience` of CreateViewerSession. */
+  /** The accepted audience. The value must equal `audience` in the request of CreateViewerSession. */
   readonly audience: string;
-  /** URL of the keys. Allowed only with a single issuer. Default: the URL below the issuer. */
+  /**
+   * URL of the keys. Allowed only with a single issuer. Default: `/.well-known/jwks.json` below the URL of the issuer.
+   */
   readonly keysUrl?: string | URL;
   /** Time limit for reading the keys, in milliseconds. Default: 5,000. */
   readonly timeoutMs?: number;
@@ -82,13 +90,16 @@ export interface VerifiedViewerSession {
   readonly userGroupId: string;
   /** Internal id of the user group: the claim `tid`. */
   readonly teamId: number;
-  /** Id of the viewer within the group: the claim `vid`. */
+  /** Id of the viewer within the group: the claim `vid`. Undefined if the session does not have this claim. */
   readonly viewerId: string | undefined;
-  /** Origin of the page: the claim `origin`. Compare this value with the header `Origin` of requests. */
+  /**
+   * Origin of the page: the claim `origin`. Undefined if the session does not have this claim. Compare this value with
+   * the header `Origin` of requests.
+   */
   readonly origin: string | undefined;
   /** Properties of the group, chosen by `property_keys` of CreateViewerSession. */
   readonly properties: { readonly [key: string]: unknown };
-  /** Additional claims: the claim `ext`. */
+  /** The additional claims that the back end has chosen: the content of the claim `ext`. */
   readonly claims: { readonly [name: string]: unknown };
   /** Time of the creation of the session: the claim `iat`. */
   readonly createTime: Date;
@@ -106,8 +117,8 @@ const keySets = new Map<string, PublishedKeys>();
  * calls need no request. Accepts a revoked session until the session expires. `ResolveViewer` rejects a revoked session
  * immediately.
  *
- * @throws ViewerSessionError if the session is invalid: respond with 401
- * @throws SessionKeysError if the keys cannot be read: respond with 503
+ * @throws ViewerSessionError if the session is invalid. Respond with 401
+ * @throws SessionKeysError if the keys cannot be read. Respond with 503
  */
 export async function verifyViewerSession(session: string, options: VerifyOptions): Promise<VerifiedViewerSession> {
   const { issuer: accepted, audience } = options ?? {};
@@ -134,7 +145,7 @@ export async function verifyViewerSession(session: string, options: VerifyOption
   return verified(claims);
 }
 
-/** Parses a session without checking its signature. @throws ViewerSessionError */
+/** Parses a session, but does not check the signature. @throws ViewerSessionError if the session is malformed */
 function readWhole(session: unknown): UnverifiedSession {
   if (typeof session === "object" && session !== null)
     throw refused("malformed", "it is an object, not a string: await it, and use its field session");
@@ -176,7 +187,7 @@ async function verifySignature(session: string, key: CryptoKey): Promise<void> {
   }
 }
 
-/** @throws ViewerSessionError if the session has expired, or its creation time is in the future */
+/** @throws ViewerSessionError if the session has expired, or if the creation time of the session is in the future */
 function requireTime({ iat, exp }: SessionClaims): void {
   const now = Date.now() / 1000;
   if (now >= exp + CLOCK_TOLERANCE_S) throw refused("expired", `it expired ${Math.round(now - exp)} s ago`);
@@ -195,7 +206,11 @@ function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   return keys;
 }
 
-/** Returns a function that finds a key. The function reads the keys on demand, and pauses after a failed read. */
+/**
+ * Returns a function that finds a key. The function reads the keys when they are needed. After a failed read, the
+ * function does not read the keys again for `FAILURE_PAUSE_MS`. During this pause, the function uses the cached keys.
+ * If the cached keys are too old, it throws the error of the failed read.
+ */
 function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   const published = createRemoteJWKSet(new URL(url), {
     cacheMaxAge: KEYS_MAX_AGE_MS,
@@ -225,7 +240,7 @@ function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
 /** Fetches a response with keys. Fails if the response is larger than `MAX_KEYS_BYTES`. */
 async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Promise<Response> {
   const response = await fetch(url, options);
-  // Only a response with status 200 contains keys. jose reports other statuses.
+  // Only a response with status 200 contains keys. jose throws an error if the response has another status.
   if (response.status !== 200) {
     await response.body?.cancel();
     return response;
