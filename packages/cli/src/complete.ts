@@ -41,7 +41,10 @@ function isProfile(of: Option | Argument | undefined, command: Command): boolean
   return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
 }
 
-/** Returns the command of `words`, the number of its arguments, and the option whose value must follow, if any. */
+/**
+ * Returns the command that `words` names, and the number of arguments that follow the command. If the last word is an
+ * option that takes a value, also returns this option. Its value is the next word.
+ */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;
   let position = 0;

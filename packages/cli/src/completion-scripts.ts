@@ -1,6 +1,7 @@
 /**
  * The scripts of `ugs completion`, by shell. A script must pass the typed words unexpanded to `ugs complete`. A script
- * must not use `eval` or `compgen -W`: both expand words, so Tab would run a command such as `$(…)`.
+ * must not use `eval` or `compgen -W`, because both expand words. If the user had typed `$(…)`, Tab would run the
+ * command in the parentheses.
  */
 export const COMPLETION_SCRIPTS = {
   bash: `# bash completion for ugs

@@ -22,7 +22,7 @@ export const CONTINUE = "run the same command again to continue";
 
 interface FailureDetail {
   readonly exitCode: number;
-  /** Advice for the user, without a full stop. */
+  /** Advice for the user. The text does not end with a full stop. */
   readonly hint?: string | undefined;
   /** The Connect code of the error, such as `not_found`. */
   readonly code?: string | undefined;
@@ -55,7 +55,7 @@ export function usageFailure(message: string, hint?: string): Failure {
   return new Failure(message, { exitCode: EXIT.usage, hint });
 }
 
-/** Calls a parser, and converts its `InvalidInput` to a usage failure. @throws Failure */
+/** Calls a parser. @throws Failure with the exit code 2 if the parser throws `InvalidInput` */
 export function inputFailure<T>(parse: () => T): T {
   try {
     return parse();
@@ -64,5 +64,5 @@ export function inputFailure<T>(parse: () => T): T {
   }
 }
 
-/** The error of a write to standard output after the reader, such as `head`, has closed the pipe. */
+/** The error of a write to standard output if the reader of the pipe, such as `head`, has closed the pipe. */
 export class OutputClosed extends Error {}

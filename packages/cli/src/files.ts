@@ -5,7 +5,9 @@ import { getSystemErrorMap } from "node:util";
 import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 
-/** Reads a file with a secret. @throws Failure if the file cannot be read, or if other users can read it */
+/**
+ * Reads a file that contains a secret. @throws Failure if the file cannot be read, or if other users can read the file
+ */
 export async function readSecretFile(path: string): Promise<string> {
   const file = await open(path, "r").catch((error: unknown) => {
     throw unreadable(path, error);
@@ -21,8 +23,9 @@ export async function readSecretFile(path: string): Promise<string> {
 }
 
 /**
- * Rejects a file that other users can read. Accepts pipes. Accepts a file of another owner that a group can read, such
- * as a mounted Kubernetes secret, because the current user may be a member of the group.
+ * Throws a `Failure` if other users can read the file. A pipe is always accepted. If the file belongs to another user,
+ * its group may read the file, because the current user may be a member of the group. A mounted Kubernetes secret is
+ * such a file.
  */
 async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const stat = await file.stat();
@@ -35,21 +38,25 @@ async function refuseShared(file: FileHandle, path: string): Promise<void> {
   );
 }
 
-/** Reads a file without a secret. @throws Failure if the file cannot be read */
+/** Reads a file that contains no secret. @throws Failure if the file cannot be read */
 export async function readPlainFile(path: string): Promise<string> {
   return readFile(path, "utf8").catch((error: unknown) => {
     throw unreadable(path, error);
   });
 }
 
-/** Converts a system error to a failure that explains why a file cannot be read. Returns any other error unchanged. */
+/**
+ * If the error is a system error, returns a failure that explains why the file cannot be read. Otherwise, returns the
+ * error unchanged.
+ */
 export function unreadable(path: string, error: unknown): unknown {
   const words = systemWords(error);
   return words === undefined ? error : usageFailure(`cannot read ${path}: ${words}`);
 }
 
 /**
- * Converts a system error to a failure that explains why a file cannot be written. Returns any other error unchanged.
+ * If the error is a system error, returns a failure that explains why the file cannot be written. Otherwise, returns
+ * the error unchanged.
  *
  * @param hint advice for the user
  */
@@ -73,7 +80,7 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await writeAtomically(path, text, hint);
 }
 
-/** Writes a file atomically with mode 0600. @param hint advice for the case that the write fails @throws Failure */
+/** Writes a file atomically with mode 0600. @param hint advice for the user if the write fails @throws Failure */
 export async function writeAtomically(path: string, text: string, hint: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
@@ -91,7 +98,10 @@ export async function writeAtomically(path: string, text: string, hint: string):
   }
 }
 
-/** Rejects a path that exists, unless it is a regular file that may be replaced. @throws Failure */
+/**
+ * Checks that a path does not exist. If `mayReplace` is set, the path may be a regular file. @throws Failure if the
+ * path exists and must not be replaced
+ */
 export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
   const present = await stat(path).catch(() => undefined);
   if (present?.isDirectory()) throw usageFailure(`${path} is a directory`, "give a file in this directory");

@@ -5,16 +5,17 @@ import { EXIT, Failure } from "./failures.ts";
 
 interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
-  /** Receives a message when the service becomes unavailable, and when the service is available again. */
+  /** Called with a message for the user when the service becomes unavailable, and again when the service is back. */
   readonly warn: (text: string) => void;
   /** The pause between reads, in milliseconds. Each failure after the first doubles the pause, up to 30 s. Default: 2000. */
   readonly intervalMs?: number;
 }
 
 /**
- * Yields the last events, the oldest first, and then each new event once. Retries while the service is unavailable.
+ * Yields the last events, the oldest first. After these events, yields each new event once. If the service becomes
+ * unavailable, retries until the service is back.
  *
- * @throws Failure if the first read fails, or if a later read fails although the service is available
+ * @throws Failure if the first read fails. Also if a later read fails for another reason than an unavailable service
  * @throws the reason of the signal when the signal aborts
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {

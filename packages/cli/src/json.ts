@@ -1,5 +1,5 @@
 /**
- * Parses JSON. If the text is not JSON, returns undefined: an error would quote the text, and the text may be a token.
+ * Parses JSON. Returns undefined if the text is not JSON. An error would quote the text, and the text may be a token.
  */
 export function parsedJson(text: string): unknown {
   try {

@@ -9,7 +9,8 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
     controller.abort(new Interrupted(signal));
   });
 }
-// The writers handle errors of the streams, such as a closed pipe. Without a listener, such an error would crash the process.
+// The functions that write to these streams handle write errors, such as a closed pipe. A stream also emits the error
+// as an event. If the event had no listener, the error would crash the process.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 const { env, stdin, stdout, stderr } = process;

@@ -21,11 +21,14 @@ export interface Profile {
 
 const DEFAULT_PROFILE = "default";
 
-/** Stores the profiles of a user: one file for each profile, and a file with the name of the current profile. */
+/** Stores the profiles of a user. Each profile has a file. Another file contains the name of the current profile. */
 export class Profiles {
   readonly #folder: string;
 
-  /** Uses `XDG_CONFIG_HOME` and `HOME`: https://specifications.freedesktop.org/basedir-spec/ */
+  /**
+   * The folder of the profiles depends on `XDG_CONFIG_HOME` and `HOME`
+   * (https://specifications.freedesktop.org/basedir-spec/).
+   */
   constructor(env: Shell["env"]) {
     const config = env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config");
     this.#folder = join(config, "ugs");
@@ -44,7 +47,7 @@ export class Profiles {
    * Reads a profile.
    *
    * @returns undefined if the profile does not exist
-   * @throws Failure if its file is malformed or readable by others
+   * @throws Failure if the file of the profile is malformed, or if other users can read the file
    */
   async read(name: string): Promise<Profile | undefined> {
     const path = this.pathOf(name);

@@ -12,7 +12,7 @@ export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): bool
 /**
  * Prompts the user on the terminal.
  *
- * @param options `isSecret`: the terminal does not show the answer
+ * @param options if `isSecret` is set, the terminal does not show the answer
  * @throws Interrupted at Ctrl-C
  * @throws Failure if the terminal is closed
  */
@@ -48,11 +48,14 @@ export interface Confirmation {
   readonly what: string;
   /** The text that the user must type. */
   readonly id: string;
-  /** The consequence, as a sentence without a full stop. */
+  /** The consequence of the action, as a sentence. The text does not end with a full stop. */
   readonly consequence: string;
 }
 
-/** Prompts the user to type an id. @throws Failure if the user does not confirm, or if no terminal is available */
+/**
+ * Prompts the user to type an id. If `isSure` is set, does not prompt. @throws Failure if the user does not confirm, or
+ * if no terminal is available
+ */
 export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))

@@ -33,7 +33,8 @@ function failureOf(error: unknown, reason: unknown): Failure {
     return new Failure("interrupted", { exitCode: interrupted.exitCode, outcome });
   }
   if (error instanceof Failure) return error;
-  // Writers of files convert their errors, so this error is from standard output.
+  // The functions that write files convert a system error to a `Failure`. An error that was not converted comes from
+  // standard output.
   if ((error as { syscall?: unknown }).syscall === "write")
     return unwritable("standard output", error, "run the same command again") as Failure;
   return error instanceof CommanderError ? commandLineFailure(error) : unexpected(error);

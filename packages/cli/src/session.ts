@@ -16,7 +16,10 @@ export interface Clients {
     method: DescMethodUnary<I, O>,
     request: MessageShape<I>,
   ) => Promise<MessageShape<O>>;
-  /** Converts an error of a stream to a `Failure`. Returns any other error unchanged. */
+  /**
+   * If a stream fails with a `ConnectError`, converts the error to a `Failure`. Returns an error of another type
+   * unchanged.
+   */
   readonly failureOf: (error: unknown) => unknown;
   /** The URL of the service, for messages. */
   readonly url: string;

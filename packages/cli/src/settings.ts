@@ -20,27 +20,39 @@ export interface GlobalOptions {
 /** The URL of a service, and the settings for connections to the service. */
 export interface Connection {
   readonly url: URL;
-  /** CA certificates in PEM. Undefined to use the CA certificates of Node. */
+  /** CA certificates in PEM. If undefined, the CA certificates of Node are used. */
   readonly ca: string | undefined;
-  /** The client certificate and its private key, in PEM. */
+  /**
+   * The client certificate, in PEM. `key` is the private key of this certificate. Both are undefined if no certificate
+   * is set.
+   */
   readonly cert: string | undefined;
   readonly key: string | undefined;
-  /** The name that the certificate of the service must contain. Undefined to require the host of the URL. */
+  /**
+   * The name that the certificate of the service must contain. If undefined, the certificate must contain the host of
+   * the URL.
+   */
   readonly serverName: string | undefined;
   /** The timeout of a call, including retries, in milliseconds. */
   readonly timeoutMs: number;
-  /** The environment variable that sets a proxy, such as `HTTPS_PROXY`, if Node ignores this variable. */
+  /**
+   * The name of an environment variable that sets a proxy, such as `HTTPS_PROXY`, if Node ignores the variable.
+   * Undefined if no proxy is set, or if Node uses the proxy.
+   */
   readonly unusedProxy: string | undefined;
 }
 
-/** Returns an environment variable that sets a proxy which Node ignores. Undefined if there is no such variable. */
+/**
+ * Returns the name of an environment variable that sets a proxy, if Node ignores the variable. Returns undefined if no
+ * proxy is set, or if Node uses the proxy.
+ */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
   if (isUsed) return undefined;
   return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
-/** Returns the URL of a service without a trailing slash. */
+/** Returns the URL of a service as text. Removes a trailing slash. */
 export function urlText({ url }: Pick<Connection, "url">): string {
   return url.href.replace(/\/$/, "");
 }
@@ -49,8 +61,8 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
 /**
- * The settings of a command. An option has precedence over an environment variable, and an environment variable over
- * the profile.
+ * The settings of a command. If several sources contain the same setting, an option has precedence over an environment
+ * variable, and an environment variable has precedence over the profile.
  */
 export class Settings {
   readonly profiles: Profiles;
@@ -67,7 +79,10 @@ export class Settings {
     return this.#given("profile", "UGS_PROFILE").text ?? (await this.profiles.current());
   }
 
-  /** Returns the URL from the option or the environment variable. @throws Failure if the URL is not valid */
+  /**
+   * Returns the URL from the option or the environment variable. Returns undefined if neither is set. @throws Failure
+   * if the URL is not valid
+   */
   givenUrl(): URL | undefined {
     const { source, text } = this.#given("url", "UGS_URL");
     return text === undefined ? undefined : parseUrl(source, text);
@@ -102,7 +117,10 @@ export class Settings {
     };
   }
 
-  /** Returns each TLS setting from its option, its environment variable or the profile, in this order of precedence. */
+  /**
+   * Returns the TLS settings. Reads each setting from its option. If the option is not set, reads the environment
+   * variable. If the variable is not set either, reads the profile.
+   */
   tlsFiles(profile?: Profile) {
     return {
       caFile: this.#given("caFile", "UGS_CA_FILE").text ?? profile?.caFile,
@@ -112,7 +130,10 @@ export class Settings {
     };
   }
 
-  /** Returns the API token. @throws Failure if it is missing, or if its file is not valid */
+  /**
+   * Returns the API token. @throws Failure if no API token is set, or if the API token or the file with the API token
+   * is not valid
+   */
   async token(): Promise<string> {
     const token = await this.givenToken();
     if (token !== undefined) return token;
@@ -128,7 +149,12 @@ export class Settings {
     throw usageFailure("no token is set", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
   }
 
-  /** Returns the API token from the options or the environment variables. @throws Failure if its file is not valid */
+  /**
+   * Returns the API token from the options or the environment variables. Returns undefined if they contain no API
+   * token.
+   *
+   * @throws Failure if the API token or the file with the API token is not valid
+   */
   async givenToken(): Promise<string | undefined> {
     return tokenFrom(this.#env, {
       file: this.#options.tokenFile,
@@ -138,8 +164,10 @@ export class Settings {
   }
 
   /**
-   * Returns the profile if the command uses its URL. `ugs` sends a token only to the service that accepted the token at
-   * login.
+   * Returns the profile of the command. Returns undefined if the profile does not exist, or if `url` is not the URL of
+   * the profile. For this reason, `ugs` sends a token only to the service that accepted the token at login.
+   *
+   * @throws Failure if the command names a profile that does not exist
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();
@@ -160,8 +188,8 @@ export class Settings {
   }
 
   /**
-   * Returns the text and the name of its source: the option, or if the option is missing, the environment variable. An
-   * empty variable counts as unset.
+   * Returns the text of a setting, and the name of the source of the text. The source is the option. If the option is
+   * missing, the source is the environment variable. An empty variable counts as unset.
    */
   #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
     const text = this.#options[option];
@@ -170,7 +198,7 @@ export class Settings {
   }
 }
 
-/** Parses the URL of a service. @throws Failure with the name of the source */
+/** Parses the URL of a service. @throws Failure if the text is not a valid URL. The message contains `source` */
 export function parseUrl(source: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
@@ -199,9 +227,10 @@ interface TokenSources {
 }
 
 /**
- * Reads a token from the first source that is set: `file`, `variable`, `fileVariable`. An empty variable counts as unset.
+ * Reads a token from the first source that is set: `file`, `variable`, `fileVariable`. An empty variable counts as
+ * unset.
  *
- * @throws Failure if the text is not a token, or if its file cannot be read
+ * @throws Failure if the text is not a token, or if the file with the token cannot be read
  */
 export async function tokenFrom(env: Shell["env"], { file, variable, fileVariable }: TokenSources) {
   const text = env[variable];

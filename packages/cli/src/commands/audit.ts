@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf, type Options } from "./options.ts";
 import { addInputs, type FieldInputs, FieldOption, inputsOf, requestOf } from "./rpc-command.ts";
 
-/** The defaults of `--limit`: without `--follow`, and with `--follow`. */
+/** The default of `--limit`. If `--follow` is set, the default is `DEFAULT_BEFORE`. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 

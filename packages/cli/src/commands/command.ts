@@ -3,7 +3,7 @@ import { openSession, type Session } from "../session.ts";
 import type { GlobalOptions } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 
-/** Adds the arguments, options and action of a command, or its subcommands, to the `Command` object. */
+/** Defines a command. Adds arguments, options and an action to the `Command` object, or adds subcommands. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
 /** Defines a command with subcommands. @param what the subject of the subcommands, such as `environments` */

@@ -34,7 +34,7 @@ export const eventsCommand: DefineCommand = (events, shell) => {
       const responses = watchEvents(admin, request, {
         signal,
         onRetry(failure) {
-          // Before the first event, do not retry: the URL may be wrong.
+          // If no event has arrived yet, do not retry, because the URL may be wrong.
           if (cursor === undefined) throw failure;
           session.out.note(`${failure.message}. Retrying until the service is back.`);
         },

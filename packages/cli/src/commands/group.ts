@@ -42,7 +42,8 @@ const REQUEST_ID = new FieldOption(
 /**
  * Returns the token to show.
  *
- * @param done the result of the call, as the last clause of the error, such as `the group was created`
+ * @param done a clause that states what the call did, such as `the group was created`. The message of the failure ends
+ *   with this clause
  * @throws Failure if the group is suspended
  */
 function tokenOf({ token, providedId, suspension }: UserGroup, done: string): string {

@@ -31,7 +31,8 @@ export function environmentOption(): Option {
 }
 
 /**
- * Returns the environment for the requests, or undefined for the environment of the token.
+ * Returns the environment that the requests contain. Returns undefined if neither `--env` nor `UGS_ENV` is set. In this
+ * case, the service uses the environment of the token.
  *
  * @throws Failure if the name is not valid
  */
@@ -61,7 +62,10 @@ export function withOut(command: Command): Command {
     .option("--force", "replace the file of --out if it exists");
 }
 
-/** Returns the file for a secret, or undefined for standard output. @throws Failure if the file cannot be written */
+/**
+ * Returns the file for a secret. Returns undefined if the secret is written to standard output. @throws Failure if the
+ * file cannot be written
+ */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;

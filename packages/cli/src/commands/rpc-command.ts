@@ -34,9 +34,15 @@ import {
 interface Traits {
   /** Whether an empty text is invalid. Default: no. */
   readonly isFilled?: boolean;
-  /** The sign of a duration in a time field: 1 for a duration from now, -1 for a duration ago. Default: 1. */
+  /**
+   * For a time field whose text is a duration. If 1, the time is this duration in the future. If -1, the time is this
+   * duration in the past. Default: 1.
+   */
   readonly sign?: 1 | -1;
-  /** For a credential: the name in the prompt. The option names a file with the credential, or is `-` for standard input. */
+  /**
+   * Set if the field is a credential: the name of the credential in the prompt. The value of the option is then the
+   * path of a file that contains the credential, or `-` for standard input.
+   */
   readonly secret?: string;
   /** Whether to read the credential from the terminal or standard input if the option is missing. Default: no. */
   readonly isAsked?: boolean;
@@ -51,28 +57,43 @@ export class FieldOption extends Option {
   }
 }
 
-/** The inputs of a command, by the name of the request field. A string such as `<id>` defines an argument. */
+/**
+ * The inputs of a command. Each key is the name of the request field that the input sets. A `FieldOption` defines an
+ * option of the command. A string such as `<id>` defines an argument.
+ */
 export type FieldInputs = { readonly [field: string]: FieldOption | string };
 
 /** The inputs and outputs of a command for an RPC. */
 interface RpcCommand<I extends DescMessage, O extends DescMessage> {
-  /** The inputs besides `<id>`. The argument `<id>` sets the field of `SUBJECTS`, unless one of these inputs does. */
+  /**
+   * The inputs of the command, except `<id>`. If the request has a field of `SUBJECTS`, the command has an argument
+   * `<id>` that sets this field. If `fields` contains this field, the command has no argument `<id>`.
+   */
   readonly fields?: FieldInputs;
   /** Constant fields of the request. Default: none. */
   readonly preset?: { readonly [field: string]: unknown };
-  /** For a list: the columns of the table. */
+  /** Set if the response is a list: the columns of the table. */
   readonly columns?: readonly ColumnOf[];
-  /** A note for an empty list. Default: none. */
+  /** The note to write if the list is empty. Default: no note. */
   readonly none?: string;
-  /** Returns the confirmation that a destructive call needs, or undefined. */
+  /**
+   * Returns the confirmation that the user must give before a destructive call. Returns undefined if the call needs no
+   * confirmation.
+   */
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
-  /** For a response with a credential: returns the texts that are shown with the credential. */
+  /** Set if the response contains a credential. Returns the texts that are shown with the credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
-  /** Returns the text that is shown instead of the response, except with `--json`. */
+  /** Returns a text that is shown instead of the response. If `--json` is set, the response is shown. */
   readonly done?: (request: MessageShape<I>, response: MessageShape<O>) => string;
-  /** Returns a note that follows the result, or undefined. */
+  /**
+   * Returns a note about the response. Returns undefined if there is nothing to note. The note is written after the
+   * result. If the response is a page of a list, the note is written before the page.
+   */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
-  /** The field of the response to show. Default: the only field, or the whole response if it has several fields. */
+  /**
+   * The name of the response field to show. Default: the only field of the response. If the response has several
+   * fields, the whole response is shown.
+   */
   readonly part?: string;
 }
 
@@ -159,7 +180,10 @@ interface Input extends Traits {
   readonly field: DescField;
   /** The option or argument, such as `--grace` or `ID`. */
   readonly label: string;
-  /** Undefined if the command line has no value for the field; null if `--clear` names the field. */
+  /**
+   * The value on the command line. Undefined if the command line has no value for the field. Null if `--clear` names
+   * the field.
+   */
   readonly value: unknown;
 }
 
@@ -187,7 +211,10 @@ export function inputsOf(
   });
 }
 
-/** Builds a request from the inputs, without the credentials. @throws Failure if an input is not valid */
+/**
+ * Builds a request from the inputs. Does not read the credentials: `readSecrets` sets them later. @throws Failure if an
+ * input is not valid
+ */
 export async function requestOf(
   session: Session,
   schema: DescMessage,
@@ -265,7 +292,8 @@ async function readSecrets({ shell }: Session, request: object, inputs: readonly
 }
 
 /**
- * Makes a call. If the service is unavailable, the hint of the failure contains the `--request-id` for a safe retry.
+ * Makes a call. If the service is unavailable, the change may have been made. The hint of the failure then contains the
+ * request id of the call. A retry with this `--request-id` is safe.
  */
 export async function repeatable<T>(
   { requestId }: { readonly requestId?: string },
@@ -293,7 +321,10 @@ function isGroupUpdate(schema: DescMessage): boolean {
   return hasField(schema, "update_mask") && hasField(schema, "user_group_id");
 }
 
-/** Returns the message to show: the named field, the only field, or the whole response. */
+/**
+ * Returns the part of a response to show, and its type. Returns the field `name`. If `name` is not set, returns the
+ * only field of the response. If the response has several fields, returns the whole response.
+ */
 function partOf(schema: DescMessage, response: object, name?: string): [DescMessage, MessageShape<DescMessage>] {
   const field = name ? fieldOf(schema, name) : schema.fields.length === 1 ? schema.fields[0] : undefined;
   const value = field?.message && valueIn(response, field);

@@ -9,7 +9,10 @@ import type { Clients, Session } from "../session.ts";
 
 const AT_ONCE = 8;
 
-/** Error reasons of an expired or revoked session. Each proves that the session belongs to the environment of the call. */
+/**
+ * Error reasons that the service returns for an expired or revoked session. Each of these reasons proves that the
+ * session belongs to the environment of the call.
+ */
 const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 
 /**

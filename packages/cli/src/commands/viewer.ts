@@ -53,7 +53,7 @@ const SESSIONS = commandGroup("viewer sessions", {
     "revoke the viewer sessions of a user group, or of one viewer; the tokens of the group stay valid",
     {
       fields: {
-        // With an empty viewer id, the service would revoke the sessions of the whole group.
+        // If the viewer id were empty, the service would revoke the sessions of the whole group.
         viewer_id: new FieldOption("--viewer <id>", "only this viewer; default: the whole group", { isFilled: true }),
       },
       confirm: ({ userGroupId, viewerId }) => {

@@ -70,7 +70,7 @@ const HINTS: { readonly [reason: string]: string } = {
 /**
  * Converts the error of a call to a `Failure`.
  *
- * @param options `mayRepeat`: whether a retry is safe even after the service executed the call
+ * @param options `mayRepeat`: whether a retry is safe even if the service has already executed the call
  */
 export function callFailure(
   error: ConnectError,
@@ -147,7 +147,7 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**
- * Explains why a connection failed. Returns undefined if the connection was established.
+ * Explains why the connection of a call failed or broke. Returns undefined if the call failed for another reason.
  *
  * @param unusedProxy the environment variable that sets a proxy, if Node ignores this variable
  */

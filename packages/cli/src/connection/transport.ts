@@ -9,17 +9,20 @@ import type { Connection } from "../settings.ts";
 const MAX_TRIES = 4;
 
 export interface TransportOptions {
-  /** The token in the calls. Undefined to send no token. */
+  /** The token that each call sends. If undefined, calls send no token. */
   readonly token: string | undefined;
-  /** Aborts the calls in flight. */
+  /** If this signal is aborted, the calls in flight are aborted. */
   readonly signal: AbortSignal;
   /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
-  /** Whether to send JSON. protobuf-es drops a U+FEFF at the start of a string from binary messages. Default: no. */
+  /**
+   * Whether to send and receive JSON instead of binary messages. Set this if a string may start with U+FEFF, because
+   * protobuf-es drops this character from binary messages. Default: no.
+   */
   readonly isJson?: boolean;
 }
 
-/** Opens a Connect transport over HTTP/1.1, which every proxy forwards. */
+/** Opens a Connect transport. The transport uses HTTP/1.1, because every proxy forwards HTTP/1.1. */
 export function openTransport(connection: Connection, options: TransportOptions): Transport {
   const { url, ca, cert, key, serverName, timeoutMs } = connection;
   return createConnectTransport({

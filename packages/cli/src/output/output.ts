@@ -9,11 +9,14 @@ import { type Column, Table } from "./table.ts";
 
 export interface Secret {
   readonly token: string;
-  /** The start of a note, such as `Created the user group a. Its token`. `Output` appends ` is written to FILE.`. */
+  /**
+   * The start of a note, such as `Created the user group a. Its token`. `Output` completes the note, for example with `
+   * is written to FILE.`.
+   */
   readonly sentence: string;
-  /** Advice for the case that the credential cannot be written. */
+  /** Advice for the user if the credential cannot be written. */
   readonly ifLost: string;
-  /** The file for the credential. Undefined for standard output. */
+  /** The file for the credential. Undefined if the credential is written to standard output. */
   readonly file: string | undefined;
 }
 
@@ -32,7 +35,10 @@ export class Output {
     this.isTerminal = shell.stdout.isTTY === true;
   }
 
-  /** Writes a list page by page: as a table, or with `--json` as one message per line. @returns whether the list has items */
+  /**
+   * Writes a list page by page. Writes a table. If `--json` is set, writes one message per line. @returns whether the
+   * list has items
+   */
   async list<S extends DescMessage>(
     schema: S,
     columns: readonly Column<MessageShape<S>>[],
@@ -64,7 +70,7 @@ export class Output {
   }
 
   /**
-   * Writes a resource: one fact per line, or with `--json` one message.
+   * Writes a resource. Writes one fact per line. If `--json` is set, writes one message.
    *
    * @param first facts to write before the facts of the message
    */
@@ -83,27 +89,34 @@ export class Output {
    * Writes a line to standard output.
    *
    * @throws OutputClosed if the reader has closed the pipe
-   * @throws Error for a system error, such as a full disk
+   * @throws Error if the system cannot write the line, for example because the disk is full
    */
   line(text: string): Promise<void> {
     return this.text(`${text}\n`);
   }
 
   /**
-   * Writes a text to standard output without a line break. On a terminal, unsafe characters are escaped. Throws as `line` does.
+   * Writes a text to standard output. Adds no line break. If standard output is a terminal, escapes unsafe characters.
+   * Throws the same errors as `line`.
    */
   text(text: string): Promise<void> {
     return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
   }
 
-  /** Writes a line: in bold on a terminal, unless NO_COLOR is set (https://no-color.org). */
+  /**
+   * Writes a line. If standard output is a terminal, the line is bold, unless NO_COLOR is set (https://no-color.org) or
+   * TERM is `dumb`.
+   */
   heading(text: string): Promise<void> {
     const { NO_COLOR = "", TERM } = this.#shell.env;
     if (!this.isTerminal || NO_COLOR !== "" || TERM === "dumb") return this.line(text);
     return write(this.#shell.stdout, `\u001b[1m${printable(text)}\u001b[0m\n`);
   }
 
-  /** Writes a credential, or with `--json` the message that contains it. @throws Failure if the write fails */
+  /**
+   * Writes a credential. If `--json` is set, writes the message that contains the credential. @throws Failure if the
+   * write fails
+   */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
     const { token, sentence, ifLost, file } = secret;
     const text = this.isJson ? jsonLine(toJson(schema, message)) : token;
@@ -124,7 +137,7 @@ export class Output {
       );
   }
 
-  /** Writes a note to standard error, except with `--json`. */
+  /** Writes a note to standard error. If `--json` is set, writes nothing. */
   note(text: string): void {
     if (!this.isJson) this.#shell.stderr.write(`${printable(text)}\n`);
   }
@@ -134,7 +147,10 @@ function lostFailure(problem: string, hint: string, cause: unknown): Failure {
   return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/** Writes to a stream. Waits for the write, so that `ugs` does not read pages faster than it writes pages. */
+/**
+ * Writes to a stream, and waits until the stream has written the text. Otherwise, `ugs` could read pages faster than it
+ * writes them.
+ */
 async function write(stream: Writable, text: string): Promise<void> {
   try {
     const written = new Promise<void>((resolve, reject) => {

@@ -15,7 +15,7 @@ export function printableLines(text: string): string {
   return text.split("\n").map(printable).join("\n");
 }
 
-/** Formats a value as one line of JSON with unsafe characters escaped. */
+/** Formats a value as one line of JSON. Escapes unsafe characters. */
 export function jsonLine(value: unknown): string {
   const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(value).replace(UNSAFE, (unsafe) => unsafe.split("").map(escaped).join(""));

@@ -5,16 +5,22 @@ import { printable } from "./printable.ts";
 
 export interface Column<T> {
   readonly name: string;
-  /** Returns the text of a cell. The table shows undefined as `-`. */
+  /** Returns the text of a cell. If the text is undefined or empty, the table shows `-`. */
   readonly of: (value: T) => string | undefined;
-  /** Whether the table shortens this column before other columns, such as names before ids. Default: no. */
+  /**
+   * Whether this column is shortened first if a line is too wide for the terminal. For example, names are shortened
+   * before ids. Default: no.
+   */
   readonly isFree?: boolean;
 }
 
-/** A column for messages: the name of a field, or a `Column`. */
+/** A column of a table of messages. A string is the name of a field. */
 export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
 
-/** Returns the columns for messages of a type. The heading of a field is its label. */
+/**
+ * Returns the columns for messages of a type. If a column shows a field, the heading is the label of the field in
+ * capital letters.
+ */
 export function columnsOf<S extends DescMessage>(
   schema: S,
   columns: readonly ColumnOf<S>[],
@@ -37,9 +43,9 @@ const NARROWEST = 8;
 /** Formats a table page by page. A column is as wide as the widest cell so far, unless the terminal is too narrow. */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
-  /** The width of the terminal. Undefined to shorten no column. */
+  /** The width of the terminal. If undefined, no column is shortened. */
   readonly #width: number | undefined;
-  /** The widest cell of each column so far. Undefined before the first page. */
+  /** The width of the widest cell of each column so far. Undefined if no page has been formatted yet. */
   #widest: readonly number[] | undefined;
 
   constructor(columns: readonly Column<T>[], width: number | undefined) {
@@ -58,7 +64,10 @@ export class Table<T> {
     return cells.map((row) => line(row, widths));
   }
 
-  /** Shortens the widest `isFree` column repeatedly, then the widest of all columns, until a line fits. */
+  /**
+   * Shortens columns step by step until a line fits. Each step shortens the widest `isFree` column. If these columns
+   * cannot become narrower, each step shortens the widest of all columns.
+   */
   #fit(widths: number[]): number[] {
     if (this.#width === undefined) return widths;
     const gaps = GAP.length * (widths.length - 1);

@@ -9,17 +9,17 @@ import { type Line, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
 
 /*
- * CSV by RFC 4180, in UTF-8. An empty cell is an unset field; a quoted empty cell is an empty text, as in PostgreSQL's COPY.
- * Fields that are objects are JSON.
+ * CSV by RFC 4180, in UTF-8. An empty cell is an unset field; a quoted empty cell is an empty text, as in PostgreSQL's
+ * COPY. If a field is an object, the cell contains JSON.
  *
  * A surplus quote would turn the rest of the file into one record. To prevent this, only the first line of a malformed
  * record is rejected, and reading continues with the second line.
  */
 
-/** The cells of a record. Undefined for an unset field. */
+/** The cells of a record. A cell is undefined if the field is not set. */
 type Cells = readonly (string | undefined)[];
 
-/** The columns of a file. Undefined for an unknown column. */
+/** The columns of a file, in the order of the file. Undefined if the column is unknown. */
 type Columns = readonly (string | undefined)[];
 
 /** Reads groups from the lines that follow the heading of a CSV file. */
@@ -36,7 +36,7 @@ export async function* readCsv(lines: AsyncIterator<Line, undefined>, columns: C
     if (cells) {
       yield { line, raw, content: contentOf(raw.length, () => rowOf(cells, columns)) };
     } else {
-      // A quote that is not closed is most likely in the first line: read the other lines again as records.
+      // If a quote is not closed, this quote is most likely in the first line. Read the other lines again as records.
       left.unshift(...taken.slice(1));
       const problem = isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV;
       yield { line, raw: isTooLong ? undefined : first.bytes, content: { problem } };
@@ -59,8 +59,8 @@ export function csvOf(rows: readonly Row[]): string {
 }
 
 /**
- * Quotes a value that would have another meaning without quotes. The library itself quotes values that contain a comma
- * or a quote.
+ * Quotes a value if the unquoted value would have another meaning, such as an unset field or a remark. The library
+ * itself quotes a value that contains a comma or a quote.
  */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
@@ -90,7 +90,10 @@ export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOption
 
 const RULE = `this line must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
-/** Shortens a heading for a message. If the file has no heading, its first line may contain a token, so long texts are cut. */
+/**
+ * Shortens a heading for a message. If the file has no heading, the line is a group and may contain a token. For this
+ * reason, long texts are cut.
+ */
 function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }

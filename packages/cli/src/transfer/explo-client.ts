@@ -10,7 +10,7 @@ import { Patience, type PatienceOptions } from "./patience.ts";
 
 interface ExploPage {
   readonly customers: readonly unknown[];
-  /** The number of all customers. Undefined if the response does not contain it. */
+  /** The number of all customers. Undefined if the response does not contain this number. */
   readonly total: number | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface ExploClientOptions {
   readonly pageSize: number;
   readonly signal: AbortSignal;
   readonly unusedProxy: string | undefined;
-  /** Receives the length and the reason of each pause after a failed request. */
+  /** Called before each pause after a failed request, with the length of the pause in milliseconds, and the reason. */
   readonly onPause?: PatienceOptions["onPause"];
 }
 
@@ -28,20 +28,24 @@ const MAX_PAGE_BYTES = 128 * 1024 * 1024;
 const TIMEOUT_MS = 120_000;
 
 /**
- * The first `BURST` requests have no pause between them. Later requests are `PACE_MS` apart. The hosted service allows
- * 180 requests per minute and address, and other programs at the address need a part of these requests.
+ * The first `BURST` requests have no pause between them. Each later request starts at least `PACE_MS` after the request
+ * before. The hosted service allows 180 requests per minute from an address. Other programs at the same address need a
+ * part of these requests.
  */
 const BURST = 30;
 const PACE_MS = 500;
 
 const MAX_REFUSALS = 30;
-/** The default and the maximum of the pause after a rate-limit response, in milliseconds. */
+/**
+ * The pause after a rate-limit response, in milliseconds, if the response requests no pause. If the response requests a
+ * pause, the pause is at most `MAX_LIMITED_MS`.
+ */
 const LIMITED_MS = 60_000;
 const MAX_LIMITED_MS = 15 * 60_000;
 
 /**
- * Reads pages of the customer list: https://docs.explo.co/api-reference/customer-api/customers-v2. The rate limit:
- * https://docs.explo.co/security/rate-limits
+ * Reads pages of the customer list (https://docs.explo.co/api-reference/customer-api/customers-v2). The hosted service
+ * limits the rate of requests (https://docs.explo.co/security/rate-limits).
  */
 export class ExploClient {
   readonly #options: ExploClientOptions;
@@ -53,7 +57,12 @@ export class ExploClient {
     this.#options = options;
   }
 
-  /** Reads a page of the list. The first page has the number 1. @returns undefined after the last page @throws Failure */
+  /**
+   * Reads a page of the list. The first page has the number 1.
+   *
+   * @returns undefined if the number is higher than the number of the last page
+   * @throws Failure if the request fails and another retry does not help
+   */
   async page(number: number): Promise<ExploPage | undefined> {
     const { url, pageSize, signal, onPause } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
@@ -97,7 +106,7 @@ export class ExploClient {
       const failure = found
         ? failed(found.message, found.hint)
         : failed(`cannot reach ${where}: ${(error as Error).message}`, "try again");
-      // Before the first response, do not retry: the URL may be wrong.
+      // If the hosted service has not responded yet, do not retry, because the URL may be wrong.
       const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
       return { status: 0, failure, retryMs: isFinal ? undefined : 0 };
     }
@@ -112,7 +121,7 @@ export class ExploClient {
   }
 }
 
-/** `retryMs` is the minimum pause before a retry, in milliseconds. Undefined if no retry helps. */
+/** `retryMs` is the minimum pause before a retry, in milliseconds. Undefined if a retry does not help. */
 type Answer =
   | { readonly value: unknown }
   | { readonly status: number; readonly failure: Failure; readonly retryMs: number | undefined };

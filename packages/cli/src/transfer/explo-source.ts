@@ -46,9 +46,9 @@ export async function openExplo(
 const MAX_PASSES = 5;
 
 /**
- * Reads the list page by page, and yields each customer once. If a customer is added or removed during a pass, other
- * customers move between the pages. The pass may then miss a customer, so the list is read again until no customer has
- * moved.
+ * Reads the list page by page, and yields each customer once. A pass reads all pages. If a customer is added or removed
+ * during a pass, other customers move to other pages, and the pass may miss a customer. For this reason, the list is
+ * read again until a pass has found that no customer has moved. There are at most `MAX_PASSES` passes.
  */
 function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource {
   const header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
@@ -77,7 +77,7 @@ function listedCustomers(client: ExploClient, isInherited: boolean): GroupSource
           yield { line, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
         }
         read += page.customers.length;
-        // If the response has no total, the list ends with a page without new customers.
+        // If the response contains no total, the list ends at the first page that contains no new customer.
         if (page.total === undefined ? fresh === 0 : read >= page.total) break;
       }
       isSettled = !isMoved && (total === undefined || pass.size >= total);
@@ -129,7 +129,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   const content = contentOf(text.length, () => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
     if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
-    // Drops the undefined fields.
+    // The text does not contain the undefined fields.
     return JSON.parse(text) as typeof fields;
   });
   return {
@@ -142,7 +142,8 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
 }
 
 /**
- * Returns `all`: the values of a customer with the values of its parents. If the parents add no values, returns `own`.
+ * Returns the values of a customer. `own` are the values of the customer alone. `all` also contains the values of the
+ * parents of the customer. Returns `all` if the parents add values. Otherwise, returns `own`.
  */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;

@@ -37,7 +37,7 @@ type Page = Promise<ExportUserGroupsResponse>;
 const PAGE_SIZE = 1000;
 const TIMEOUT_MS = 60_000;
 
-/** Runs `ugs export`. @param path `-` or undefined for standard output @throws Failure */
+/** Runs `ugs export`. @param path if `-` or undefined, writes to standard output @throws Failure */
 export async function exportGroups(session: Session, path: string | undefined, flags: ExportFlags): Promise<void> {
   const { out } = session;
   const file = path === "-" ? undefined : path;
@@ -61,7 +61,9 @@ async function writeAll(given: {
   readonly format: FileFormat;
   readonly target: Target;
   readonly state: StateFile<ExportState> | undefined;
-  /** The file of the export. Undefined for standard output. An export to standard output cannot be continued. */
+  /**
+   * The file of the export. Undefined if the export is written to standard output. Such an export cannot be continued.
+   */
   readonly output: OutputFile | undefined;
 }): Promise<number> {
   const { session, flags, format, target, state, output } = given;
@@ -75,7 +77,8 @@ async function writeAll(given: {
   const read = (pageToken: string): Page => {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
     const page = patiently(patience, () => admin.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
-    // The caller awaits this promise later. Without this handler, an earlier rejection would crash the process.
+    // The caller awaits this promise later. If the promise is rejected before that and has no handler, the rejection
+    // crashes the process.
     page.catch(() => {});
     return page;
   };

@@ -14,13 +14,16 @@ const JSON_COLUMNS: ReadonlySet<string> = new Set(
 /** The columns of a file of groups, in the order of the fields of `ImportedUserGroup`. */
 export const COLUMNS: readonly string[] = FIELDS.map(({ name }) => name);
 
-/** The values of a group in a file, by column. Null for an unset field. */
+/** The values of a group in a file, by column. A value is null if the field is not set. */
 export type Row = { readonly [column: string]: unknown };
 
-/** The error for a row that is not a valid group. Its message is the reason. */
+/** The error for a row that is not a valid group. The message of the error is the reason. */
 export class BadRow extends Error {}
 
-/** Returns the column with a name in snake case or camel case, or undefined if no column has the name. */
+/**
+ * Returns the column with a name. The name may be in snake case or in camel case. Returns undefined if no column has
+ * the name.
+ */
 export function columnOf(name: string): string | undefined {
   return FIELDS.find((field) => field.name === name || field.jsonName === name)?.name;
 }
@@ -58,7 +61,7 @@ function formOf(field: DescField): string {
 const MAX_DEPTH = 32;
 
 /**
- * Rejects a value that would not arrive unchanged in the service.
+ * Rejects a value that cannot be sent, or that would change on the way to the service.
  *
  * @param depth the level of nesting; -1 for a whole row
  * @throws BadRow
@@ -74,14 +77,16 @@ function requireSendable(value: unknown, depth: number): void {
   }
 }
 
-/** Converts an exported group to a row with its columns in the order of `COLUMNS`, and sorted maps. */
+/**
+ * Converts an exported group to a row. The columns of the row have the order of `COLUMNS`. The keys of maps are sorted.
+ */
 export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
   const fields = hasToken ? FIELDS : FIELDS_WITHOUT_TOKEN;
   return Object.fromEntries(fields.map((field) => [field.name, exported(field, valueIn(group, field))])) as JsonObject;
 }
 
 function exported(field: DescField, value: unknown): unknown {
-  // `JSON.stringify` drops an undefined value.
+  // If the field is not set, the result is undefined. `JSON.stringify` omits an undefined value.
   if (field.message && isConverted(field)) return value && toJson(field.message, value as never);
   if (field.fieldKind !== "map") return value ?? null;
   return Object.fromEntries(Object.entries(value as object).sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -4,7 +4,10 @@ import { unwritable } from "../files.ts";
 
 const RESTART = "give --restart to start again";
 
-/** A file to which a run appends, and which a later run can continue. Only the owner can read the file. */
+/**
+ * A file to which a run appends. If the run is interrupted, a later run can continue the file. Only the owner can read
+ * the file.
+ */
 export class GrowingFile {
   readonly path: string;
   readonly #then: string;
@@ -20,7 +23,10 @@ export class GrowingFile {
     return this.#bytes;
   }
 
-  /** Opens the file of an earlier run, and cuts it to a length in bytes. @throws Failure if the file is shorter */
+  /**
+   * Opens the file of an earlier run, and cuts the file to a length in bytes. @throws Failure if the file is shorter
+   * than this length
+   */
   async continueAt(bytes: number): Promise<void> {
     try {
       this.#file = await open(this.path, constants.O_WRONLY | constants.O_APPEND);

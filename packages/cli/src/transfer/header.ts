@@ -9,15 +9,15 @@ export const REMARK = "#ugs ";
 const REMARK_BYTES = Buffer.from(REMARK);
 
 /**
- * The first line of an export. In JSON Lines, this line is an object with `snapshot_time` and without `provided_id`. In CSV,
- * this line is `#ugs `, followed by the object.
+ * The first line of an export. In JSON Lines, this line is an object that has a field `snapshot_time` and no field
+ * `provided_id`. In CSV, this line starts with `#ugs `, and the object follows on the same line.
  */
 export interface FileHeader {
   /** The time at which the groups were read, in RFC 3339. */
   readonly snapshotTime?: string | undefined;
   /** The environment that the groups belong to. */
   readonly environment?: string | undefined;
-  /** The prefix that all ids have. Empty for all groups of the environment. */
+  /** The prefix that the ids of all exported groups have. Empty if the file contains all groups of the environment. */
   readonly prefix?: string | undefined;
 }
 

@@ -89,7 +89,8 @@ export async function importGroups(session: Session, file: string | undefined, f
           }
           await rejects?.add(rejectsOf(done));
           const rejectsBytes = rejects?.bytes ?? 0;
-          // As long as no group has been rejected, a later run may use another file for rejected groups.
+          // If no group has been rejected yet, a run that continues the import may use another file for rejected
+          // groups.
           const bound = rejectsBytes === 0 ? { ...binding, rejects: undefined } : binding;
           await state?.note({ binding: bound, records, counts, rejectsBytes });
           progress.show({ groups: records - skip, fraction: source.fraction() });
@@ -171,7 +172,10 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
   };
 }
 
-/** Formats the settings that a later run must not change if it continues the import. */
+/**
+ * Formats the settings that must not change during an import. If a later run continues the import, this run must have
+ * the same settings.
+ */
 function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
   const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
   const time = snapshotTime && timestampDate(snapshotTime as Timestamp).toISOString();
@@ -193,7 +197,7 @@ function maxRejectsOf(text: string): number {
   return Number(text);
 }
 
-/** Returns the file of rejected groups. A run that changes nothing writes this file only with `--rejects`. */
+/** Returns the file of rejected groups. If the run changes nothing, returns undefined unless `--rejects` is set. */
 function rejectsFile(
   file: string | undefined,
   { rejects }: ImportFlags,

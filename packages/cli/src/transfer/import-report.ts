@@ -7,7 +7,10 @@ import type { RejectsFile } from "./rejects.ts";
 import type { Fate } from "./sender.ts";
 import type { Target } from "./target.ts";
 
-/** The number of groups by outcome. With `--verify`, `onlyHere` counts the groups that exist only in the service. */
+/**
+ * The number of groups by outcome. If `--verify` is set, `onlyHere` is the number of groups that exist only in the
+ * service.
+ */
 export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, suspended: 0, rejected: 0 };
@@ -48,7 +51,10 @@ export function groupReport({ out }: Session, { dryRun, verify }: ReportFlags, h
   };
 }
 
-/** The differences that remain after an import, by the result for the group. */
+/**
+ * If a group has one of these results, the group in the service still differs from the input after an import. The text
+ * describes the difference.
+ */
 const KEPT: { readonly [fate in Fate]?: string } = { tokenNewer: "token (newer here)", suspended: "suspended here" };
 
 function differing({ fate, changedFields }: Done["result"]): string {

@@ -18,7 +18,9 @@ export interface Done {
 /** Consecutive records in one request. */
 interface Chunk {
   readonly done: Promise<readonly Done[]>;
-  /** The number of records of the source up to the end of the chunk, including skipped records. */
+  /**
+   * The number of records that the source has yielded up to the end of the chunk. The number includes skipped records.
+   */
   readonly records: number;
 }
 
@@ -28,8 +30,9 @@ export interface ImportRecordsOptions extends Sending {
 }
 
 /**
- * Imports the groups of a source with several requests in flight. Yields results in the order of the source, and reads no more
- * records than the requests need. If a request fails, the results of the earlier requests are yielded first.
+ * Imports the groups of a source. Several requests are in flight at the same time. Yields results in the order of the
+ * source. Reads no more records than the requests in flight need. If a request fails, yields the results of all earlier
+ * requests, and then throws the error.
  */
 export async function* importRecords(source: GroupSource, options: ImportRecordsOptions) {
   const flying: Chunk[] = [];
@@ -53,7 +56,8 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   let records: GroupRecord[] = [];
   let [bytes, count] = [0, 0];
   const chunk = (done: Chunk["done"]): Chunk => {
-    // The caller awaits this promise later. Without this handler, an earlier rejection would crash the process.
+    // The caller awaits this promise later. If the promise is rejected before that and has no handler, the rejection
+    // crashes the process.
     done.catch(() => {});
     [records, bytes] = [[], 0];
     return { done, records: count };

@@ -9,14 +9,17 @@ import { readJsonLines } from "./jsonl.ts";
 import { linesOf } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** The number of bytes at the start and at the end of a file that identify the file. */
+/**
+ * To identify a file, `identityOf` reads this number of bytes at the start of the file, and the same number at the end.
+ */
 const END_BYTES = 64 * 1024;
 
 /**
  * Opens a file of groups.
  *
- * @param path `-` for standard input
- * @param format default: by the file name, otherwise by the first byte
+ * @param path the path of the file, or `-` to read standard input
+ * @param format by default, the extension of the file name determines the format. If the extension is unknown, the
+ *   first character of the content determines the format
  * @throws Failure if the file cannot be read, or has another format
  */
 export async function openInputFile(
@@ -31,8 +34,8 @@ export async function openInputFile(
     const stat = await file.stat();
     if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
-    // Read only the bytes that the file has now: the last line of a growing file may be incomplete. A pipe has no
-    // positions.
+    // Read only the bytes that the file has now. If another program appends to the file, the last line may be
+    // incomplete. A pipe has no positions, so this limit is only set for a file.
     const part = stat.isFile() && { start: 0, end: Math.max(0, stat.size - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
     return {
@@ -48,7 +51,7 @@ export async function openInputFile(
   }
 }
 
-/** Returns the format of a file name, or undefined if the extension is unknown. */
+/** Returns the format that the extension of a file name stands for. Returns undefined if the extension is unknown. */
 export function formatOf(path: string): FileFormat | undefined {
   if (/\.csv$/i.test(path)) return "csv";
   return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;
@@ -74,7 +77,10 @@ function formatIn(text: string): FileFormat {
   return text.startsWith("{") ? "jsonl" : "csv";
 }
 
-/** Identifies the content of a file by its size, and by a digest of its first and last bytes. */
+/**
+ * Returns a text that identifies the content of a file. The text contains the size of the file, and a digest of the
+ * first and last bytes of the file.
+ */
 async function identityOf(file: FileHandle, bytes: number): Promise<string> {
   const digest = createHash("sha256");
   for (const position of [0, Math.max(0, bytes - END_BYTES)]) {

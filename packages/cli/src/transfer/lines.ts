@@ -3,9 +3,9 @@ import { Buffer } from "node:buffer";
 export interface Line {
   /** The line number. The first line has the number 1. */
   readonly number: number;
-  /** The line without its line ending. Empty if the line is longer than `maxBytes`. */
+  /** The bytes of the line. They do not include the line ending. Empty if the line is longer than `maxBytes`. */
   readonly bytes: Buffer;
-  /** The line ending: `\n`, `\r\n`, or empty at the end of the file. */
+  /** The line ending, `\n` or `\r\n`. Empty if the last line of the file has no line ending. */
   readonly ending: string;
   readonly isTooLong: boolean;
 }

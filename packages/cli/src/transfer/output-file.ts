@@ -15,17 +15,26 @@ export class OutputFile extends GrowingFile {
     this.#mayReplace = mayReplace;
   }
 
-  /** @param bytes the length at which the export continues; 0 for a new file @throws Failure if the write fails */
+  /**
+   * Prepares the file.
+   *
+   * @param bytes the length of the file at which the export continues; 0 if a new export starts
+   * @throws Failure if the file cannot be opened or deleted, or if the exported file already exists and must not be
+   *   replaced
+   */
   async begin(bytes: number): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     if (bytes > 0) return this.continueAt(bytes);
-    // Deletes an existing file, because it may be a link, or be readable by other users.
+    // Delete an existing file. The file may be a link, or other users may be able to read the file.
     await rm(this.path, { force: true }).catch((error: unknown) => {
       throw this.unwritable(error);
     });
   }
 
-  /** Gives the complete file its final name. Flush the file first. @throws Failure */
+  /**
+   * Renames the complete file to its final name. Call `sync` before this function. @throws Failure if the file cannot
+   * be renamed
+   */
   async finish(): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);
     await this.close();

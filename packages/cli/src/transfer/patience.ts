@@ -24,13 +24,19 @@ const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEA
 
 export interface PatienceOptions {
   readonly signal: AbortSignal;
-  /** How long to retry without a success, in milliseconds. Requested delays do not count. Default: 5 minutes. */
+  /**
+   * The time after which retries stop if no call succeeds, in milliseconds. Delays that the service requests do not
+   * count. Default: 5 minutes.
+   */
   readonly patienceMs?: number | undefined;
-  /** Receives the length in milliseconds and the reason of each pause, before the pause. */
+  /** Called before each pause, with the length of the pause in milliseconds, and the reason. */
   readonly onPause?: (pauseMs: number, reason: string) => void;
 }
 
-/** Pauses between retries. The pauses grow, or follow the `Retry-After` header of the service. */
+/**
+ * Pauses between retries. The pauses grow with each failure. If the service requests a delay, the pause is at least as
+ * long as this delay.
+ */
 export class Patience {
   readonly #options: PatienceOptions;
   #failures = 0;
@@ -68,7 +74,7 @@ export class Patience {
     const pauseMs = Math.max(growing, atLeastMs);
     this.#failures += 1;
     onPause?.(pauseMs, reason);
-    // A requested delay does not count as time without success.
+    // A delay that the service requests does not count towards `patienceMs`.
     if (atLeastMs > 0) this.#failingSince += pauseMs;
     await setTimeout(pauseMs, undefined, { signal }).catch(() => {
       throw signal.reason;

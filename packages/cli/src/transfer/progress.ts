@@ -1,7 +1,10 @@
 import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
-/** The minimum time between two updates, in milliseconds: on a terminal, and on any other stream. */
+/**
+ * The minimum time between two updates on a terminal, in milliseconds. `LINES_MS` is the minimum time on any other
+ * stream.
+ */
 const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
@@ -46,7 +49,7 @@ export class Progress {
     this.#note = "";
   }
 
-  /** Shows a pause of at least one second with its reason. */
+  /** Shows a pause and the reason for the pause. If the pause is shorter than one second, shows nothing. */
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;

@@ -6,7 +6,7 @@ import type { FileHeader } from "./header.ts";
 export interface GroupRecord {
   /** The number of the first line of the record. The first line of the input has the number 1. */
   readonly line: number;
-  /** The bytes of the record without the last line ending. Undefined if the record is too long. */
+  /** The bytes of the record. They do not include the last line ending. Undefined if the record is too long. */
   readonly raw: Buffer | undefined;
   readonly content: GroupContent;
 }
@@ -19,7 +19,7 @@ export type GroupContent =
 
 export type FileFormat = "jsonl" | "csv";
 
-/** An input: a file, standard input or the hosted service. */
+/** An input of an import. The input is a file, standard input or the hosted service. */
 export interface GroupSource {
   readonly header: FileHeader;
   /** The lines before the groups. A file of rejected groups begins with these lines. */
@@ -42,15 +42,18 @@ export interface ReadOptions {
   readonly ignoreUnknown: boolean;
 }
 
-/** The maximum length of a record, in bytes: more than the largest group needs with every character escaped. */
+/**
+ * The maximum length of a record, in bytes. Even the largest group is shorter than this limit if every character is
+ * escaped.
+ */
 export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so its content is omitted`;
 
 /**
- * Converts a record to a group, or to the reason of its rejection.
+ * Converts a record to a group. If the record is not a valid group, returns the reason.
  *
- * @param read returns the row; a thrown BadRow becomes the reason
+ * @param read returns the row. If `read` throws a BadRow, the message of the error is the reason
  */
 export function contentOf(rowBytes: number, read: () => Row): GroupContent {
   try {

@@ -7,9 +7,9 @@ import { REMARK } from "./header.ts";
 import type { GroupRecord } from "./records.ts";
 
 /**
- * The file of rejected records. The file contains the first lines of the input, and then the rejected records. A remark
- * with the line number and the reason precedes each record. A user can correct and import the file. The first rejected
- * record creates the file.
+ * The file of rejected records. The file starts with the first lines of the input. The rejected records follow. Before
+ * each record is a remark that contains the line number and the reason. A user can correct and import the file. The
+ * first rejected record creates the file.
  */
 export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];
@@ -20,9 +20,10 @@ export class RejectsFile extends GrowingFile {
   }
 
   /**
-   * Opens the file of an import that continues, or renames the file of an earlier import.
+   * Prepares the file. If the import continues, opens the existing file. Otherwise, renames the file of an earlier
+   * import.
    *
-   * @param bytes the length at which the import continues; 0 for a new file
+   * @param bytes the length of the file at which the import continues; 0 if a new import starts
    */
   async begin(bytes: number): Promise<void> {
     if (bytes > 0) return this.continueAt(bytes);

@@ -14,11 +14,11 @@ import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
 export interface Revocations {
   readonly environment: EnvironmentName | undefined;
-  /** The prefix of the ids. Undefined to select all groups of the environment. */
+  /** The prefix of the ids. If undefined, all groups of the environment are selected. */
   readonly prefix: string | undefined;
-  /** Selects tokens that were created before this time. Undefined stands for the current time. */
+  /** Selects tokens that were created before this time. If undefined, the current time is used. */
   readonly before: Timestamp | undefined;
-  /** The time for which a replaced token stays valid. Undefined to revoke the token immediately. */
+  /** The time for which a replaced token stays valid. If undefined, the token is revoked immediately. */
   readonly grace: Duration | undefined;
   readonly isSure: boolean;
 }
@@ -27,7 +27,9 @@ const AT_ONCE = 8;
 
 const MAX_NAMED = 10;
 
-/** Revokes the tokens of all selected groups. To continue an interrupted run, pass its `before` again. */
+/**
+ * Revokes the tokens of all selected groups. To continue an interrupted run, pass the `before` of the interrupted run.
+ */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
   const { prefix = "", grace } = given;
@@ -45,9 +47,9 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Revoking tokens created before ${time}.`);
 
   /**
-   * Returns whether a group has a valid token that may be older than `before`. A token in its grace period counts as
-   * older, because the service does not store its creation time. A grace period that ends within `grace` from now does
-   * not count, because an interrupted run may have started it.
+   * Returns whether a group has a valid token that may be older than `before`. The service does not store the creation
+   * time of a token in its grace period, so such a token counts as older. If the grace period ends within `grace` from
+   * now, the token does not count, because an interrupted run may have started this grace period.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||
@@ -87,7 +89,10 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   );
 }
 
-/** Revokes the tokens of a group. All retries have the same request id. @returns false if the stored group cannot be read */
+/**
+ * Revokes the tokens of a group. All retries have the same request id, so the service makes the change at most once.
+ * @returns false if the stored group cannot be read
+ */
 async function revoke(
   { admin, environment, patience }: Target,
   userGroupId: string,

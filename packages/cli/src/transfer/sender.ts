@@ -85,7 +85,7 @@ async function sendAll(groups: readonly ImportedUserGroup[], results: Results, s
   }
 }
 
-/** Sends groups once. @returns the failure of a group that must be sent again, or undefined if all groups have a result */
+/** Sends groups once. @returns the failure of a group that must be sent again. Undefined if all groups have a result */
 async function sendOnce(
   userGroups: ImportedUserGroup[],
   results: Results,

@@ -5,7 +5,10 @@ import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, writeAtomically } from "../files.ts";
 import { parsedJson } from "../json.ts";
 
-/** The input, the destination and the options of a transfer. A run can continue a transfer only with the same binding. */
+/**
+ * The input, the destination and the options of a transfer. A run can continue the transfer of an earlier run only if
+ * both runs have the same binding.
+ */
 export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
 
 /** Texts for the differences between the bindings of two runs. */
@@ -22,8 +25,9 @@ interface State {
 }
 
 /**
- * A file with the state of an unfinished transfer, so that a later process can continue the transfer. The file belongs to the
- * last run that claimed it. If two runs are concurrent, the earlier run stops.
+ * A file that contains the state of an unfinished transfer. A later process can continue the transfer from this state.
+ * The file belongs to the last run that claimed it. If two runs use the same file at the same time, the run that
+ * claimed the file first stops.
  */
 export class StateFile<T extends State> {
   readonly path: string;
@@ -31,7 +35,7 @@ export class StateFile<T extends State> {
   readonly #run = randomUUID();
   #state: T | undefined;
 
-  /** @param sync flushes the other files of the transfer to disk. `note` calls `sync` before it writes the state */
+  /** @param sync flushes the data files of the transfer to disk. `note` calls `sync` before it writes the state */
   constructor(path: string, sync: () => Promise<void>) {
     this.path = path;
     this.#sync = sync;
@@ -40,7 +44,8 @@ export class StateFile<T extends State> {
   /**
    * Claims the file for this run.
    *
-   * @returns the state of an unfinished transfer, if any and if `isRestart` is not set
+   * @returns the state of the unfinished transfer. Undefined if there is no unfinished transfer, or if `isRestart` is
+   *   set
    * @throws Failure if the unfinished transfer has another binding, or if the file cannot be read or written
    */
   async claim(binding: Binding, isRestart: boolean): Promise<T | undefined> {

@@ -14,17 +14,20 @@ import { Progress } from "./progress.ts";
 
 /** A task that needs many calls, such as an import. */
 export interface Task {
-  /** A client that does not retry: a failed call throws a ConnectError. Wrap its calls in `patiently` to retry them. */
+  /**
+   * A client that does not retry. If a call fails, the call throws a ConnectError. To retry a call, wrap the call in
+   * `patiently`.
+   */
   readonly admin: Client<typeof AdminService>;
   readonly connection: Connection;
   readonly progress: Progress;
-  /** The options of the retries. The progress shows their pauses. */
+  /** The options for retries. `progress` shows the pauses between retries. */
   readonly patience: PatienceOptions;
 }
 
 /** A task for the groups of one environment. */
 export interface Target extends Task {
-  /** The environment in requests. Undefined stands for the environment of the API token. */
+  /** The environment in requests. If undefined, the service uses the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
   /** The name of the environment in messages. */
   readonly name: string;
@@ -63,7 +66,10 @@ export async function* groupPages({ admin, environment, patience }: Target, pref
   for await (const { userGroups } of pages(list, request)) yield userGroups;
 }
 
-/** Runs a task, and clears its progress at the end. If the task fails, the failure contains advice on how to continue. */
+/**
+ * Runs a task, and removes the progress from the terminal at the end. If the task fails, the failure contains advice on
+ * how to continue.
+ */
 export async function continuable<T>(
   { out, shell }: Session,
   { connection, progress }: Task,
