@@ -228,7 +228,7 @@ interface TokenSources {
 
 /**
  * Reads a token from the first source that is set: `file`, `variable`, `fileVariable`. An empty variable counts as
- * unset.
+ * unset. Returns undefined if no source is set.
  *
  * @throws Failure if the text is not a token, or if the file with the token cannot be read
  */

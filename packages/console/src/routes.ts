@@ -13,14 +13,16 @@ export interface Route {
   readonly params: Params;
 }
 
-/** The parameter with the environment of a page, in the form `NAME/TAG`. */
+/** The name of the parameter that contains the environment of a page, in the form `NAME/TAG`. */
 export const ENVIRONMENT_PARAM = "env";
 
 /** The address of the shown page, from `#` on. While a confirmation is open, `location.hash` may differ. */
 const hash = signal(location.hash);
 addEventListener("hashchange", follow);
 
-/** The shown page and its parameters, from an address such as `#/group?env=acme%2FCustomer&id=a`. */
+/**
+ * The path and the parameters of the shown page. They come from an address such as `#/group?env=acme%2FCustomer&id=a`.
+ */
 export const route = computed((): Route => parseHash(hash.value));
 
 /** Returns the identity of the page of a route. Filters are not a part of the identity. */
@@ -39,7 +41,7 @@ function follow(): void {
   else leave(show);
 }
 
-/** Stays on the shown page, and restores its address. */
+/** Stays on the shown page, and restores the address of this page. */
 export function stay(): void {
   leaving.value = undefined;
   if (location.hash !== hash.value) location.hash = hash.value;
@@ -57,7 +59,10 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
   return `#/${path}${query && `?${query}`}`;
 }
 
-/** Goes to a page. @param isReplacing whether to replace the history entry, such as that of a deleted resource */
+/**
+ * Goes to a page. @param isReplacing whether the new page replaces the shown page in the history of the browser, for
+ * example because the resource of the shown page was deleted
+ */
 export function go(href: string, isReplacing = false): void {
   // Does not wait for `hashchange`, because the next announcement must belong to the new page.
   if (isReplacing) {

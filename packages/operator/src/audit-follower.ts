@@ -25,14 +25,20 @@ export interface FollowerOptions {
   readonly filter: AuditRequest;
   /** Maximum number of existing events that the first call of `next` returns. */
   readonly shownFirst: number;
-  /** Maximum number of events that a later call returns. The follower drops older events. Default: no limit. */
+  /**
+   * Maximum number of events that each call of `next` after the first call returns. If there are more new events, the
+   * follower drops the oldest of them. Default: no limit.
+   */
   readonly maxEvents?: number;
 }
 
 /** Finds new events in an audit trail. */
 export class AuditFollower {
   readonly #options: FollowerOptions;
-  /** The newest event so far. Undefined before the first read, and if the trail is empty. */
+  /**
+   * The newest event that the follower has read. Undefined if the follower has read nothing yet, or if the trail is
+   * empty.
+   */
   #newest: AuditEvent | undefined;
   #isFirst = true;
 
@@ -41,13 +47,14 @@ export class AuditFollower {
   }
 
   /**
-   * Returns existing events on the first call, and new events on later calls, the newest first. Returns each event
-   * once. If a call fails, the next call also returns the events that the failed call should have returned.
+   * The first call returns existing events. Each later call returns the events that are new since the call before. The
+   * newest event comes first. Each event is returned once. If a call fails, its events are not lost: the next call
+   * returns these events as well.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
     const { list, filter, shownFirst, maxEvents } = this.#options;
-    // Read the newest event without the filter: the next call starts at this event, even if no newer event matches the
-    // filter.
+    // Read the newest event, even if this event does not match the filter. The next call starts at this event, and does
+    // not read older events again.
     const { environment } = filter;
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
     const startTime = later(this.#newest?.createTime, filter.startTime);

@@ -16,7 +16,7 @@ export function formatEnvironmentName({ name, tag }: Pick<EnvironmentName, "name
   return found ? `${name}/${found}` : name;
 }
 
-/** Parses a text in the format of `formatEnvironmentName`. @returns undefined for any other text */
+/** Parses a text in the format of `formatEnvironmentName`. @returns undefined if the text has another format */
 export function parseEnvironmentName(text: string): EnvironmentName | undefined {
   const [name = "", tag, ...others] = text.split("/");
   const value = tag === undefined ? ApiEnvironmentTag.UNSPECIFIED : TAGS.get(tag);

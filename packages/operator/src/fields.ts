@@ -65,7 +65,7 @@ const LABELS: { readonly [field: string]: string } = {
   webhook_id: "webhook",
 };
 
-/** Texts for unset fields. Unset fields without a text here are not shown. */
+/** Texts for fields that are not set. If a field is not set and has no text here, the field is not shown. */
 const UNSET: { readonly [field: string]: string } = {
   "ApiToken.expire_time": "never",
   "ApiToken.last_use_time": "never",
@@ -76,7 +76,7 @@ const UNSET: { readonly [field: string]: string } = {
   "Webhook.last_success_time": "never",
 };
 
-/** Fields that are not shown: credentials, and fields whose value is part of another text. */
+/** Fields that are not shown. These fields contain credentials, or their values are part of another text. */
 const HIDDEN: ReadonlySet<string> = new Set([
   "token",
   "secret",
@@ -96,7 +96,10 @@ export interface Fact {
   readonly text: string;
 }
 
-/** Returns the labels and texts of a message and its nested messages. Omits unset fields without a text in `UNSET`. */
+/**
+ * Returns the labels and texts of a message and its nested messages. Omits a field if the field is not set and has no
+ * text in `UNSET`.
+ */
 export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<S>): Fact[] {
   const rank = ({ name }: DescField) => (NAMING.includes(name) ? NAMING.indexOf(name) : NAMING.length);
   return schema.fields
@@ -130,12 +133,15 @@ export function fieldOf(schema: DescMessage, name: string): DescField {
   return field;
 }
 
-/** Returns the value of a field. Undefined if the field belongs to a oneof and another field of the oneof is set. */
+/** Returns the value of a field. Returns undefined if the field is not set, or if the field belongs to a oneof. */
 export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];
 }
 
-/** Returns the text of a table cell: the text of the value, or the text for an unset field. */
+/**
+ * Returns the text of a table cell. The text describes the value of the field. If the field is not set, returns the
+ * text in `UNSET`. Returns undefined if `UNSET` contains no text for the field.
+ */
 export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
   return textIn(message, fieldOf(schema, name));
 }
@@ -176,7 +182,10 @@ export function entriesOf(map: { readonly [key: string]: string }): string[] {
   return Object.entries(map).map(([key, value]) => `${key}=${value}`);
 }
 
-/** Returns the name of an enum value, such as `admin` for `ROLE_ADMIN`, or undefined for the unspecified value. */
+/**
+ * Returns the name of an enum value. For example, the name of `ROLE_ADMIN` is `admin`. Returns undefined if the value
+ * is the unspecified value.
+ */
 export function enumText(desc: DescEnum, number: number): string | undefined {
   return number === 0 ? undefined : desc.value[number]?.name.slice(desc.sharedPrefix?.length).toLowerCase();
 }
@@ -191,7 +200,10 @@ export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>,
   return (desc.values.find(({ number }) => enumText(desc, number) === name)?.number ?? 0) as Value;
 }
 
-/** Returns the maximum length of a text field, in characters, from the validation rules in `proto/`. */
+/**
+ * Returns the maximum length of a text field, in characters. The validation rules in `proto/` contain this length.
+ * Returns undefined if the rules contain no maximum.
+ */
 export function maxLengthOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
@@ -202,7 +214,10 @@ export function limitOf({ input }: { readonly input: DescMessage }, field: strin
   return maxLengthOf(fieldOf(input, field));
 }
 
-/** Returns the maximum of a duration field, in milliseconds, from the validation rules in `proto/`. */
+/**
+ * Returns the maximum of a duration field, in milliseconds. The validation rules in `proto/` contain this maximum.
+ * Returns undefined if the rules contain no maximum.
+ */
 export function maxDurationOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   if (type.case !== "duration" || type.value.lessThan.case !== "lte") return undefined;

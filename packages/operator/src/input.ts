@@ -14,7 +14,10 @@ export class InvalidInput extends Error {
   }
 }
 
-/** Formats a field of a group as editable text: a map as `KEY=VALUE` lines, other objects as JSON. */
+/**
+ * Formats a field of a group as a text that the user can edit. Formats a map as `KEY=VALUE` lines, and other objects as
+ * JSON.
+ */
 export function formatField(field: DescField, value: unknown): string {
   if (isTimeField(field)) return timeText(value as Timestamp | undefined) ?? "";
   if (!isObject(value)) return (value as string | undefined) ?? "";
@@ -34,9 +37,10 @@ function isFormOf(text: string, field: DescField, value: unknown): boolean {
 }
 
 /**
- * Parses a text in the format of `formatField`, or JSON. An empty text is an unset field.
+ * Parses a text in the format of `formatField`, or JSON. If the text is empty, the field is not set.
  *
- * @throws InvalidInput with the invalid line, or with the reason why the text is not a JSON object or a time
+ * @throws InvalidInput if the text is not valid. The message contains the number of the invalid line, or explains why
+ *   the text is not a JSON object or a time
  */
 export function parseField(field: DescField, text: string): string | JsonObject | Timestamp | undefined {
   if (field.fieldKind === "scalar") return text;
@@ -68,7 +72,7 @@ function parseLines(name: string, text: string): { [key: string]: string } {
   return Object.fromEntries(map);
 }
 
-/** Splits `KEY=VALUE` at the first `=`. @returns undefined if the text has no key */
+/** Splits `KEY=VALUE` at the first `=`. @returns undefined if the text contains no `=`, or no key before the `=` */
 export function entryOf(text: string): [key: string, value: string] | undefined {
   const end = text.indexOf("=");
   return end < 1 ? undefined : [text.slice(0, end), text.slice(end + 1)];
@@ -85,7 +89,7 @@ export function parseObject(text: string, what: string): JsonObject {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    // Use only the position, because the parser's message also quotes the text.
+    // Use only the position, because the rest of the parser's message quotes the text.
     const [position] = /line \d+ column \d+|position \d+/.exec((error as Error).message) ?? [];
     throw new InvalidInput(`${what} is not valid JSON${position ? `: see ${position}` : ""}.`);
   }

@@ -11,7 +11,7 @@ export const MAX_PAGE_SIZE = 1000;
 /**
  * Reads the pages of a list. Requests each page only when the caller needs it.
  *
- * @param limit the maximum number of items. Undefined for all items
+ * @param limit the maximum number of items. If undefined, reads all items
  */
 export async function* pagesOf<T>(
   limit: number | undefined,
@@ -30,7 +30,7 @@ export async function* pagesOf<T>(
 /**
  * Reads the items of all pages.
  *
- * @param limit the maximum number of items. Undefined for all items
+ * @param limit the maximum number of items. If undefined, reads all items
  */
 export async function itemsOf<T>(limit: number | undefined, read: Parameters<typeof pagesOf<T>>[1]): Promise<T[]> {
   const items: T[] = [];

@@ -2,7 +2,7 @@ import { type Duration, type Timestamp, timestampDate, timestampFromMs } from "@
 
 const UNITS: { readonly [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Parses `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds. @returns undefined for any other text */
+/** Parses `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds. @returns undefined if the text has another format */
 export function parseDuration(text: string): number | undefined {
   const [, digits = "", unit = ""] = /^(\d{1,9})(ms|[smhd])$/.exec(text.trim()) ?? [];
   const factor = UNITS[unit];
@@ -15,14 +15,21 @@ export function durationText(ms: number): string {
   return ms === 0 ? "0s" : `${ms / factor}${unit}`;
 }
 
-/** Returns a duration in milliseconds, with the fraction. `durationMs` of protobuf-es rounds to whole milliseconds. */
+/**
+ * Returns a duration in milliseconds. The number can have a fraction. `durationMs` of protobuf-es rounds to whole
+ * milliseconds.
+ */
 export function exactMs({ seconds, nanos }: Duration): number {
   return Number(seconds) * 1000 + nanos / 1_000_000;
 }
 
 const TIME = /^(\d{4}-\d\d-(\d\d))(?:[T ](?!24)\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/i;
 
-/** Parses a time of RFC 3339, or a date as the start of the day in UTC. @returns undefined for any other text */
+/**
+ * Parses a time of RFC 3339. If the text is only a date, returns the start of this day in UTC.
+ *
+ * @returns undefined if the text has another format, or if the date does not exist
+ */
 export function parseTime(text: string): Timestamp | undefined {
   const [, date, day] = TIME.exec(text) ?? [];
   // Reject impossible dates: Date.parse converts February 30 to March 2.
@@ -34,7 +41,7 @@ export function parseTime(text: string): Timestamp | undefined {
 /**
  * Parses a time, a date, or a duration relative to now.
  *
- * @param sign 1: the duration is in the future; -1: in the past
+ * @param sign if 1, a duration stands for a time in the future. If -1, a duration stands for a time in the past
  * @returns undefined for any other text
  */
 export function parseWhen(text: string, sign: 1 | -1): Timestamp | undefined {
@@ -49,7 +56,7 @@ export function whenText(sign: 1 | -1): string {
   return `a time such as 2027-01-31T12:00:00Z, an existing date such as 2027-01-31, or a duration ${from} such as 30d`;
 }
 
-/** Formats a time for users: in UTC, without fractions of a second. */
+/** Formats a time for users. The text is in UTC, and contains no fractions of a second. */
 export function timeText(timestamp: Timestamp | undefined): string | undefined {
   return timestamp && timestampDate(timestamp).toISOString().replace("T", " ").replace(/\.\d+/, "");
 }

@@ -9,7 +9,7 @@ const AXIS_FONT = "12px system-ui, sans-serif";
 /** The shortest period that the user can select, in seconds. */
 const MIN_ZOOM = 60;
 
-/** The period that all charts show, in seconds since 1970. Undefined for all samples. */
+/** The period that all charts show, in seconds since 1970. Undefined if the charts show all samples. */
 export type Period = { readonly from: number; readonly to: number } | undefined;
 
 /** The properties that all charts of a page have in common. */
@@ -26,7 +26,7 @@ interface ChartProps extends ChartFrame {
   readonly about: string;
   readonly lines: readonly Line[];
   readonly textOf: (value: number) => string;
-  /** The text that replaces a chart without lines. */
+  /** The text that is shown instead of the chart if the chart has no lines. */
   readonly none?: string;
 }
 
@@ -111,7 +111,7 @@ function Plot({ title, ends, lines, textOf, period, onPeriod }: Omit<ChartProps,
           width: 1.75,
           ...(lines.length === 1 && { fill: () => colorOf(i).replace("rgb(", "rgba(").replace(")", ", 0.12)") }),
           spanGaps: true,
-          // A single sample makes no visible line, so a point shows it.
+          // If there is only one sample, its line is not visible. For this reason, a point shows the sample.
           points: { show: (self: uPlot) => self.data[0].length === 1, size: 7, fill: () => colorOf(i) },
         })),
       ],

@@ -6,16 +6,22 @@ import { exactMs } from "../../../operator/src/times.ts";
 const HOUR_MS = 3_600_000;
 /** The length of a sample, in seconds. */
 export const SAMPLE_SECONDS = 10;
-/** The maximum number of lines of `linesByName`. With more names, the last line is the sum of the rarest names. */
+/**
+ * The maximum number of lines of `linesByName`. If there are more names, the last line adds up the values of the rarest
+ * names.
+ */
 const MAX_SERIES = 6;
-/** The time after the end of a sample in which the service may still add calls to the sample, in milliseconds. */
+/** After the end of a sample, the service may still add calls to this sample for this time, in milliseconds. */
 export const OPEN_MS = 30_000;
 
 /** The samples of the last hour, and their sums by method and environment. */
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
   /** The samples, the oldest first. */
   readonly samples: readonly MetricsSample[];
-  /** Whether any later response was from another process than the first response. */
+  /**
+   * Whether the history contains only the samples of a new process, because the service has restarted or another
+   * process has responded.
+   */
   readonly isOther: boolean;
 }
 
@@ -30,7 +36,10 @@ export function endOf({ endTime }: MetricsSample): number {
   return endTime ? timestampMs(endTime) : 0;
 }
 
-/** Adds the latest samples to the samples of the last hour. Samples of another process replace all earlier samples. */
+/**
+ * Adds the latest samples to the samples of the last hour. If the latest samples are from another process, they replace
+ * all samples of the process before.
+ */
 export function mergeHour(before: Hour | undefined, response: GetMetricsHistoryResponse, isOther: boolean): Hour {
   const { instance, methods, environments, samples: latest } = response;
   const [first] = latest;
@@ -64,7 +73,10 @@ export function msOf(duration: Duration | undefined): number | null {
   return duration ? exactMs(duration) : null;
 }
 
-/** Creates a line of rates per second for each of the most frequent names, such as error reasons. */
+/**
+ * Creates a line for each of the most frequent names. A name is, for example, the reason of an error. The values of a
+ * line are rates per second.
+ */
 export function linesByName(
   samples: readonly MetricsSample[],
   countsOf: (sample: MetricsSample) => { readonly [name: string]: number } | undefined,

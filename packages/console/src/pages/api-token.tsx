@@ -85,7 +85,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
 
 const NEVER = "never";
 
-/** Changes the name and the expiry time. A field shows the stored value until the user types in it. */
+/** Changes the name and the expiry time. A field shows the stored value until the user types in this field. */
 function Update({ apiToken, again, onClose }: Acting & Closable) {
   const { admin, environment, env } = useSession();
   const { id } = apiToken;

@@ -22,7 +22,10 @@ import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
 import { countText, timeIn } from "../words.ts";
 
-/** The filters, by their names in the address. The options of `ugs audit` have these names. */
+/**
+ * The filters of the audit trail. Each key is the name of a filter in the address. The options of `ugs audit` have the
+ * same names.
+ */
 const FILTERS = {
   group: { field: "user_group_id", label: "User group", hint: "The id of a user group. The group may be deleted." },
   actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },
@@ -104,8 +107,8 @@ export function AuditPage({ params }: { readonly params: Params }) {
 
 function Trail({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  // A time such as `2h` is relative to the time of the first request, so all pages must use the filter of the first
-  // request.
+  // A filter may contain a relative time such as `2h`. The absolute time is calculated at the first request. All pages
+  // must use the same time, so they use the request of the first page.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(filters);
@@ -124,7 +127,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** The number of past events that the page shows when the user starts to follow. */
+/** When the user starts to follow the trail, the page shows this number of past events. */
 const FIRST = 10;
 
 /** The maximum number of shown events. While a page is hidden, hundreds of thousands of events may arrive. */
@@ -177,7 +180,7 @@ function Followed({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** Returns whether a later call may succeed. */
+/** Returns whether the same call may succeed later. */
 function isTemporary(error: unknown): boolean {
   if (error instanceof InvalidInput) return false;
   const { code } = ConnectError.from(error);
@@ -225,7 +228,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
   ];
 }
 
-/** @param isId whether `second` is an id, which must not be broken across lines */
+/** @param isId whether `second` is an id. An id must not be broken across lines */
 function TwoLines({
   first,
   second,

@@ -18,7 +18,9 @@ import { countText } from "../words.ts";
 import { CreateEnvironment } from "./create-environment.tsx";
 import { Invitation } from "./start.tsx";
 
-/** Lists all environments for `ADMIN_TOKEN`. For an API token, shows only its own environment. */
+/**
+ * If the user signed in with `ADMIN_TOKEN`, lists all environments. Otherwise, shows the environment of the API token.
+ */
 export function EnvironmentsPage() {
   const { isRoot } = useSession();
   return isRoot ? <All /> : <Own />;

@@ -108,7 +108,8 @@ const JSON_HINT = (
 );
 
 /**
- * Shows the children. With `ADMIN_TOKEN`, shows a note instead: the action needs an API token of the environment.
+ * Shows the children. If the user signed in with `ADMIN_TOKEN`, shows a note instead, because the action needs an API
+ * token of the environment.
  *
  * @param what the action, such as `create a user group`
  */

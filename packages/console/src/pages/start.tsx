@@ -55,7 +55,8 @@ function useProgress() {
         admin.listSigningKeys({ environment }, { signal }),
         admin.listWebhooks({ environment }, { signal }),
       ]);
-      // The console uses its own API token, so this token does not complete the step of the back end.
+      // The step is about an API token for the back end. The API token that the console uses does not complete this
+      // step.
       const others = tokens.filter(({ id }) => id !== caller.apiTokenId);
       return {
         environment: formatEnvironmentName(environment),
@@ -164,7 +165,7 @@ export function StartPage() {
   );
 }
 
-/** @param done the text that replaces `waiting` after the step is done. Until then, empty or false */
+/** @param done the text that replaces `waiting` after the step is done. Empty or false if the step is not done yet */
 function Step({
   title,
   done,
@@ -197,7 +198,7 @@ function Step({
  */
 const MANY = 3;
 
-/** Links to the first steps as long as no environment has a user group. */
+/** Shows a link to the first steps if no environment has a user group. */
 export function Invitation() {
   const { admin, isRoot } = useSession();
   const { value } = useAnswer("first steps", async (signal) => {

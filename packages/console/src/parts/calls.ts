@@ -6,7 +6,7 @@ import { announce } from "./live.tsx";
 
 /** The state of a request. */
 export interface Answer<T> {
-  /** The value of the last successful request. Undefined before the first success. */
+  /** The value of the last successful request. Undefined if no request has succeeded yet. */
   readonly value: T | undefined;
   readonly error: unknown;
   readonly isBusy: boolean;
@@ -17,8 +17,8 @@ export interface Answer<T> {
 const UNREAD = { value: undefined, error: undefined, isBusy: true };
 
 /**
- * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the
- * old value stays, so that a form does not lose the typed text.
+ * Sends a request when the page is shown. Sends the request again when `key` or the session changes. If the repeated
+ * request fails, the old value stays, so that a form does not lose the typed text.
  */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [state, setState] = useState<Omit<Answer<T>, "again"> & { readonly of: string }>();
@@ -38,7 +38,8 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
       if (!signal.aborted) change({ error, isBusy: false });
     }
   };
-  // A component may keep an old `again`, which must use the `key` and the `ask` of the latest render.
+  // A component may keep the function `again` of an earlier render. This function must use the `key` and the `ask` of
+  // the latest render.
   const latest = useRef(read);
   latest.current = read;
   useEffect(() => {
@@ -52,14 +53,14 @@ interface Action {
   /** Starts the action, unless it is still running. */
   readonly run: () => void;
   readonly isBusy: boolean;
-  /** The error of the last run. Undefined if the run succeeded. */
+  /** The error of the last run. Undefined if the run succeeded, or if no run has ended yet. */
   readonly error: unknown;
 }
 
 /**
- * Creates an action that cannot run twice at the same time.
+ * Creates an action. If the action is still running, a call of `run` does nothing.
  *
- * @param act resolves with the text that the page announces, if any
+ * @param act resolves with the text that the page announces. If undefined, the page announces nothing
  */
 export function useAction(act: () => Promise<string | undefined>): Action {
   const [state, setState] = useState<Omit<Action, "run">>({ isBusy: false, error: undefined });
@@ -85,11 +86,11 @@ export function useAction(act: () => Promise<string | undefined>): Action {
 
 /** The part of a list that the page has read. */
 export interface List<T> {
-  /** Undefined until the first page has been read. */
+  /** Undefined if the first page has not been read yet. */
   readonly items: readonly T[] | undefined;
   readonly isBusy: boolean;
   readonly error: unknown;
-  /** Repeats the failed request, or the first request if none failed. */
+  /** Repeats the failed request. If no request has failed, repeats the first request. */
   readonly again?: () => void;
   /** Reads the next items. Undefined if the list has no more items. */
   readonly more?: (() => void) | undefined;
@@ -100,7 +101,10 @@ type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
 /** The minimum number of items that a read returns, unless the list ends. */
 const MIN_ITEMS = 50;
 
-/** Reads pages until it has `MIN_ITEMS` items, because a filtered page may be short or empty. */
+/**
+ * Reads pages until they contain `MIN_ITEMS` items, or until the list ends. A single page may be too short, because a
+ * page of a filtered list may contain few items or none.
+ */
 async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<Page<T>> {
   const items: T[] = [];
   let nextPageToken = pageToken;
@@ -113,8 +117,8 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 }
 
 /**
- * Reads the beginning of a list when the page is shown, and again when `key` changes. `more` reads the next items and
- * announces the number of shown items.
+ * Reads the beginning of a list when the page is shown. Reads the beginning again when `key` changes. `more` reads the
+ * next items and announces the number of shown items.
  *
  * @param noun the name of an item, such as `user group`
  */

@@ -2,9 +2,9 @@ import { useEffect, useState } from "preact/hooks";
 
 /** The state of a value that is read repeatedly. */
 export interface Watched<T> {
-  /** The value of the last successful read. Undefined before the first successful read. */
+  /** The value of the last successful read. Undefined if no read has succeeded yet. */
   readonly value: T | undefined;
-  /** The error of the last read. Undefined if the read succeeded. */
+  /** The error of the last read. Undefined if the read succeeded, or if no read has ended yet. */
   readonly error: unknown;
   readonly isPaused: boolean;
   /** Whether the reads have stopped permanently. */
@@ -15,8 +15,8 @@ export interface Watched<T> {
  * Reads a value repeatedly while the component is mounted and the page is visible.
  *
  * @param read receives the previous state, and resolves with the new value
- * @param pauseAfter receives the number of consecutive failures and the last error. Returns the pause before the next read,
- * in milliseconds, or undefined to stop
+ * @param pauseAfter receives the number of consecutive failures and the last error. Returns the pause before the next
+ *   read, in milliseconds. If `pauseAfter` returns undefined, the reads stop
  */
 export function useWatched<T>(
   read: (before: Watched<T>, signal: AbortSignal) => Promise<T>,

@@ -9,7 +9,10 @@ export interface Failure {
   readonly message: string;
   /** Advice for the user. */
   readonly hint: string | undefined;
-  /** Advice for a change whose outcome is unknown. Undefined if `hint` contains this advice. */
+  /**
+   * Advice if the call may have changed data although it failed. Undefined if the outcome is known, or if `hint`
+   * already contains this advice.
+   */
   readonly doubt?: string;
   /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
@@ -46,7 +49,7 @@ const HINTS: { readonly [reason: string]: string } = {
   INTERNAL: "Ask the operator of the service to find the request id in the log of the service.",
 };
 
-/** Reasons of refused calls. The service did nothing, and a later call may succeed. */
+/** If a call fails with one of these reasons, the service has done nothing. The same call may succeed later. */
 const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
 
 /** Describes an error for the user. */

@@ -7,12 +7,12 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { ENVIRONMENT_PARAM, route, stay } from "../routes.ts";
 import { type Clients, openClients } from "./clients.ts";
 
-/** The signed-in caller, and clients that send its token. No other object contains the token. */
+/** The caller that is signed in, and clients that send the token of this caller. No other object contains the token. */
 export interface Session extends Clients {
   /** A number that distinguishes the sessions since the page was loaded. */
   readonly number: number;
   readonly caller: GetCallerResponse;
-  /** Whether the token is `ADMIN_TOKEN`. With `ADMIN_TOKEN`, each request must name an environment. */
+  /** Whether the token is `ADMIN_TOKEN`. If so, each request must name an environment. */
   readonly isRoot: boolean;
   readonly end: () => void;
 }
@@ -33,17 +33,18 @@ let sessions = 0;
 /** Aborts a sign-in in progress. After the sign-in, aborts the calls of the session. */
 let ending = new AbortController();
 
-/** The maximum time without activity, in milliseconds. */
+/** If the user does nothing for this time, in milliseconds, the session ends. */
 const IDLE_MS = 15 * 60_000;
 
 /**
  * Signs in with a token, and replaces the current session.
  *
- * @throws ConnectError of GetCaller
+ * @throws ConnectError if the call of GetCaller fails
  * @throws InvalidInput if the token has invalid characters, or a role that is too low
  */
 export async function signIn(token: string): Promise<void> {
-  // A token has only these characters, and a header must not contain other characters.
+  // A token contains only these characters. The token is sent in a header, and a header must not contain other
+  // characters.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token has no spaces, and ASCII characters only.");
   const mine = new AbortController();
   ending = mine;
@@ -68,7 +69,7 @@ export async function signIn(token: string): Promise<void> {
 /**
  * Ends the session or a sign-in in progress. Drops all shown data and all tokens, even the text in the token field.
  *
- * @param because the reason of the sign-out, which the sign-in page shows
+ * @param because the reason for the sign-out. The sign-in page shows this text
  */
 export function signOut(because = "You are signed out. The console no longer stores the token."): void {
   ending.abort();
@@ -89,20 +90,21 @@ function requireActs(): void {
     signOut("You were signed out after 15 minutes without activity. The console no longer stores the token.");
 }
 
-/** Ends the session after `IDLE_MS` without activity, or when the user leaves the page. */
+/** Ends the session if the user does nothing for `IDLE_MS`, or if the user leaves the page. */
 export function watchActs(): void {
   for (const type of ["keydown", "pointerdown", "wheel", "focusin"])
     addEventListener(
       type,
       () => {
-        // Check first: after the machine wakes up, this event may arrive before the timer runs.
+        // Check first whether the session has expired. If the machine has just woken up, this event may arrive before
+        // the timer runs.
         requireActs();
         lastAct = Date.now();
       },
       { capture: true, passive: true },
     );
   document.addEventListener("visibilitychange", requireActs);
-  // A browser may keep the page, and show it again later.
+  // After the user has left the page, the browser may keep the page in memory and show it again later.
   addEventListener("pagehide", () => signOut("You were signed out because the page was left."));
   setInterval(requireActs, 1000);
 }
@@ -112,8 +114,10 @@ export const PageSession = createContext<Session | undefined>(undefined);
 /**
  * Returns the session of the current page, with two additional fields:
  *
- * - `environment`: the environment of the API token. With `ADMIN_TOKEN`, the environment in the address, or undefined.
- * - `env`: the name of the environment for addresses and commands. Undefined with an API token, which implies the environment.
+ * - `environment`: the environment of the API token. If the user signed in with `ADMIN_TOKEN`: the environment in the
+ *   address. Undefined if the address contains no environment.
+ * - `env`: the name of the environment for addresses and commands. Undefined if the user signed in with an API token,
+ *   because an API token implies the environment. Also undefined if the address contains no environment.
  */
 export function useSession() {
   const current = useContext(PageSession);
