@@ -8,7 +8,7 @@ const event = (id: string): AuditEvent => create(AuditEventSchema, { id });
 const idsOf = ({ value }: IteratorResult<readonly AuditEvent[], void>) => (value ?? []).map(({ id }) => id);
 const unavailable = () => new Failure("the service is unavailable", { exitCode: EXIT.unavailable });
 
-/** Starts to follow a trail. Each read throws the next of `failures`, if any. */
+/** Starts to follow a trail. If `failures` is not empty, a read throws the first of `failures` and removes it. */
 function newTrail() {
   const events: AuditEvent[] = [];
   const failures: unknown[] = [];

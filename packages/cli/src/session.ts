@@ -17,7 +17,7 @@ export interface Clients {
     request: MessageShape<I>,
   ) => Promise<MessageShape<O>>;
   /**
-   * If a stream fails with a `ConnectError`, converts the error to a `Failure`. Returns an error of another type
+   * Converts an error of a stream. If the error is a `ConnectError`, returns a `Failure`. Otherwise, returns the error
    * unchanged.
    */
   readonly failureOf: (error: unknown) => unknown;

@@ -7,7 +7,7 @@ import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { jsonLinesIn, linesIn, TIME, ugs, usersOf } from "./support/ugs.ts";
 
-/** A token in the setting ADMIN_TOKEN. It has the form of a viewer session. */
+/** A token in the setting ADMIN_TOKEN. The token has the form of a viewer session. */
 const JWT_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJhIjoxfQ.c2lnbmF0dXJl";
 
 describe("ugs", () => {
@@ -225,7 +225,7 @@ describe("ugs", () => {
     expect((await admin(`token rotate ${id} --grace 1h --out ${file} --force`)).code).toBe(0);
     expect(readFileSync(file, "utf8")).not.toBe(token);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    // With `--json`, the file contains the message that standard output would show.
+    // If `--json` is set, the file contains the message that standard output would show.
     const json = await ugs(["group", "create", "acme", "--json", "--out", groupFile], {
       env: { UGS_URL: server.url, UGS_TOKEN: token.trim() },
     });

@@ -7,15 +7,21 @@ import { describe, expect, it } from "vitest";
 import { newTerminal } from "../../../test/support/terminal.ts";
 import { UGS } from "./support/ugs.ts";
 
-/** Commands that start a shell without the user's settings, and load the completion. */
+/**
+ * For each shell, two commands. The first command starts the shell, but does not load the settings of the user. The
+ * second command loads the completion.
+ */
 const SHELLS = {
   bash: ["bash --norc", "source <(ugs completion bash)"],
-  // Without this binding, Tab in zsh expands the word at the cursor before any completion.
+  // If this binding were missing, Tab in zsh would expand the word at the cursor before any completion.
   zsh: ["zsh -f", "autoload -U compinit; compinit -u; source <(ugs completion zsh); bindkey '^I' complete-word"],
   fish: ["fish --no-config", "ugs completion fish | source"],
 } as const;
 
-/** Ctrl-U, which discards the line. Ctrl-C would also discard the keys that follow Ctrl-C. */
+/**
+ * Ctrl-U, which discards the line. Ctrl-C would discard the line as well, but also the keys that the test types after
+ * Ctrl-C.
+ */
 const KILL_LINE = "\u0015";
 
 type ShellName = keyof typeof SHELLS;

@@ -50,7 +50,7 @@ describe("ugs import --from-explo", () => {
       userGroupId: "customer-7",
     });
     expect(userGroup).toMatchObject({ mapping, properties: { own: 1, inherited: 2 } });
-    // With `--explo-values own`, the list has the same customers without the values of their parents.
+    // If `--explo-values own` is set, the list has the same customers, but no values of their parents.
     expect(summaryOf(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
       updated: 1,
     });
@@ -74,8 +74,8 @@ describe("ugs import --from-explo", () => {
     hosted.before = (page) => {
       reads += 1;
       if (page !== 2 || reads > 2) return false;
-      // Two new customers at the front move the customers behind them to later positions. Three removed customers move the
-      // customers behind them to earlier positions, across the border of a page.
+      // Two new customers at the front move all other customers to later positions. Three removed customers move the
+      // customers behind them to earlier positions. Some of these customers move to the page before.
       hosted.customers.unshift(customer(9001), customer(9002));
       hosted.customers.splice(10, 3);
       return false;

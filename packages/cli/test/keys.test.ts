@@ -76,7 +76,7 @@ describeWithRedis("ugs keys", () => {
       ["root", ["token"]],
     ]);
 
-    // The gate refuses the first call as overloaded, and then breaks a connection.
+    // The gate refuses the first call as overloaded. After that, the gate breaks a connection.
     const gate = await newGate(server);
     let calls = 0;
     gate.before = (call) => {

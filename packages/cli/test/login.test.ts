@@ -59,7 +59,7 @@ describe("profiles", () => {
     const { run, fileOf, config } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const before = readFileSync(fileOf("default"), "utf8");
-    // With the same token and URL, nothing is replaced, so `login` does not prompt.
+    // If the profile already has this token and URL, `login` replaces nothing, and does not prompt.
     expect((await run(`login --url ${server.url}`, ADMIN_TOKEN)).code).toBe(0);
     const unasked = await run("login", server.tokens.customer);
     expect([unasked.code, unasked.stderr]).toEqual([2, expect.stringMatching(/the profile default.*\n {2}give --yes/)]);

@@ -104,7 +104,8 @@ describeWithRedis("many groups", () => {
     expect(resumed.code).toBe(0);
     const { summary } = JSON.parse(linesIn(resumed.output).at(-1) ?? "") as { summary: { [name: string]: number } };
     expect(summary).toMatchObject({ updated: 0, tokenNewer: 0, rejected: 0, resumed: records });
-    // A request in flight at a kill is sent again, so its groups may count as unchanged.
+    // If a request was in flight when the test killed the import, the next run sends the request again. The groups of
+    // this request may count as unchanged.
     expect((summary["created"] ?? 0) + (summary["unchanged"] ?? 0)).toBe(COUNT);
     expect(records).toBeGreaterThanOrEqual((COUNT * KILLS) / (KILLS + 2));
     expect(existsSync(state)).toBe(false);
@@ -116,7 +117,7 @@ describeWithRedis("many groups", () => {
     const exported = await run(["export", one, "--env", "killed", "--include-tokens"], server.url);
     await run(["export", other, "--env", "whole", "--include-tokens"], server.url);
     expect(exported.code).toBe(0);
-    // Compares the export of one environment with the other environment.
+    // Compares the file that was exported from one environment with the groups of the other environment.
     const back = await run(["import", other, "--env", "killed", "--verify", "--json"], server.url);
     expect([back.code, back.output]).toEqual([0, expect.stringContaining(`"unchanged":${COUNT}`)]);
     const bodyOf = async (path: string) => (await readFile(path, "utf8")).split("\n").slice(1).sort();

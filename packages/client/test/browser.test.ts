@@ -97,7 +97,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
   it("renews the session if the tab becomes visible after 80 % of the lifetime, but not before", async () => {
     await run("start", "visible");
     await reported("ready");
-    /** Simulates a machine that wakes after sleep: the clock moves on, but no timer has run. */
+    /** Simulates a machine that wakes after sleep. The clock has advanced, but no timer has run. */
     const wake = (afterMs: number) =>
       page.evaluate((ms) => {
         const slept = Date.now() + ms;

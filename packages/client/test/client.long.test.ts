@@ -49,7 +49,7 @@ it.each([
     const type = status === 200 ? "application/proto" : "application/json";
     res.writeHead(status, { "content-type": type, ...(coding && { "content-encoding": coding }) });
     const more = () => {
-      // A decompression bomb ends after 300 chunks of 1 MiB, because its compressed data is short.
+      // If the response is compressed, end the response after 300 chunks of 1 MiB. A decompression bomb is short.
       if (coding && sent === 300) return void res.end();
       sent += 1;
       res.write(chunk, (error) => error ?? setImmediate(more));

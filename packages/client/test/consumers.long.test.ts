@@ -15,7 +15,7 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
-/** Runtimes without the modules of Node, and the conditions that each runtime uses in `exports`. */
+/** Runtimes that do not have the modules of Node, and the conditions that each runtime uses in `exports`. */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
   "Next's middleware": ["edge-light", "worker", "browser"],

@@ -207,7 +207,10 @@ describe("the package, installed", () => {
       const asking = /^```js\n(const viewer = await viewerOf.*?)^```$/ms.exec(README)?.[1];
       expect(server).toContain(user);
       expect(server).toMatch(check);
-      /** A back end that logs its user out at SIGHUP, and then creates no more sessions. */
+      /**
+       * The code of a back end. If the back end receives SIGHUP, it logs its user out. After that, it creates no more
+       * sessions.
+       */
       const closable = `let isOut = false;
         process.on("SIGHUP", () => {
           isOut = true;
@@ -232,7 +235,8 @@ describe("the package, installed", () => {
       write("revoke.mjs", files.get("revoke.mjs")?.replace(environment, own) ?? "");
       run(`UGS_URL=${service.url} ADMIN_TOKEN=${ADMIN_TOKEN} "${process.execPath}" revoke.mjs`);
 
-      // The back end rejects the first request after the revocation, and creates no new session.
+      // The back end rejects the first request that the page sends after the revocation. The back end then creates no
+      // new session.
       await pages.asks.page.clock.runFor(5000);
       await shows(pages.asks.page, "#data", /HTTP 401/);
       await shows(pages.asks.page, "#state", /^failed: .*HTTP 401/);

@@ -67,7 +67,7 @@ describe("viewer sessions", () => {
   });
   afterEach(() => void vi.useRealTimers());
 
-  /** Returns the session with other header fields and claims, signed with another key. */
+  /** Changes header fields and claims of the session. Returns the changed session, signed with `key`. */
   const signed = (key: KeyObject, header: object = {}, claims: object = {}) => {
     const [head, payload] = session.split(".");
     const text = `${encoded({ ...decoded(head), ...header })}.${encoded({ ...decoded(payload), ...claims })}`;

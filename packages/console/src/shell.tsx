@@ -107,8 +107,8 @@ function Identity() {
 
 function Navigation() {
   const { isRoot, environment, env } = useSession();
-  // An address without a path shows the first page. If a page has no link, the navigation marks the last link before
-  // the page.
+  // If the address has no path, the first page is shown. If the shown page has no link, the navigation marks the last
+  // link before this page in `PAGES`.
   const path = route.value.path || PAGES[0]?.path;
   const shown = PAGES.findIndex((each) => each.path === path);
   const within = PAGES.findLast(({ link }, i) => i <= shown && link !== undefined)?.path;
@@ -171,8 +171,8 @@ function Navigation() {
 }
 
 /**
- * Shows the page of the address. The state of the page is reset if the address names another environment or id. The
- * state is also reset if a new token has another environment or role.
+ * Shows the page of the address. The state of the page is reset if the address names another environment or id. After a
+ * new sign-in, the state is reset if the new token has another environment or role than the token before.
  */
 function CurrentPage() {
   const { caller, environment } = useSession();

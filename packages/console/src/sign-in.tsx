@@ -23,7 +23,10 @@ export function SignIn() {
   );
 }
 
-/** Shows a dialog for a new sign-in. The page keeps its state if the new token has the same role and environment. */
+/**
+ * Shows a dialog for a new sign-in. If the new token has the same role and environment as the token before, the page
+ * keeps its state.
+ */
 export function SignInAgain() {
   const close = () => {
     typedToken.value = "";

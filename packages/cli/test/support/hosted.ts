@@ -21,7 +21,7 @@ export interface Hosted {
   readonly customers: Customer[];
   /** The numbers of the pages that were requested with the token, in order. */
   readonly requested: number[];
-  /** Runs before each response with a page. */
+  /** Runs before each response that contains a page. */
   before: Answer;
 }
 

@@ -8,7 +8,7 @@ import { adminOf, newName } from "../../../../test/support/admin.ts";
 import { type Gate, type GateCall, newGate } from "./gate.ts";
 import { asRoot, type Run, type RunOptions, startUgs, summaryOf, ugs } from "./ugs.ts";
 
-/** The test groups: enough for two pages of an export, and for three requests of an import. */
+/** The test groups. Their number is large enough for two pages of an export, and for three requests of an import. */
 export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
   provided_id: `group-${String(i).padStart(4, "0")}`,
   name: `Group ${i}`,
@@ -63,7 +63,7 @@ export function hold(gate: Gate, name: string, nth: number) {
   return { letGo, isReached: () => callsOf(gate, name).length >= nth };
 }
 
-/** Returns a file without its first line. */
+/** Returns the text of a file, except the first line. */
 export async function bodyOf(path: string): Promise<string> {
   const text = await readFile(path, "utf8");
   return text.slice(text.indexOf("\n") + 1);

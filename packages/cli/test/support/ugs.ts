@@ -18,13 +18,13 @@ export interface Run {
 }
 
 export interface RunOptions {
-  /** Environment variables. Default: only `XDG_CONFIG_HOME`, with an empty folder. */
+  /** Environment variables. Default: only `XDG_CONFIG_HOME`, set to an empty folder. */
   readonly env?: { readonly [name: string]: string };
   /** Standard input. Default: empty. */
   readonly input?: string;
-  /** The keys that a user types on a terminal. With `keys`, `input` has no effect. */
+  /** The keys that a user types on a terminal. If `keys` is set, `input` has no effect. */
   readonly keys?: string;
-  /** The width of the terminal on standard output. Default: standard output is not a terminal. */
+  /** The width of the terminal on standard output. If undefined, standard output is not a terminal. */
   readonly columns?: number;
   /** Whether standard input stays open after `input`. Default: no. */
   readonly isInputOpen?: boolean;
@@ -60,7 +60,7 @@ export function ugsBuilt(args: readonly string[], options?: RunOptions): Promise
   return runProgram([UGS, ...args], options);
 }
 
-/** Runs a program in a separate process. Its profile folder is empty. */
+/** Runs a program in a separate process. The profile folder of the program is empty. */
 export async function runProgram(
   [program = "", ...args]: readonly string[],
   { env, input = "" }: RunOptions = {},
@@ -78,7 +78,10 @@ export function startUgs(args: readonly string[], env: RunOptions["env"]): Runni
   return newProcess(startProcess([UGS, ...args], { env: { XDG_CONFIG_HOME: newFolder(), ...env } }));
 }
 
-/** Returns functions that run `ugs` with a token. A function splits its command line at spaces. */
+/**
+ * Returns functions that run `ugs` with a token. Each function takes a command line, and splits the command line at
+ * spaces.
+ */
 export function usersOf(server: { readonly url: string }) {
   const as =
     (token: string) =>

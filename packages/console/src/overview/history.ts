@@ -14,13 +14,13 @@ const MAX_SERIES = 6;
 /** After the end of a sample, the service may still add calls to this sample for this time, in milliseconds. */
 export const OPEN_MS = 30_000;
 
-/** The samples of the last hour, and their sums by method and environment. */
+/** The samples of the last hour, and the number of calls of each method and each environment in this hour. */
 export interface Hour extends Pick<GetMetricsHistoryResponse, "instance" | "methods" | "environments"> {
   /** The samples, the oldest first. */
   readonly samples: readonly MetricsSample[];
   /**
-   * Whether the history contains only the samples of a new process, because the service has restarted or another
-   * process has responded.
+   * Whether a response has come from another process than the response before. The samples before this response were
+   * dropped.
    */
   readonly isOther: boolean;
 }

@@ -215,7 +215,7 @@ function Change({ group, again, onClose }: Acting & Closable) {
 function Rotate({ group: { providedId: id }, again, onClose }: Acting & Closable) {
   const showSecret = useSecret();
   const { caller, userGroups } = useSession();
-  // A retry has the same id, so the service rotates the token only once.
+  // If the user tries again after a failure, the request has the same id. The service then rotates the token only once.
   const requestId = useRef(newRequestId());
   const rotate = async (graceSeconds: number) => {
     const { userGroup } = await userGroups.rotateUserGroupToken({
@@ -254,7 +254,7 @@ const UNTIL = "Resume it at";
 
 const NO_SUSPENSION = { reason: "", message: "", until: "" };
 
-/** Suspends a user group, changes its suspension, or resumes the group. */
+/** Suspends a user group, changes the suspension of the group, or resumes the group. */
 function Suspend({ group, again }: Acting) {
   const { admin, environment, env } = useSession();
   const [texts, setTexts] = useState(NO_SUSPENSION);
@@ -331,7 +331,7 @@ function End({ group, again }: Acting) {
   const revoke = async () => {
     await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    // The group has a new etag, which the next change must send.
+    // The group has a new etag now. Read the group again, because the next change must send the new etag.
     await again();
     return `Revoked the tokens of the user group ${id}.`;
   };

@@ -6,7 +6,7 @@ export interface CommandProps {
   /** The options by name. An array repeats the option for each text. Empty and false values are omitted. */
   readonly options?: { readonly [name: string]: string | boolean | readonly string[] | undefined };
   readonly args?: readonly (string | undefined)[];
-  /** The value of `--env`. Undefined to use the environment of the token. */
+  /** The value of `--env`. If undefined, the command uses the environment of the token. */
   readonly env?: string | undefined;
 }
 
@@ -19,10 +19,10 @@ export function commandText({ command, options = {}, args = [], env }: CommandPr
     ...Object.entries(all).flatMap(([name, value]) => {
       if (!value) return [];
       if (value === true) return `--${name}`;
-      // Without `=`, commander would read the arguments as values of the option.
+      // If a space replaced the `=`, commander would read the arguments of the command as values of the option as well.
       return typeof value === "string" ? [`--${name}`, value] : value.map((each) => `--${name}=${each}`);
     }),
-    // After `--`, an argument that begins with `-`, such as an id, is not read as an option.
+    // An argument, such as an id, may begin with `-`. After `--`, commander does not read this argument as an option.
     ...(given.some((arg) => arg.startsWith("-")) ? ["--"] : []),
     ...given,
   ];

@@ -36,7 +36,7 @@ export function Dialog({
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();
-    // Without this call, the live region of the dialog would repeat the announcement of the page.
+    // Clear the announcement of the page. Otherwise, the live region of the dialog would repeat this announcement.
     announce("");
     return () => {
       isShown.current = false;
@@ -54,7 +54,8 @@ export function Dialog({
         onClose();
       }}
       onClose={() => {
-        // The browser closes a dialog at a second Escape, even if `onCancel` prevents this.
+        // If the user presses Escape a second time, the browser closes the dialog, although `onCancel` prevents this.
+        // Show the dialog again.
         if (isShown.current) dialog.current?.showModal();
       }}
     >
@@ -75,7 +76,7 @@ interface Change {
   /** Whether the fields contain unsaved text. Default: no. */
   readonly isUnsaved?: boolean;
   readonly children?: ComponentChildren;
-  /** Makes the change. @returns the text to announce, if any */
+  /** Makes the change. @returns the text to announce. Undefined if there is nothing to announce */
   readonly onConfirm: () => Promise<string | undefined>;
   readonly onClose: () => void;
 }
@@ -96,7 +97,7 @@ export function ChangeDialog({
   const field = `To continue, type ${id}`;
   const close = () => {
     leaving.value = undefined;
-    // Clears the announcement of the dialog, so that the region of the page does not repeat it.
+    // Clear the announcement of the dialog. Otherwise, the live region of the page would repeat this announcement.
     announce("");
     onClose();
   };

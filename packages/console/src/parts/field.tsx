@@ -14,7 +14,7 @@ interface FieldProps {
   readonly onValue: (value: string) => void;
 }
 
-/** @param rows the number of rows. Undefined for a single line */
+/** @param rows the number of rows. If undefined, the field has a single line */
 export function TextField({
   label,
   hint,
@@ -115,7 +115,7 @@ export function Form({
   readonly isUnsaved?: boolean;
   /** Whether the button is beside the fields. Default: no. */
   readonly isInLine?: boolean;
-  /** The action, as for `useAction`. */
+  /** The action that runs when the user submits the form. See `useAction`. */
   readonly act: Parameters<typeof useAction>[0];
   readonly beside?: ComponentChildren;
   readonly children: ComponentChildren;

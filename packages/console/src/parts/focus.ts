@@ -7,7 +7,8 @@ export function focusHeading(): void {
 }
 
 /**
- * Moves the focus back to an element. If the element does not exist, or is removed later, the heading of the page gets the focus.
+ * Moves the focus back to an element. If the element is no longer in the page, or is removed later, the heading of the
+ * page gets the focus.
  */
 export function giveFocusBack(element: Element | null): void {
   // If the body had the focus, do nothing. Some browsers do not focus a clicked button.

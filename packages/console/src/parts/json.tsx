@@ -3,7 +3,7 @@ const TOKEN = /("(?:\\.|[^"\\])*"(?=\s*:))|("(?:\\.|[^"\\])*")|(-?\b\d[\d.eE+-]*
 
 const CLASSES = ["key", "text", "value"];
 
-/** Splits JSON into tokens. `kind` is the class of a token, and undefined for punctuation and spaces. */
+/** Splits JSON into tokens. `kind` is the class of a token. Undefined if the token is punctuation or space. */
 export function jsonTokens(json: string): readonly { readonly text: string; readonly kind: string | undefined }[] {
   const tokens: { text: string; kind: string | undefined }[] = [];
   let rest = json;

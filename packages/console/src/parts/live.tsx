@@ -7,7 +7,7 @@ import { session } from "../session/session.ts";
 /** Identifies the current page and session. */
 const place = computed(() => JSON.stringify([session.value?.number, route.value]));
 
-/** The last announcement. The number distinguishes two announcements of the same text. */
+/** The last announcement. If two announcements have the same text, the number distinguishes them. */
 const said = signal({ text: "", place: "", number: 0 });
 
 /**

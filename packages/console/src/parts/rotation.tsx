@@ -26,7 +26,7 @@ export function RotationDialog({
   readonly id: string;
   /** The initial text of the grace period, such as `1h`. */
   readonly grace: string;
-  /** The consequence of a rotation without a grace period. */
+  /** The consequence of the rotation if the grace period is zero. */
   readonly consequence: string;
   /** The `ugs` command for the rotation. */
   readonly command: string;

@@ -11,7 +11,7 @@ export interface ShownSecret {
   readonly token: string;
   /** The name of the secret in the texts of the dialog. Default: token. */
   readonly noun?: "token" | "secret";
-  /** Advice for the case that the user loses the secret. */
+  /** Advice if the user loses the secret. */
   readonly lost: string;
 }
 
@@ -27,7 +27,7 @@ export function SecretDialog({
   const field = useRef<HTMLInputElement>(null);
   const onCopy = async () => {
     const isDone = await copyText(token);
-    // With the selection, the user can copy the secret by keyboard.
+    // If the browser does not allow the page to copy, select the secret. The user can then copy the secret by keyboard.
     if (!isDone) field.current?.select();
     announce(
       isDone

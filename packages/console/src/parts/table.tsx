@@ -14,7 +14,10 @@ export interface Column<T> {
 /** The maximum number of rows that a table renders completely. A longer table renders only the visible rows. */
 const WHOLE = 200;
 
-/** The number of rows that a long table renders before and after the visible rows, so that Tab reaches the next row. */
+/**
+ * A long table renders this number of rows before and after the visible rows. Otherwise, the Tab key could not reach
+ * the next row.
+ */
 const BEYOND = 20;
 
 /** The minimum width of a long table, in pixels. If less width is available, the table scrolls. */
@@ -64,7 +67,10 @@ function showWhole({ target }: { readonly target: EventTarget | null }): void {
   if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
 }
 
-/** Shows a table, which can scroll horizontally. If the table is long, only the visible rows are rendered. */
+/**
+ * Shows a table. If the table is too wide, it can scroll horizontally. If the table is long, only the rows in and near
+ * the visible part are rendered.
+ */
 export function Table<T>({
   caption,
   columns,
@@ -141,7 +147,7 @@ export function Empty({ children }: { readonly children: ComponentChildren }) {
   );
 }
 
-/** Shows a list as a table. @param none the content for an empty list */
+/** Shows a list as a table. @param none the content that is shown if the list is empty */
 export function ListTable<T>({
   list: { items, isBusy, error, again, more },
   none,
@@ -159,8 +165,8 @@ export function ListTable<T>({
 }
 
 /**
- * Shows a button that reads the next items. When the button comes near the visible part of the page, the items are read
- * without a click, unless the last read failed.
+ * Shows a button that reads the next items. If the button comes near the visible part of the page, the next items are
+ * read without a click. If the last read failed, the user must click the button.
  */
 function MoreButton({
   isBusy,

@@ -12,7 +12,7 @@ setInterval(() => {
 /**
  * Shows a relative time. The exact time appears on hover, and screen readers read the exact time.
  *
- * @param isExact whether to show both times
+ * @param isExact whether to show the exact time as well
  */
 export function Time({
   time,
@@ -20,7 +20,7 @@ export function Time({
   isExact = false,
 }: {
   readonly time: Timestamp | undefined;
-  /** The text for an unset time. Default: a dash. */
+  /** The text that is shown if the time is not set. Default: a dash. */
   readonly none?: string | undefined;
   readonly isExact?: boolean;
 }) {

@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 
 /**
- * Holds the texts of fields whose initial texts are in the URL. If the URL changes, the texts are reset.
+ * Holds the texts of fields. The URL contains the initial texts. If the URL changes, the texts are reset to the texts
+ * in the new URL.
  *
- * @param given the value in the URL: a text, or texts by name
+ * @param given the text in the URL. If there are several fields, an object with the text of each field
  */
 export function useTyped<T>(given: T): readonly [typed: T, setTyped: (typed: T) => void] {
   const of = JSON.stringify(given);

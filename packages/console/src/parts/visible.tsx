@@ -16,7 +16,10 @@ export function visibleParts(text: string): readonly { readonly text: string; re
     .filter((part) => part.text !== "");
 }
 
-/** Replaces invisible characters with their code points, for places that show plain text. */
+/**
+ * Returns a text in which code points replace the invisible characters. Use this function if a place can show only
+ * plain text.
+ */
 export function visibleText(text: string): string {
   return visibleParts(text)
     .map((part) => part.text)

@@ -21,7 +21,12 @@ export interface FoundGroups {
   readonly isCut: boolean;
 }
 
-/** Finds user groups by their id, then by a prefix of their id, then by a part of their name. @throws ConnectError */
+/**
+ * Finds user groups. The group whose id is the text comes first. Groups whose ids start with the text follow. Groups
+ * whose names contain the text come last.
+ *
+ * @throws ConnectError if a call fails
+ */
 export async function findGroups(
   admin: Session["admin"],
   { environment, text }: Request,

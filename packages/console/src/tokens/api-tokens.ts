@@ -21,18 +21,24 @@ export const ORDERS = {
   newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
 
-/** Returns a sort key: unused API tokens come first, in the order of their creation. */
+/**
+ * Returns the key by which `unused` sorts. API tokens that were never used come first, in the order of their creation.
+ * The other API tokens follow, the least recently used first.
+ */
 function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }
 
-/** Sorts API tokens. @param order a key of `ORDERS`. Any other text stands for `expires` */
+/** Sorts API tokens. @param order a key of `ORDERS`. If the text is not a key of `ORDERS`, the order is `expires` */
 export function inOrder(tokens: readonly ApiToken[], order: string): ApiToken[] {
   const { of } = Object.hasOwn(ORDERS, order) ? ORDERS[order as keyof typeof ORDERS] : ORDERS.expires;
   return [...tokens].sort((a, b) => of(a) - of(b) || (a.id < b.id ? -1 : 1));
 }
 
-/** Summarizes API tokens: their number, the token that expires first, and the number of unused tokens. */
+/**
+ * Summarizes API tokens. The text contains the number of API tokens, the API token that expires first, and the number
+ * of unused API tokens.
+ */
 export function summaryOf(tokens: readonly ApiToken[]): string {
   const count = countText(tokens.length, "API token");
   const [first] = inOrder(tokens, "expires");

@@ -7,7 +7,7 @@ import { CheckField, TextField } from "../parts/field.tsx";
 export interface WebhookValues {
   readonly displayName: string;
   readonly url: string;
-  /** Whether the webhook receives all event types, including types of later releases. */
+  /** Whether the webhook receives all event types, including the types that a later release adds. */
   readonly isOfAllTypes: boolean;
   /** The selected event types. The form keeps these types while `isOfAllTypes` is set. */
   readonly eventTypes: readonly string[];
@@ -33,7 +33,7 @@ export function WebhookFieldset({
   readonly onValues: (values: WebhookValues) => void;
 }) {
   const { displayName, url, isOfAllTypes, eventTypes } = values;
-  // The webhook may have event types of a later release.
+  // A later release may have added event types to the webhook that `EVENT_TYPES` does not contain.
   const types = [...new Set([...EVENT_TYPES, ...eventTypes])];
   const choose = (type: string, isChosen: boolean) =>
     onValues({

@@ -12,7 +12,7 @@ import { outcomeText, redeliveryText, stateText, testText, undeliveredSince } fr
 const HOUR_MS = 3_600_000;
 const time = (hours: number) => timestampFromMs(hours * HOUR_MS);
 
-/** Creates a webhook whose events before 02:00 are delivered. */
+/** Creates a webhook. All events before 02:00 have been delivered. */
 function webhook(values: { readonly state: State; readonly failedAttempts?: number }) {
   const failureStartTime = values.failedAttempts ? time(3) : undefined;
   return create(WebhookSchema, { ...values, deliveredTime: time(2), ...(failureStartTime && { failureStartTime }) });

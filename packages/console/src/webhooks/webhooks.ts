@@ -54,7 +54,7 @@ export interface Attempted {
   readonly duration?: Duration | undefined;
 }
 
-/** Describes the result of an attempt, without advice. */
+/** Describes the result of an attempt. The text contains no advice. */
 export function outcomeText({ outcome, httpStatus }: Attempted): string {
   const status = httpStatus === 0 ? "" : ` ${httpStatus}`;
   // A later release may have additional outcomes.
