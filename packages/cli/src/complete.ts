@@ -42,8 +42,8 @@ function isProfile(of: Option | Argument | undefined, command: Command): boolean
 }
 
 /**
- * Returns the command that `words` names, and the number of arguments that follow the command. If the last word is an
- * option that takes a value, also returns this option. Its value is the next word.
+ * Returns the command that `words` contains, and the number of arguments that follow the command. If the last word is
+ * an option that takes a value, also returns this option. Its value is the next word.
  */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;

@@ -6,7 +6,9 @@ import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 
 /**
- * Reads a file that contains a secret. @throws Failure if the file cannot be read, or if other users can read the file
+ * Reads a file that contains a secret.
+ *
+ * @throws Failure if the file cannot be read, or if other users can read the file
  */
 export async function readSecretFile(path: string): Promise<string> {
   const file = await open(path, "r").catch((error: unknown) => {
@@ -71,7 +73,11 @@ function systemWords(error: unknown): string | undefined {
   return code && `${words} (${code})`;
 }
 
-/** Writes a file atomically with mode 0600, and creates missing directories with mode 0700. @throws Failure */
+/**
+ * Writes a file atomically with mode 0600. If directories of the path do not exist, creates them with mode 0700.
+ *
+ * @throws Failure if the file cannot be written
+ */
 export async function writeSecretFile(path: string, text: string): Promise<void> {
   const hint = "nothing was changed";
   await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((error: unknown) => {
@@ -80,7 +86,12 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await writeAtomically(path, text, hint);
 }
 
-/** Writes a file atomically with mode 0600. @param hint advice for the user if the write fails @throws Failure */
+/**
+ * Writes a file atomically with mode 0600.
+ *
+ * @param hint advice for the user if the write fails
+ * @throws Failure if the file cannot be written
+ */
 export async function writeAtomically(path: string, text: string, hint: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
@@ -99,8 +110,9 @@ export async function writeAtomically(path: string, text: string, hint: string):
 }
 
 /**
- * Checks that a path does not exist. If `mayReplace` is set, the path may be a regular file. @throws Failure if the
- * path exists and must not be replaced
+ * Checks that a path does not exist. If `mayReplace` is set, the path may be a regular file.
+ *
+ * @throws Failure if the path exists and must not be replaced
  */
 export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
   const present = await stat(path).catch(() => undefined);
@@ -110,7 +122,11 @@ export async function refusePresent(path: string, mayReplace: boolean): Promise<
     throw usageFailure(`${path} already exists`, "give another file, or --force to replace it");
 }
 
-/** Checks that a file can be written. Call this function before you create a secret. @throws Failure */
+/**
+ * Checks that a file can be written. Call this function before you create a secret.
+ *
+ * @throws Failure if the file cannot be written, or if the file exists and must not be replaced
+ */
 export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
   await refusePresent(path, mayReplace);
   const trial = `${path}.${randomUUID()}`;

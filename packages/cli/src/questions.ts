@@ -53,8 +53,9 @@ export interface Confirmation {
 }
 
 /**
- * Prompts the user to type an id. If `isSure` is set, does not prompt. @throws Failure if the user does not confirm, or
- * if no terminal is available
+ * Prompts the user to type an id. If `isSure` is set, does not prompt.
+ *
+ * @throws Failure if the user does not confirm, or if no terminal is available
  */
 export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;

@@ -80,8 +80,9 @@ export class Settings {
   }
 
   /**
-   * Returns the URL from the option or the environment variable. Returns undefined if neither is set. @throws Failure
-   * if the URL is not valid
+   * Returns the URL from the option or the environment variable. Returns undefined if neither is set.
+   *
+   * @throws Failure if the URL is not valid
    */
   givenUrl(): URL | undefined {
     const { source, text } = this.#given("url", "UGS_URL");
@@ -131,8 +132,9 @@ export class Settings {
   }
 
   /**
-   * Returns the API token. @throws Failure if no API token is set, or if the API token or the file with the API token
-   * is not valid
+   * Returns the API token.
+   *
+   * @throws Failure if no API token is set, or if the API token or the file with the API token is not valid
    */
   async token(): Promise<string> {
     const token = await this.givenToken();
@@ -164,8 +166,9 @@ export class Settings {
   }
 
   /**
-   * Returns the profile of the command. Returns undefined if the profile does not exist, or if `url` is not the URL of
-   * the profile. For this reason, `ugs` sends a token only to the service that accepted the token at login.
+   * Returns the profile of the command. Returns undefined if the profile does not exist. Also returns undefined if
+   * `url` is set and the profile has another URL. In this way, `ugs` sends a token only to the service that accepted
+   * the token at login.
    *
    * @throws Failure if the command names a profile that does not exist
    */

@@ -19,7 +19,7 @@ interface Said {
   readonly code: number;
 }
 
-/** Starts bash on a terminal in an empty folder. `ugs` is on its PATH. */
+/** Starts bash on a terminal in an empty folder. The PATH of this shell contains `ugs`. */
 async function openBash() {
   const [folder, bin] = [newFolder(), newFolder()];
   symlinkSync(`${ROOT}/dist/ugs.js`, join(bin, "ugs"));

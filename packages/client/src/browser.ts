@@ -17,8 +17,8 @@ export interface ViewerSessionOptions {
   /**
    * Requests a session from the back end of the page. Example: `(init) => fetch("/viewer-session", init)`. The back end
    * creates a new session for the person who is logged in. The promise resolves with the `Response` of the back end,
-   * whose body is a `ViewerSessionAnswer` in JSON. It may also resolve with a `ViewerSessionAnswer`. Pass `init` to the
-   * request, because `init` forbids caching and contains the signal that aborts the request.
+   * whose body is a `ViewerSessionAnswer` in JSON. The promise may also resolve with a `ViewerSessionAnswer`. Pass
+   * `init` to the request, because `init` forbids caching and contains the signal that aborts the request.
    */
   readonly fetch: (init: ViewerSessionRequest) => Promise<Response | ViewerSessionAnswer>;
   /** Time limit of `fetch`, in milliseconds. Default: 10,000. */

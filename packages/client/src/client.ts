@@ -52,8 +52,8 @@ export interface ClientOptions {
    */
   readonly agent?: HttpAgent;
   /**
-   * Interceptors, for example for logs or traces. They run for each attempt of a call, so also for each retry. The
-   * first interceptor is the outermost.
+   * Interceptors, for example for logs or traces. The interceptors run for each attempt of a call, including retries.
+   * The first interceptor is the outermost.
    */
   readonly interceptors?: readonly Interceptor[];
 }

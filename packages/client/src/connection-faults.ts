@@ -56,8 +56,8 @@ export function isNeverSent(error: unknown): boolean {
 }
 
 /**
- * The remedies for TLS faults. A program that uses this file words the remedies itself, because the remedies name its
- * options.
+ * The remedies for TLS faults. Each program that shows the messages has other remedies, because a remedy names an
+ * option of the program.
  */
 export interface TlsHints {
   /** Remedy if the certificate of the service does not contain the host name of the URL. */

@@ -9,7 +9,10 @@ import {
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** Maximum pause before the second attempt. The maximum doubles with each further attempt, up to `MAX_PAUSE_MS`. */
+/**
+ * Maximum pause before the second attempt, in milliseconds. Before each following attempt, the maximum doubles, up to
+ * `MAX_PAUSE_MS`.
+ */
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
 
@@ -43,7 +46,7 @@ export interface WatchOptions {
 /**
  * Iterates over the events of an environment. If the stream ends or breaks, connects again and continues after the last
  * cursor. Store the `cursor` of each response after you have processed the response, and pass the stored cursor at the
- * next start. A response without `content` contains only a new cursor.
+ * next start. If `content` is not set, the response contains only a new cursor.
  *
  * `for await (const { cursor, content } of watchEvents(service.admin, { cursor: stored })) …`
  *

@@ -1,11 +1,12 @@
 import type { CallOptions } from "@connectrpc/connect";
 
 /**
- * Returns the pages of a list. Requests the next page after the caller has processed a page:
- * `for await (const { userGroups } of pages(admin.listUserGroups, { environment })) …`
+ * Returns the pages of a list. Requests the next page after the caller has processed a page: `for await (const {
+ * userGroups } of pages(admin.listUserGroups, { environment })) …`
  *
- * @param list a method with `pageToken` in its request and `nextPageToken` in its response
- * @param request the request of the first page, with or without `pageToken`
+ * @param list a method that lists items. The request of the method has a field `pageToken`, and the response has a
+ *   field `nextPageToken`
+ * @param request the request of the first page. If `pageToken` is set, the first page is the page of this token
  */
 export async function* pages<Request extends { pageToken?: string }, Page extends { nextPageToken: string }>(
   list: (request: Request, options?: CallOptions) => Promise<Page>,

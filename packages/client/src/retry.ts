@@ -5,7 +5,10 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** Maximum pause before the second attempt. The maximum doubles with each further attempt, up to `MAX_BACKOFF_MS`. */
+/**
+ * Maximum pause before the second attempt, in milliseconds. Before each following attempt, the maximum doubles, up to
+ * `MAX_BACKOFF_MS`.
+ */
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 
@@ -34,9 +37,9 @@ export interface RetryOptions {
 }
 
 /**
- * Returns an interceptor that repeats failed calls until their deadline. A call is repeated if the call is safe to
- * repeat, or if the service has not executed the call. The pauses grow up to two seconds. If the service requests a
- * pause, the interceptor adds this pause.
+ * Returns an interceptor that repeats a call after a temporary failure, until the deadline of the call. The interceptor
+ * repeats a call only if the call is safe to repeat, or if the service has not executed the call. The pauses grow up to
+ * two seconds. If the service requests a pause, the interceptor adds this pause.
  */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {

@@ -49,8 +49,9 @@ async function unlessAborted<T>(signal: AbortSignal, returned: T | Promise<T>): 
 }
 
 /**
- * Removes white space around a token, such as the line break at the end of a file. @throws TypeError if the token
- * cannot be an API token. The message does not contain the token
+ * Removes white space around a token, such as the line break at the end of a file.
+ *
+ * @throws TypeError if the token cannot be an API token. The message does not contain the token
  */
 function checked(given: unknown): string {
   const token = typeof given === "string" ? given.trim() : "";

@@ -113,9 +113,9 @@ type PublishedKeys = (header: JWSHeaderParameters) => Promise<CryptoKey>;
 const keySets = new Map<string, PublishedKeys>();
 
 /**
- * Verifies a viewer session with the published keys of its environment. The keys are cached for ten minutes, so most
- * calls need no request. Accepts a revoked session until the session expires. `ResolveViewer` rejects a revoked session
- * immediately.
+ * Verifies a viewer session with the keys that the environment of the session publishes. The keys are cached for ten
+ * minutes, so most calls need no request. Accepts a revoked session until the session expires. `ResolveViewer` rejects
+ * a revoked session immediately.
  *
  * @throws ViewerSessionError if the session is invalid. Respond with 401
  * @throws SessionKeysError if the keys cannot be read. Respond with 503
@@ -209,7 +209,7 @@ function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
 /**
  * Returns a function that finds a key. The function reads the keys when they are needed. After a failed read, the
  * function does not read the keys again for `FAILURE_PAUSE_MS`. During this pause, the function uses the cached keys.
- * If the cached keys are too old, it throws the error of the failed read.
+ * If the cached keys are too old or do not contain the key, the function throws the error of the failed read.
  */
 function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   const published = createRemoteJWKSet(new URL(url), {

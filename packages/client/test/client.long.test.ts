@@ -49,7 +49,8 @@ it.each([
     const type = status === 200 ? "application/proto" : "application/json";
     res.writeHead(status, { "content-type": type, ...(coding && { "content-encoding": coding }) });
     const more = () => {
-      // If the response is compressed, end the response after 300 chunks of 1 MiB. A decompression bomb is short.
+      // A compressed response is a decompression bomb. End this response after 300 chunks, because each chunk
+      // decompresses to 1 MiB.
       if (coding && sent === 300) return void res.end();
       sent += 1;
       res.write(chunk, (error) => error ?? setImmediate(more));

@@ -60,8 +60,10 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
 }
 
 /**
- * Goes to a page. @param isReplacing whether the new page replaces the shown page in the history of the browser, for
- * example because the resource of the shown page was deleted
+ * Goes to a page.
+ *
+ * @param isReplacing whether the new page replaces the shown page in the history of the browser, for example because
+ *   the resource of the shown page was deleted
  */
 export function go(href: string, isReplacing = false): void {
   // Does not wait for `hashchange`, because the next announcement must belong to the new page.

@@ -133,14 +133,17 @@ export function fieldOf(schema: DescMessage, name: string): DescField {
   return field;
 }
 
-/** Returns the value of a field. Returns undefined if the field is not set, or if the field belongs to a oneof. */
+/**
+ * Returns the value of a field. Returns undefined if the field is a message or optional and is not set. Always returns
+ * undefined if the field belongs to a oneof.
+ */
 export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];
 }
 
 /**
  * Returns the text of a table cell. The text describes the value of the field. If the field is not set, returns the
- * text in `UNSET`. Returns undefined if `UNSET` contains no text for the field.
+ * text in `UNSET`. If `UNSET` contains no text for this field, returns undefined.
  */
 export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
   return textIn(message, fieldOf(schema, name));

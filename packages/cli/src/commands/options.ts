@@ -19,7 +19,7 @@ export function limitOption(): Option {
   return new Option("--limit <n>", "the maximum number of results; default: all").argParser(countOf);
 }
 
-/** Parses a whole number of 1 or more. @throws InvalidArgumentError */
+/** Parses a whole number of 1 or more. @throws InvalidArgumentError if the text is not such a number */
 export function countOf(text: string): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (count < 1) throw new InvalidArgumentError("It must be a whole number of 1 or more.");
@@ -63,8 +63,9 @@ export function withOut(command: Command): Command {
 }
 
 /**
- * Returns the file for a secret. Returns undefined if the secret is written to standard output. @throws Failure if the
- * file cannot be written
+ * Returns the file for a secret. Returns undefined if the secret is written to standard output.
+ *
+ * @throws Failure if the file cannot be written
  */
 export async function outFileOf({ out, force = false }: Options): Promise<string | undefined> {
   if (out === undefined && force) throw usageFailure("--force needs --out");

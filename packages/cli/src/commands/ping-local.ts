@@ -8,8 +8,8 @@ import type { Shell } from "../shell.ts";
 const EVERYWHERE = new Set(["0.0.0.0", "::"]);
 
 /**
- * Requests a health endpoint of the service on this machine. Finds the port and the TLS setting of the service in the
- * environment variables. The health check of the container calls this function.
+ * Requests a health endpoint of the service on this machine. The environment variables contain the settings of this
+ * service, such as the port. The health check of the container calls this function.
  *
  * @returns the URL, and whether the response is 200
  * @throws Failure if the service does not respond

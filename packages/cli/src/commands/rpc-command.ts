@@ -212,8 +212,9 @@ export function inputsOf(
 }
 
 /**
- * Builds a request from the inputs. Does not read the credentials: `readSecrets` sets them later. @throws Failure if an
- * input is not valid
+ * Builds a request from the inputs. Does not read the credentials: `readSecrets` sets them later.
+ *
+ * @throws Failure if an input is not valid
  */
 export async function requestOf(
   session: Session,

@@ -10,8 +10,8 @@ import { type Column, Table } from "./table.ts";
 export interface Secret {
   readonly token: string;
   /**
-   * The start of a note, such as `Created the user group a. Its token`. `Output` completes the note, for example with `
-   * is written to FILE.`.
+   * The start of a note, such as `Created the user group a. Its token`. `Output` completes the note. For example,
+   * `Output` appends ` is written to FILE.`.
    */
   readonly sentence: string;
   /** Advice for the user if the credential cannot be written. */
@@ -36,8 +36,9 @@ export class Output {
   }
 
   /**
-   * Writes a list page by page. Writes a table. If `--json` is set, writes one message per line. @returns whether the
-   * list has items
+   * Writes a list page by page. Writes a table. If `--json` is set, writes one message per line.
+   *
+   * @returns whether the list has items
    */
   async list<S extends DescMessage>(
     schema: S,
@@ -114,8 +115,9 @@ export class Output {
   }
 
   /**
-   * Writes a credential. If `--json` is set, writes the message that contains the credential. @throws Failure if the
-   * write fails
+   * Writes a credential. If `--json` is set, writes the message that contains the credential.
+   *
+   * @throws Failure if the write fails
    */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
     const { token, sentence, ifLost, file } = secret;

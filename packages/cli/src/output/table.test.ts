@@ -29,7 +29,7 @@ it("a table cuts names first, then the widest column, until a line fits the term
 it("a table cuts a text in the middle, but does not split a shown character", () => {
   expect(cut("customer-0001", 9)).toBe("cust\u20260001");
   expect(cut("customer-0001", 13)).toBe("customer-0001");
-  // Each Han character takes two cells; a letter and its accent take one cell.
+  // Each Han character takes two cells. A letter and the accent of this letter take one cell.
   expect(cut("\u6f22\u5b57\u6f22\u5b57", 7)).toBe("\u6f22\u2026\u6f22\u5b57");
   expect(cut("ne\u0301e\u0301e\u0301e\u0301n", 4)).toBe("ne\u0301\u2026n");
 });

@@ -32,7 +32,7 @@ export function isJsonColumn(column: string): boolean {
   return JSON_COLUMNS.has(column);
 }
 
-/** Converts a row to a group. @throws BadRow */
+/** Converts a row to a group. @throws BadRow if the row is not a valid group */
 export function groupOf(row: Row): ImportedUserGroup {
   requireSendable(row, -1);
   if ((row["provided_id"] ?? undefined) === undefined) throw new BadRow("provided_id: is missing");

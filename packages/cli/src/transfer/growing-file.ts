@@ -24,8 +24,9 @@ export class GrowingFile {
   }
 
   /**
-   * Opens the file of an earlier run, and cuts the file to a length in bytes. @throws Failure if the file does not
-   * exist, or if the file is shorter than this length
+   * Opens the file of an earlier run, and cuts the file to a length in bytes.
+   *
+   * @throws Failure if the file does not exist, or if the file is shorter than this length
    */
   async continueAt(bytes: number): Promise<void> {
     try {

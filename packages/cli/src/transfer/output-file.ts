@@ -32,8 +32,9 @@ export class OutputFile extends GrowingFile {
   }
 
   /**
-   * Renames the complete file to its final name. Call `sync` before this function. @throws Failure if the file cannot
-   * be renamed
+   * Renames the complete file to its final name. Call `sync` before this function.
+   *
+   * @throws Failure if the file cannot be renamed
    */
   async finish(): Promise<void> {
     await refusePresent(this.#whole, this.#mayReplace);

@@ -29,7 +29,10 @@ export class Progress {
   #note = "";
   #shown = 0;
 
-  /** @param what the verb in the line, such as `imported` @param options `now`: a monotonic clock in milliseconds */
+  /**
+   * @param what the verb at the start of the line, such as `imported`
+   * @param options `now` returns the time of a monotonic clock, in milliseconds
+   */
   constructor(stream: Shell["stderr"], what: string, { now = () => performance.now() } = {}) {
     this.#stream = stream;
     this.#what = what;

@@ -16,7 +16,7 @@ export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
   properties: { seats: i },
 }));
 
-/** A new environment, a gate in front of the service, and `ugs` that sends its calls to the gate. */
+/** A new environment and a gate in front of the service. `ugs` sends calls to the gate, and the gate forwards them. */
 export interface Place {
   readonly gate: Gate;
   readonly env: { readonly [name: string]: string };

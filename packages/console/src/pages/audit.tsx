@@ -216,7 +216,7 @@ function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
     {
       name: "By",
       of: ({ actorId, actorDisplayName, role }) => {
-        // The name, the id and the role may be equal, as for ADMIN_TOKEN, so each text is shown once.
+        // If the caller is ADMIN_TOKEN, the name, the id and the role may be equal. Equal texts are shown only once.
         const [first, ...rest] = new Set([actorDisplayName || actorId, actorId, role]);
         return <TwoLines first={first} second={rest.join(", ")} />;
       },

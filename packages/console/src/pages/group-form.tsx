@@ -31,7 +31,7 @@ export function textsOf(group: object): GroupTexts {
   return Object.fromEntries(FIELDS.map((field) => [field.name, formatField(field, valueIn(group, field))]));
 }
 
-/** Parses the texts of the form to the fields of a request. @throws InvalidInput */
+/** Parses the texts of the form to the fields of a request. @throws InvalidInput if a text is not valid */
 export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown } {
   return Object.fromEntries(FIELDS.map((field) => [field.localName, parseField(field, texts[field.name] ?? "")]));
 }

@@ -10,7 +10,7 @@ export function useSecret(): (secret: ShownSecret) => void {
   return useContext(ShowSecret);
 }
 
-/** Shows a page with its heading. When the page appears, the heading gets the focus. */
+/** Shows a page and the heading of the page. When the page appears, the heading gets the focus. */
 export function Page({
   title,
   detail,

@@ -21,7 +21,8 @@ import { allEnvironments, environmentsWith, findGroups } from "./results.ts";
 export const searching = signal<"everything" | "environments" | undefined>(undefined);
 
 /**
- * Whether the key `/` opens the search. Speech input may press `/` by mistake, so the user can disable it (WCAG 2.1.4).
+ * Whether the key `/` opens the search. Speech input may press `/` by mistake, so the user can disable this key (WCAG
+ * 2.1.4).
  */
 const hasSlashKey = signal(true);
 

@@ -6,7 +6,9 @@ import {
 } from "../../../../gen/usergroup/admin/v1/webhook_pb.ts";
 import { countText, timeText } from "../words.ts";
 
-/** Returns whether a webhook is enabled, even if its secret cannot be decrypted. */
+/**
+ * Returns whether a webhook is enabled. If the secret of an enabled webhook cannot be decrypted, returns true as well.
+ */
 export function isEnabled({ state }: Pick<Webhook, "state">): boolean {
   return state === State.ENABLED || state === State.SECRET_UNREADABLE;
 }
@@ -19,8 +21,8 @@ export function stateText({ state, failedAttempts }: Webhook): string {
 }
 
 /**
- * Returns the time from which events may be undelivered. Returns undefined if the webhook is enabled and its deliveries
- * succeed.
+ * Returns the time from which events may be undelivered. Returns undefined if the webhook is enabled and the last
+ * delivery did not fail.
  */
 export function undeliveredSince({ state, failureStartTime, deliveredTime }: Webhook): Webhook["deliveredTime"] {
   return state !== State.ENABLED || failureStartTime ? deliveredTime : undefined;
