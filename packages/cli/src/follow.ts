@@ -7,7 +7,10 @@ interface FollowOptions extends FollowerOptions {
   readonly signal: AbortSignal;
   /** Called with a message for the user when the service becomes unavailable, and again when the service is back. */
   readonly warn: (text: string) => void;
-  /** The pause between reads, in milliseconds. Each failure after the first doubles the pause, up to 30 s. Default: 2000. */
+  /**
+   * The pause between reads, in milliseconds. After the second and each following failure in a row, the pause doubles,
+   * up to 30 s. Default: 2000.
+   */
   readonly intervalMs?: number;
 }
 

@@ -89,8 +89,8 @@ describe.each(NAMES)("completion in %s", (name) => {
     writeFileSync(join(shell.cwd, "precious"), "precious\n");
     for (const word of HOSTILE) {
       for (const end of [" ", " --en", " --env=$(:>hit)="]) {
-        // When the screen shows `Q`, the shell has handled both Tabs. `n` answers the question that a shell may ask after a
-        // Tab.
+        // If the screen shows `Q`, the shell has handled both Tabs. A shell may ask a question after a Tab. `n` answers
+        // this question.
         await shell.typeUntil(`${KILL_LINE}ugs group get ${word}${end}\t\tnQ`, "Q");
         expect(readdirSync(shell.cwd), `Tab behind ${word}${end}`).toEqual(["precious"]);
         expect(readFileSync(join(shell.cwd, "precious"), "utf8"), `Tab behind ${word}${end}`).toBe("precious\n");

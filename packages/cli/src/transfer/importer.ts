@@ -7,7 +7,7 @@ import { type GroupResult, type Sending, sendGroups } from "./sender.ts";
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 
-/** The number of requests in flight. The order of the requests does not matter, because an import sends each id once. */
+/** The number of requests in flight. The requests can run in any order, because an import sends each id only once. */
 const IN_FLIGHT = 4;
 
 export interface Done {
